@@ -1,0 +1,228 @@
+//! Queues, budgets, schedules, workers, retention, events.
+
+use std::collections::BTreeMap;
+
+use super::{Book, Moves, Queue};
+use crate::error::Invalid;
+use crate::event::{Event, Position};
+use crate::id::{BudgetName, QueueName, ScheduleName, WorkerName};
+use crate::policy::budget::{Budget, BudgetPolicy};
+use crate::policy::queue::QueuePolicy;
+use crate::policy::schedule::{Schedule, SchedulePolicy};
+use crate::query::{QueueStatus, WORKER_FORGET_MS, WorkerStatus};
+use crate::state::State;
+use crate::store::{
+    BudgetStatus, CLAIM_MEMORY_MS, EVENTS_MAX, Fired, FiredRun, PRUNE_MAX, Spent, WorkerBeat,
+};
+use crate::time::Time;
+
+impl Book {
+    /// The queues that were configured or have jobs that are not final.
+    pub fn queues(&self, now: Time) -> Vec<QueueStatus> {
+        let blank = |name: &QueueName, queue: Queue| QueueStatus {
+            name: name.clone(),
+            policy: queue.policy,
+            paused: queue.paused,
+            queued: 0,
+            running: 0,
+            oldest_due: None,
+        };
+        let mut found: BTreeMap<QueueName, QueueStatus> =
+            self.queues.iter().map(|(name, queue)| (name.clone(), blank(name, queue.clone()))).collect();
+        let unfinished = self.queued.iter().map(|(_, seq)| seq).chain(&self.running);
+        for job in unfinished.map(|seq| &self.jobs[seq]) {
+            let name = &job.spec.queue;
+            let status = found.entry(name.clone()).or_insert_with(|| blank(name, Queue::default()));
+            if matches!(job.state, State::Running(_)) {
+                status.running += 1;
+                continue;
+            }
+            status.queued += 1;
+            if job.run_at <= now {
+                status.oldest_due =
+                    Some(status.oldest_due.map_or(job.run_at, |oldest| oldest.min(job.run_at)));
+            }
+        }
+        found.into_values().collect()
+    }
+
+    /// Sets the policy of a queue.
+    pub fn put_queue(&mut self, name: QueueName, policy: QueuePolicy) -> Result<(), Invalid> {
+        self.queues.entry(name).or_default().policy = policy.checked()?;
+        Ok(())
+    }
+
+    /// Pauses a queue, or lets it go on.
+    pub fn pause_queue(&mut self, name: QueueName, paused: bool) {
+        self.queues.entry(name).or_default().paused = paused;
+    }
+
+    /// The budgets.
+    pub fn budgets(&self, now: Time) -> Vec<BudgetStatus> {
+        self.budgets
+            .values()
+            .map(|budget| {
+                let named =
+                    self.running.iter().filter(|seq| self.jobs[seq].spec.budgets.contains(&budget.name));
+                budget_status(budget.clone(), named.count() as u32, now)
+            })
+            .collect()
+    }
+
+    /// Sets what a budget allows.
+    pub fn put_budget(&mut self, name: BudgetName, policy: BudgetPolicy) {
+        self.budget_mut(name).set_policy(policy);
+    }
+
+    /// Lets a budget cool down.
+    pub fn cool_down(&mut self, name: BudgetName, for_ms: u64, now: Time) {
+        let until = now.plus_ms(i64::try_from(for_ms).unwrap_or(i64::MAX));
+        self.budget_mut(name).cool_down(until);
+    }
+
+    fn budget_mut(&mut self, name: BudgetName) -> &mut Budget {
+        self.budgets.entry(name.clone()).or_insert_with(|| Budget::new(name, BudgetPolicy::default()))
+    }
+
+    /// Spends of a budget, if it allows that.
+    pub fn spend(&mut self, name: &BudgetName, amount: u32, now: Time) -> Spent {
+        match self.budgets.get_mut(name) {
+            None => Spent::Granted,
+            Some(budget) => spend(budget, amount, now),
+        }
+    }
+
+    /// The schedules.
+    pub fn schedules(&self) -> Vec<Schedule> {
+        self.schedules.values().cloned().collect()
+    }
+
+    /// Sets a schedule.
+    pub fn put_schedule(
+        &mut self,
+        name: ScheduleName,
+        policy: SchedulePolicy,
+        now: Time,
+    ) -> Result<(), Invalid> {
+        let policy = policy.checked()?;
+        self.schedules
+            .entry(name.clone())
+            .and_modify(|schedule| schedule.policy = policy.clone())
+            .or_insert_with(|| Schedule::new(name, policy.clone(), now));
+        Ok(())
+    }
+
+    /// Takes a schedule away.
+    pub fn delete_schedule(&mut self, name: &ScheduleName) -> bool {
+        self.schedules.remove(name).is_some()
+    }
+
+    /// Enqueues the jobs of all runs that are due.
+    pub fn fire_schedules(&mut self, now: Time) -> Fired {
+        let mut fired = Fired::default();
+        let mut moves = Moves::default();
+        let names: Vec<ScheduleName> = self.schedules.keys().cloned().collect();
+        for name in names {
+            let mut schedule = self.schedules[&name].clone();
+            for run in schedule.due(now) {
+                let enqueued = self.enqueue_one(schedule.job_for(run), now, &mut moves);
+                fired.runs.push(FiredRun {
+                    schedule: name.clone(),
+                    run,
+                    job_id: enqueued.id,
+                    skipped: enqueued.deduplicated,
+                });
+                if !enqueued.deduplicated {
+                    schedule.last_run = Some(run);
+                    schedule.last_job = Some(enqueued.id);
+                }
+            }
+            if !schedule.policy.paused {
+                schedule.settled_to = now.max(schedule.settled_to);
+            }
+            self.schedules.insert(name, schedule);
+        }
+        self.note(moves, now);
+        fired.next_in_ms =
+            self.schedules.values().filter_map(Schedule::next_due).min().map(|at| at.ms_since(now));
+        fired
+    }
+
+    /// A worker says that it is alive.
+    pub fn beat(&mut self, beat: WorkerBeat, now: Time) {
+        let WorkerBeat { name, queues, kinds, slots, running } = beat;
+        let started_at = self.workers.get(&name).map_or(now, |worker| worker.started_at);
+        let status =
+            WorkerStatus { name: name.clone(), queues, kinds, slots, running, started_at, seen_at: now };
+        self.workers.insert(name, status);
+    }
+
+    /// The workers.
+    pub fn workers(&self) -> Vec<WorkerStatus> {
+        self.workers.values().cloned().collect()
+    }
+
+    /// A worker has ended.
+    pub fn forget_worker(&mut self, name: &WorkerName) {
+        self.workers.remove(name);
+    }
+
+    /// Deletes what its retention has outlived; answers how many jobs went.
+    pub fn prune(&mut self, now: Time) -> u64 {
+        self.claims.retain(|_, memory| memory.at > now.plus_ms(-CLAIM_MEMORY_MS));
+        self.workers.retain(|_, worker| worker.seen_at > now.plus_ms(-WORKER_FORGET_MS));
+        let mut finished: BTreeMap<QueueName, Vec<(Time, u64)>> = BTreeMap::new();
+        for job in self.jobs.values() {
+            if let Some(ended_at) = job.state.ended_at() {
+                finished.entry(job.spec.queue.clone()).or_default().push((ended_at, job.seq));
+            }
+        }
+        let mut doomed = Vec::new();
+        for (queue, mut jobs) in finished {
+            let policy = self.policy(&queue);
+            let oldest = now.plus_ms(-policy.retention_ms());
+            jobs.sort_unstable();
+            let surplus =
+                jobs.len().saturating_sub(usize::try_from(policy.finished_max).unwrap_or(usize::MAX));
+            let outlived =
+                jobs.iter().enumerate().filter(|(at, (ended_at, _))| *at < surplus || *ended_at <= oldest);
+            doomed.extend(outlived.map(|(_, (_, seq))| *seq));
+        }
+        doomed.truncate(PRUNE_MAX as usize);
+        for seq in &doomed {
+            self.remove(*seq);
+        }
+        doomed.len() as u64
+    }
+
+    /// What happened after `since`.
+    pub fn events(&self, since: Option<Position>, limit: u32) -> Vec<Event> {
+        let since = since.unwrap_or_default();
+        let from = self.events.partition_point(|event| event.position <= since);
+        self.events[from..].iter().take(limit.min(EVENTS_MAX) as usize).cloned().collect()
+    }
+
+    /// The newest position.
+    pub fn events_end(&self) -> Position {
+        Position { major: 0, minor: self.next_event }
+    }
+}
+
+/// Spends of a budget, if it allows that now. Every store decides by this.
+pub fn spend(budget: &mut Budget, amount: u32, now: Time) -> Spent {
+    if budget.spendable(now) >= amount {
+        budget.spend(amount, now);
+        return Spent::Granted;
+    }
+    match budget.free_at(amount, now) {
+        Some(at) => Spent::Wait { in_ms: at.ms_since(now).max(1) },
+        None => Spent::Never,
+    }
+}
+
+/// A budget as it stands.
+pub fn budget_status(budget: Budget, slots_used: u32, now: Time) -> BudgetStatus {
+    let (used_second, used_day) = budget.used(now);
+    let free_at = if budget.spendable(now) == 0 { budget.free_at(1, now) } else { None };
+    BudgetStatus { budget, slots_used, used_second, used_day, free_at }
+}

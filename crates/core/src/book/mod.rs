@@ -1,0 +1,274 @@
+//! All jobs together, in memory: what a store is, without the storing.
+//!
+//! The JSON store runs it directly; every other store is compared with it, step
+//! by step, by the conformance suite. It does no I/O: time, ids and the order
+//! of calls are all that decide what it answers.
+
+pub mod admin;
+pub mod claim;
+pub mod find;
+pub mod write;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::error::{Invalid, StoreError};
+use crate::event::{Event, Position, What};
+use crate::id::{BudgetName, DedupeKey, JobId, QueueName, ScheduleName, WorkerName};
+use crate::job::{Job, NewJob};
+use crate::policy::budget::Budget;
+use crate::policy::queue::QueuePolicy;
+use crate::policy::schedule::Schedule;
+use crate::query::WorkerStatus;
+use crate::state::State;
+use crate::store::{ENQUEUE_MAX, EVENTS_KEPT, Enqueued, LeaseRef};
+use crate::time::Time;
+use crate::transition;
+
+/// Everything that a store keeps.
+#[derive(Debug, Clone, Default)]
+pub struct Book {
+    jobs: BTreeMap<u64, Arc<Job>>,
+    next_seq: u64,
+    queues: BTreeMap<QueueName, Queue>,
+    budgets: BTreeMap<BudgetName, Budget>,
+    schedules: BTreeMap<ScheduleName, Schedule>,
+    workers: BTreeMap<WorkerName, WorkerStatus>,
+    claims: BTreeMap<Uuid, Remembered>,
+    events: Vec<Event>,
+    next_event: u64,
+    // What follows is found again from the jobs when a book is read.
+    by_id: HashMap<JobId, u64>,
+    by_dedupe: HashMap<DedupeKey, u64>,
+    queued: BTreeSet<(i64, u64)>,
+    running: BTreeSet<u64>,
+}
+
+/// A queue that was configured or paused.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Queue {
+    /// Its policy.
+    pub policy: QueuePolicy,
+    /// Whether it is paused.
+    #[serde(default)]
+    pub paused: bool,
+}
+
+/// What a claim gave, so that it can be given again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remembered {
+    at: Time,
+    leases: Vec<LeaseRef>,
+}
+
+/// A book as a document: what has to be written down to get it back.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    next_seq: u64,
+    next_event: u64,
+    #[serde(default)]
+    queues: BTreeMap<QueueName, Queue>,
+    #[serde(default)]
+    budgets: BTreeMap<BudgetName, Budget>,
+    #[serde(default)]
+    schedules: BTreeMap<ScheduleName, Schedule>,
+    #[serde(default)]
+    workers: BTreeMap<WorkerName, WorkerStatus>,
+    #[serde(default)]
+    claims: BTreeMap<Uuid, Remembered>,
+    #[serde(default)]
+    jobs: Vec<Arc<Job>>,
+    #[serde(default)]
+    events: Vec<Event>,
+}
+
+impl Book {
+    /// An empty book.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The document of this book.
+    pub fn to_document(&self) -> Document {
+        Document {
+            next_seq: self.next_seq,
+            next_event: self.next_event,
+            queues: self.queues.clone(),
+            budgets: self.budgets.clone(),
+            schedules: self.schedules.clone(),
+            workers: self.workers.clone(),
+            claims: self.claims.clone(),
+            jobs: self.jobs.values().cloned().collect(),
+            events: self.events.clone(),
+        }
+    }
+
+    /// The book of a document. Refuses one that contradicts itself.
+    pub fn from_document(document: Document) -> Result<Self, Invalid> {
+        let Document { next_seq, next_event, queues, budgets, schedules, workers, claims, jobs, events } =
+            document;
+        let mut book = Self {
+            next_seq,
+            next_event,
+            queues,
+            budgets,
+            schedules,
+            workers,
+            claims,
+            events,
+            ..Self::default()
+        };
+        for job in jobs {
+            if job.seq >= next_seq {
+                return Err(Invalid::new("document", format!("has job {} beyond its own end", job.id)));
+            }
+            if book.by_id.contains_key(&job.id) || book.jobs.contains_key(&job.seq) {
+                return Err(Invalid::new("document", format!("has job {} twice", job.id)));
+            }
+            book.put(Arc::unwrap_or_clone(job));
+        }
+        Ok(book)
+    }
+
+    /// How many jobs there are.
+    pub fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether there are no jobs.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// All jobs in the order of acceptance.
+    pub fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.jobs.values().map(Arc::as_ref)
+    }
+
+    /// The policy of a queue.
+    pub fn policy(&self, queue: &QueueName) -> QueuePolicy {
+        self.queues.get(queue).map(|queue| queue.policy.clone()).unwrap_or_default()
+    }
+
+    /// Accepts jobs, all or none.
+    pub fn enqueue(&mut self, new: Vec<NewJob>, now: Time) -> Result<Vec<Enqueued>, StoreError> {
+        if new.len() > ENQUEUE_MAX {
+            return Err(Invalid::new("jobs", format!("are more than {ENQUEUE_MAX}")).into());
+        }
+        self.refuse_conflicts(&new)?;
+        let mut moves = Moves::default();
+        let answers = new.into_iter().map(|new| self.enqueue_one(new, now, &mut moves)).collect();
+        self.note(moves, now);
+        Ok(answers)
+    }
+
+    fn refuse_conflicts(&self, new: &[NewJob]) -> Result<(), StoreError> {
+        let mut in_batch: HashMap<JobId, &NewJob> = HashMap::new();
+        for job in new {
+            let stored = self.job(job.id).is_some_and(|old| !old.same_content(&job.spec));
+            let twin = in_batch.insert(job.id, job).is_some_and(|twin| twin.spec != job.spec);
+            if stored || twin {
+                return Err(StoreError::Conflict(job.id));
+            }
+        }
+        Ok(())
+    }
+
+    fn enqueue_one(&mut self, new: NewJob, now: Time, moves: &mut Moves) -> Enqueued {
+        let taken = new.spec.dedupe_key.as_ref().and_then(|key| self.by_dedupe.get(key));
+        let there = self.by_id.get(&new.id).or(taken).map(|seq| self.jobs[seq].id);
+        if let Some(id) = there {
+            return Enqueued { id, deduplicated: true };
+        }
+        let policy = self.policy(&new.spec.queue);
+        let job = transition::accept(new, self.next_seq, &policy, now);
+        self.next_seq += 1;
+        moves.add(What::Enqueued, &job);
+        let id = job.id;
+        self.put(job);
+        Enqueued { id, deduplicated: false }
+    }
+
+    /// The job with this id.
+    pub fn job(&self, id: JobId) -> Option<&Job> {
+        self.by_id.get(&id).and_then(|seq| self.jobs.get(seq)).map(Arc::as_ref)
+    }
+
+    /// Writes a job and keeps the indexes true.
+    fn put(&mut self, job: Job) {
+        self.unindex(job.seq);
+        match &job.state {
+            State::Queued => drop(self.queued.insert((job.rank, job.seq))),
+            State::Running(_) => drop(self.running.insert(job.seq)),
+            State::Completed { .. } | State::Failed { .. } | State::Canceled { .. } => {}
+        }
+        if let Some(key) = job.spec.dedupe_key.as_ref().filter(|_| !job.state.name().is_final()) {
+            self.by_dedupe.insert(key.clone(), job.seq);
+        }
+        self.by_id.insert(job.id, job.seq);
+        self.jobs.insert(job.seq, Arc::new(job));
+    }
+
+    fn remove(&mut self, seq: u64) {
+        self.unindex(seq);
+        if let Some(job) = self.jobs.remove(&seq) {
+            self.by_id.remove(&job.id);
+        }
+    }
+
+    fn unindex(&mut self, seq: u64) {
+        let Some(old) = self.jobs.get(&seq) else { return };
+        self.queued.remove(&(old.rank, seq));
+        self.running.remove(&seq);
+        if let Some(key) = &old.spec.dedupe_key
+            && self.by_dedupe.get(key) == Some(&seq)
+        {
+            self.by_dedupe.remove(key);
+        }
+    }
+
+    /// Puts a job that has moved, or takes it out when its queue keeps no finished jobs.
+    fn put_moved(&mut self, job: Job, moved: transition::Moved, moves: &mut Moves) {
+        moves.add(moved.what, &job);
+        let seq = job.seq;
+        self.put(job);
+        if moved.delete {
+            self.remove(seq);
+        }
+    }
+
+    fn note(&mut self, moves: Moves, now: Time) {
+        for (what, queue, jobs) in moves.0 {
+            self.next_event += 1;
+            let position = Position { major: 0, minor: self.next_event };
+            self.events.push(Event { position, at: now, what, queue, jobs });
+        }
+        let surplus = self.events.len().saturating_sub(EVENTS_KEPT as usize);
+        self.events.drain(..surplus);
+    }
+}
+
+/// What one call moved: one event for all jobs of a queue that moved the same
+/// way, in the order in which the first of them moved.
+#[derive(Debug, Default)]
+pub struct Moves(pub Vec<(What, QueueName, Vec<JobId>)>);
+
+impl Moves {
+    /// Adds a job that moved.
+    pub fn add(&mut self, what: What, job: &Job) {
+        self.add_id(what, &job.spec.queue, job.id);
+    }
+
+    /// Adds a job by its id.
+    pub fn add_id(&mut self, what: What, queue: &QueueName, id: JobId) {
+        let same = self.0.iter_mut().find(|(w, q, _)| *w == what && q == queue);
+        match same {
+            Some((_, _, jobs)) => jobs.push(id),
+            None => self.0.push((what, queue.clone(), vec![id])),
+        }
+    }
+}

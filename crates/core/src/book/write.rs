@@ -1,0 +1,185 @@
+//! What workers write: renewals, steps, progress, settlements; and what comes
+//! over them from outside: expiry, cancel, retry.
+
+use super::{Book, Moves};
+use crate::id::JobId;
+use crate::job::Job;
+use crate::store::{
+    CancelAnswer, EXPIRE_MAX, Expired, LeaseRef, ProgressWrite, RenewAnswer, RetryAnswer, Settlement,
+    StepWrite, Written,
+};
+use crate::time::Time;
+use crate::transition::{self, Cancel, Lost, StepStored};
+
+impl Book {
+    /// Moves the expiry of leases.
+    pub fn renew(&mut self, leases: &[LeaseRef], now: Time) -> RenewAnswer {
+        let mut answer = RenewAnswer::default();
+        for lease in leases {
+            let renewed = self.change(lease.job_id, |job| transition::renew(job, lease.fence, now));
+            match renewed {
+                Ok(cancel_requested) => {
+                    answer.renewed.push(lease.job_id);
+                    if cancel_requested {
+                        answer.cancel_requested.push(lease.job_id);
+                    }
+                }
+                Err(Lost) => answer.lost.push(lease.job_id),
+            }
+        }
+        answer
+    }
+
+    /// Stores outputs of steps.
+    pub fn store_steps(&mut self, steps: &[StepWrite], now: Time) -> Vec<Written> {
+        let store = |step: &StepWrite| {
+            let stored = self.change(step.lease.job_id, |job| {
+                transition::store_step(job, step.lease.fence, &step.name, &step.output, now)
+            });
+            step_written(stored)
+        };
+        steps.iter().map(store).collect()
+    }
+
+    /// Notes progress.
+    pub fn progress(&mut self, reports: &[ProgressWrite], now: Time) -> Vec<Written> {
+        let note = |report: &ProgressWrite| {
+            let noted = self.change(report.lease.job_id, |job| {
+                transition::progress(job, report.lease.fence, &report.progress, now)
+            });
+            noted.map_or(Written::Lost, |()| Written::Done)
+        };
+        reports.iter().map(note).collect()
+    }
+
+    /// Ends attempts.
+    pub fn settle(&mut self, settlements: &[Settlement], now: Time) -> Vec<Written> {
+        let mut moves = Moves::default();
+        let mut answers = Vec::with_capacity(settlements.len());
+        for Settlement { lease, outcome } in settlements {
+            let Some(mut job) = self.job(lease.job_id).cloned() else {
+                answers.push(Written::Lost);
+                continue;
+            };
+            let policy = self.policy(&job.spec.queue);
+            match transition::settle(&mut job, &policy, lease.fence, outcome, now) {
+                Ok(moved) => {
+                    if let Some(moved) = moved {
+                        self.put_moved(job, moved, &mut moves);
+                    }
+                    answers.push(Written::Done);
+                }
+                Err(Lost) => answers.push(Written::Lost),
+            }
+        }
+        self.note(moves, now);
+        answers
+    }
+
+    /// Takes back leases that have run out, those that ran out first first.
+    pub fn expire(&mut self, now: Time) -> Expired {
+        let mut by_expiry: Vec<(Time, u64)> = self
+            .running
+            .iter()
+            .filter_map(|seq| self.jobs[seq].lease().map(|lease| (lease.expires_at, *seq)))
+            .collect();
+        by_expiry.sort_unstable();
+        let mut moves = Moves::default();
+        let mut expired = Expired::default();
+        for (_, seq) in by_expiry.into_iter().take(EXPIRE_MAX as usize) {
+            let mut job = Job::clone(&self.jobs[&seq]);
+            let policy = self.policy(&job.spec.queue);
+            if let Some(moved) = transition::expire(&mut job, &policy, now) {
+                expired.jobs.push(job.id);
+                self.put_moved(job, moved, &mut moves);
+            }
+        }
+        self.note(moves, now);
+        expired.next_in_ms = self.next_expiry().map(|at| at.ms_since(now));
+        expired
+    }
+
+    fn next_expiry(&self) -> Option<Time> {
+        self.running.iter().filter_map(|seq| self.jobs[seq].lease()).map(|lease| lease.expires_at).min()
+    }
+
+    /// Asks for a job to be canceled.
+    pub fn cancel(&mut self, id: JobId, now: Time) -> CancelAnswer {
+        let Some(mut job) = self.job(id).cloned() else { return CancelAnswer::NotFound };
+        let policy = self.policy(&job.spec.queue);
+        let (answer, moved) = match transition::cancel(&mut job, &policy, now) {
+            Cancel::Canceled(moved) => (CancelAnswer::Canceled, moved),
+            Cancel::Requested(moved) => (CancelAnswer::Requested, moved),
+            Cancel::AlreadyRequested => return CancelAnswer::Requested,
+            Cancel::Final => return CancelAnswer::Final,
+        };
+        let mut moves = Moves::default();
+        self.put_moved(job, moved, &mut moves);
+        self.note(moves, now);
+        answer
+    }
+
+    /// Starts a new life of a final job.
+    pub fn retry(&mut self, id: JobId, now: Time) -> RetryAnswer {
+        let Some(mut job) = self.job(id).cloned() else { return RetryAnswer::NotFound };
+        let Some(moved) = transition::retry(&mut job, now) else { return RetryAnswer::NotFinal };
+        if let Some(seq) = job.spec.dedupe_key.as_ref().and_then(|key| self.by_dedupe.get(key)) {
+            return RetryAnswer::Taken(self.jobs[seq].id);
+        }
+        let mut moves = Moves::default();
+        self.put_moved(job, moved, &mut moves);
+        self.note(moves, now);
+        RetryAnswer::Retried
+    }
+
+    /// Ends all unfinished jobs of a program that does not survive a restart.
+    /// Answers how many.
+    pub fn end_by_restart(&mut self, now: Time) -> u64 {
+        let unfinished: Vec<u64> =
+            self.queued.iter().map(|(_, seq)| *seq).chain(self.running.iter().copied()).collect();
+        let mut moves = Moves::default();
+        let mut ended = 0;
+        for seq in unfinished {
+            let mut job = Job::clone(&self.jobs[&seq]);
+            let policy = self.policy(&job.spec.queue);
+            if let Some(moved) = transition::end_by_restart(&mut job, &policy, now) {
+                self.put_moved(job, moved, &mut moves);
+                ended += 1;
+            }
+        }
+        self.note(moves, now);
+        ended
+    }
+
+    /// Follows a step of the store's clock: leases and budgets move along.
+    pub fn shift_clock(&mut self, ms: i64) {
+        let running: Vec<u64> = self.running.iter().copied().collect();
+        for seq in running {
+            let mut job = Job::clone(&self.jobs[&seq]);
+            if let crate::state::State::Running(lease) = &mut job.state {
+                lease.expires_at = lease.expires_at.plus_ms(ms);
+            }
+            self.put(job);
+        }
+        for budget in self.budgets.values_mut() {
+            budget.shift(ms);
+        }
+    }
+
+    /// Changes a job in place, when the change is taken.
+    fn change<T>(&mut self, id: JobId, change: impl FnOnce(&mut Job) -> Result<T, Lost>) -> Result<T, Lost> {
+        let mut job = self.job(id).cloned().ok_or(Lost)?;
+        let answer = change(&mut job)?;
+        self.put(job);
+        Ok(answer)
+    }
+}
+
+/// The answer to a step's write.
+pub fn step_written(stored: Result<StepStored, Lost>) -> Written {
+    match stored {
+        Ok(StepStored::Stored | StepStored::Kept) => Written::Done,
+        Ok(StepStored::TooMany) => Written::TooManySteps,
+        Err(Lost) => Written::Lost,
+    }
+}

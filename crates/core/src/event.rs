@@ -1,0 +1,144 @@
+//! Events: what happened, one record for all jobs of a queue that a commit moved the same way.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Invalid;
+use crate::id::{JobId, QueueName};
+use crate::time::Time;
+
+/// What happened to a job. "Queued again" has five causes that an operator
+/// must tell apart, so each has its own word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// Accepted.
+    Enqueued,
+    /// A worker took it.
+    Claimed,
+    /// Done.
+    Completed,
+    /// The attempt failed; another follows.
+    Retrying,
+    /// Over without success.
+    Failed,
+    /// The lease ran out; another attempt follows.
+    Crashed,
+    /// The worker gave it back (shutdown); the attempt does not count.
+    Released,
+    /// The handler asked to go on later; the attempt does not count.
+    Parked,
+    /// Somebody asked a running job to stop.
+    CancelRequested,
+    /// Ended because somebody asked for it.
+    Canceled,
+    /// Somebody started a new life of a final job.
+    Retried,
+}
+
+impl What {
+    /// All of them.
+    pub const ALL: [What; 11] = [
+        Self::Enqueued,
+        Self::Claimed,
+        Self::Completed,
+        Self::Retrying,
+        Self::Failed,
+        Self::Crashed,
+        Self::Released,
+        Self::Parked,
+        Self::CancelRequested,
+        Self::Canceled,
+        Self::Retried,
+    ];
+
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enqueued => "enqueued",
+            Self::Claimed => "claimed",
+            Self::Completed => "completed",
+            Self::Retrying => "retrying",
+            Self::Failed => "failed",
+            Self::Crashed => "crashed",
+            Self::Released => "released",
+            Self::Parked => "parked",
+            Self::CancelRequested => "cancel_requested",
+            Self::Canceled => "canceled",
+            Self::Retried => "retried",
+        }
+    }
+
+    /// The number under which stores keep it.
+    pub fn code(self) -> i16 {
+        self as i16
+    }
+
+    /// The event of a stored number.
+    pub fn from_code(code: i16) -> Option<Self> {
+        usize::try_from(code).ok().and_then(|at| Self::ALL.get(at).copied())
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A place in the stream of events. Opaque: only a store makes one, and only
+/// the store that made it can read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Position {
+    /// What the store orders by first (a transaction, or 0).
+    pub major: u64,
+    /// What the store orders by next.
+    pub minor: u64,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.major, self.minor)
+    }
+}
+
+impl FromStr for Position {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let refuse = || Invalid::new("position", format!("{text:?} is not a position in the events"));
+        let (major, minor) = text.split_once('-').ok_or_else(refuse)?;
+        Ok(Self { major: major.parse().map_err(|_| refuse())?, minor: minor.parse().map_err(|_| refuse())? })
+    }
+}
+
+/// One thing that happened, in one commit, to one or more jobs of a queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its place; ask for events since it to go on from here.
+    #[serde(with = "position_text")]
+    pub position: Position,
+    /// When, by the store's clock.
+    pub at: Time,
+    /// What.
+    pub what: What,
+    /// The queue of the jobs.
+    pub queue: QueueName,
+    /// The jobs, in the order in which they were moved.
+    pub jobs: Vec<JobId>,
+}
+
+mod position_text {
+    use super::Position;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(position: &Position, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(position)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Position, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}

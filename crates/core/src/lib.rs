@@ -1,0 +1,38 @@
+//! The pure heart of Windlass.
+//!
+//! `core` decides: what a job is, which moves it may make, which job may be
+//! claimed next, what a budget still allows. It does no I/O, reads no clock,
+//! draws no random number and knows no runtime: the time of every decision is
+//! an argument, and so is every id.
+//!
+//! Read it in this order: [`job`] and [`state`] (the nouns), [`transition`]
+//! (one function for every move), [`eligible`] (who may run, and why not),
+//! [`policy`] (ladders, budgets, queues, schedules), [`book`] (all of it
+//! together, in memory: the model that every store is compared with), and
+//! [`store`] (what a source and a store must do).
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod id;
+pub mod time;
+pub mod timekeeper;
+
+pub mod job;
+pub mod state;
+pub mod step;
+
+pub mod transition;
+
+pub mod eligible;
+
+pub mod policy;
+
+pub mod book;
+
+pub mod event;
+pub mod query;
+pub mod store;
+
+pub mod error;
+pub mod json;

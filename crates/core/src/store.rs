@@ -1,0 +1,363 @@
+//! What a source and a store must do. Nothing here assumes SQL, a runtime or a
+//! network. The numbered promises are in `docs/store-contract.md`.
+//!
+//! Every verb takes one parameter, says what happened, and is safe to repeat
+//! with the same ids when its answer was lost.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::eligible::Explanation;
+use crate::error::StoreError;
+use crate::event::{Event, Position};
+use crate::id::{BudgetName, JobId, Kind, QueueName, ScheduleName, StepName, WorkerName};
+use crate::job::{Job, NewJob};
+use crate::json::Json;
+use crate::policy::budget::{Budget, BudgetPolicy};
+use crate::policy::queue::QueuePolicy;
+use crate::policy::schedule::{Schedule, SchedulePolicy};
+use crate::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use crate::time::Time;
+use crate::transition::Outcome;
+
+/// How many jobs one enqueue may carry.
+pub const ENQUEUE_MAX: usize = 10_000;
+/// How many jobs one claim may ask for.
+pub const CLAIM_MAX: u32 = 10_000;
+/// How many leases one expiry takes back.
+pub const EXPIRE_MAX: u32 = 500;
+/// How many due jobs one claim moves from "delayed" to "ready".
+pub const PROMOTE_MAX: u32 = 1_000;
+/// How many finished jobs one prune deletes.
+pub const PRUNE_MAX: u32 = 10_000;
+/// How many events one question gets.
+pub const EVENTS_MAX: u32 = 1_000;
+/// How many events are kept.
+pub const EVENTS_KEPT: u64 = 100_000;
+/// How long a claim's request id is remembered.
+pub const CLAIM_MEMORY_MS: i64 = 600_000;
+
+/// A job and the fence with which a worker holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LeaseRef {
+    /// The job.
+    pub job_id: JobId,
+    /// The fence of the claim.
+    pub fence: u64,
+}
+
+/// A wish for work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimRequest {
+    /// Asked again with the same id, a claim gives the same leases.
+    pub request_id: Uuid,
+    /// Who asks.
+    pub worker: WorkerName,
+    /// From which queues.
+    pub queues: Vec<QueueName>,
+    /// Of which kinds; nothing means any.
+    pub kinds: Option<Vec<Kind>>,
+    /// How many at most.
+    pub limit: u32,
+    /// How long the leases last, instead of what the queues say.
+    pub lease_ms: Option<u32>,
+}
+
+/// What a claim gave.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClaimAnswer {
+    /// The leases, in the order in which the jobs should start.
+    pub leases: Vec<Leased>,
+    /// In how many milliseconds a job that is held back by time alone may
+    /// become free, seen from the claim; a hint that may be early.
+    pub next_due_in_ms: Option<u64>,
+}
+
+/// A job that a worker now holds, with its stored steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leased {
+    /// The job, in the state `running`.
+    pub job: Job,
+    /// What the ladder says for the case that this attempt fails: the delay,
+    /// or nothing when it is the last.
+    pub retry_delay_ms: Option<u64>,
+}
+
+impl Leased {
+    /// What every write of this attempt names.
+    pub fn lease_ref(&self) -> LeaseRef {
+        LeaseRef { job_id: self.job.id, fence: self.job.fence }
+    }
+}
+
+/// What a renewal gave. Each lease is in exactly one of the first two lists.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RenewAnswer {
+    /// These are held on.
+    pub renewed: Vec<JobId>,
+    /// These are lost: stop their attempts.
+    pub lost: Vec<JobId>,
+    /// Of the renewed, these are asked to cancel.
+    pub cancel_requested: Vec<JobId>,
+}
+
+/// The output of a step, to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepWrite {
+    /// By whom.
+    pub lease: LeaseRef,
+    /// The step.
+    pub name: StepName,
+    /// What it gave.
+    pub output: Json,
+}
+
+/// How far a handler is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgressWrite {
+    /// By whom.
+    pub lease: LeaseRef,
+    /// How far.
+    pub progress: Json,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settlement {
+    /// By whom.
+    pub lease: LeaseRef,
+    /// How.
+    pub outcome: Outcome,
+}
+
+/// What became of a worker's write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// It is durable (or was already).
+    Done,
+    /// The lease is lost; nothing changed.
+    Lost,
+    /// The job has as many steps as a job may have; nothing changed.
+    TooManySteps,
+}
+
+/// What became of a wish to spend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spent {
+    /// It is spent, and written down.
+    Granted,
+    /// Not now; nothing was spent. Ask again in so many milliseconds.
+    Wait {
+        /// In how many.
+        in_ms: u64,
+    },
+    /// More than the budget ever allows at once.
+    Never,
+}
+
+/// What is called when there may be new work. It must return at once.
+pub type WakeFn = Arc<dyn Fn() + Send + Sync>;
+
+/// Where a worker claims from. An adopted table is a source and not a store.
+#[async_trait]
+pub trait Source: Send + Sync {
+    /// Gives leases of jobs that may run, in order, and no more than asked for.
+    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError>;
+
+    /// Moves the expiry of leases.
+    async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError>;
+
+    /// Stores outputs of steps, and answers in the order asked.
+    async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError>;
+
+    /// Notes progress, and answers in the order asked.
+    async fn progress(&self, reports: Vec<ProgressWrite>) -> Result<Vec<Written>, StoreError>;
+
+    /// Ends attempts, and answers in the order asked.
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError>;
+
+    /// Takes back leases that have run out, at most [`EXPIRE_MAX`].
+    async fn expire(&self) -> Result<Expired, StoreError>;
+
+    /// Spends `amount` of a budget, if it allows that now.
+    async fn spend(&self, budget: BudgetName, amount: u32) -> Result<Spent, StoreError>;
+
+    /// Lets a budget cool down for so many milliseconds. One that nobody
+    /// defined is defined by this, without bounds.
+    async fn cool_down(&self, budget: BudgetName, for_ms: u64) -> Result<(), StoreError>;
+
+    /// Registers what is called when there may be new work. Not being called
+    /// means nothing: a worker also asks from time to time.
+    fn on_work(&self, wake: WakeFn);
+}
+
+/// What an expiry did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Expired {
+    /// The jobs whose leases were taken back.
+    pub jobs: Vec<JobId>,
+    /// In how many milliseconds the next lease runs out, if none is renewed.
+    pub next_in_ms: Option<u64>,
+}
+
+/// What became of a job that was to be enqueued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Enqueued {
+    /// The job that is there now.
+    pub id: JobId,
+    /// It was there before: by its id, or by its dedupe key.
+    pub deduplicated: bool,
+}
+
+/// What became of a wish to cancel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CancelAnswer {
+    /// It was queued; it will never start.
+    Canceled,
+    /// It is running; its worker will be told.
+    Requested,
+    /// It is over already; nothing changed.
+    Final,
+    /// There is no such job.
+    NotFound,
+}
+
+/// What became of a wish to retry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetryAnswer {
+    /// It has a new life.
+    Retried,
+    /// It is not over; nothing changed.
+    NotFinal,
+    /// Its dedupe key now belongs to this job; nothing changed.
+    Taken(JobId),
+    /// There is no such job.
+    NotFound,
+}
+
+/// A budget as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BudgetStatus {
+    /// The budget.
+    pub budget: Budget,
+    /// How many running jobs name it.
+    pub slots_used: u32,
+    /// What was spent in the last second.
+    pub used_second: u32,
+    /// What was spent in the last 24 hours.
+    pub used_day: u32,
+    /// When something of it may be spent again, when nothing may now.
+    pub free_at: Option<Time>,
+}
+
+/// What the schedules did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Fired {
+    /// The runs that enqueued a job.
+    pub runs: Vec<FiredRun>,
+    /// In how many milliseconds the next schedule is due.
+    pub next_in_ms: Option<u64>,
+}
+
+/// A run of a schedule that enqueued a job, or found the one before not over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FiredRun {
+    /// The schedule.
+    pub schedule: ScheduleName,
+    /// The run.
+    pub run: Time,
+    /// The job that is there now.
+    pub job_id: JobId,
+    /// The job was there before: this run was left out.
+    pub skipped: bool,
+}
+
+/// A source that the engine owns.
+#[async_trait]
+pub trait Store: Source {
+    /// Accepts jobs, all or none, at most [`ENQUEUE_MAX`], and answers in the order asked.
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError>;
+
+    /// One job with all that is known of it.
+    async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError>;
+
+    /// A page of jobs, newest first.
+    async fn list(&self, request: ListRequest) -> Result<Page, StoreError>;
+
+    /// Asks for a job to be canceled.
+    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError>;
+
+    /// Starts a new life of a final job.
+    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError>;
+
+    /// Why a job is not running; nothing when there is no such job.
+    async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError>;
+
+    /// The queues that were configured or have jobs that are not final, by name.
+    async fn queues(&self) -> Result<Vec<QueueStatus>, StoreError>;
+
+    /// Sets the policy of a queue.
+    async fn put_queue(&self, name: QueueName, policy: QueuePolicy) -> Result<(), StoreError>;
+
+    /// Pauses a queue, or lets it go on. Jobs that are running go on.
+    async fn pause_queue(&self, name: QueueName, paused: bool) -> Result<(), StoreError>;
+
+    /// The budgets, by name.
+    async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError>;
+
+    /// Sets what a budget allows; what was spent stays spent.
+    async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError>;
+
+    /// The schedules, by name.
+    async fn schedules(&self) -> Result<Vec<Schedule>, StoreError>;
+
+    /// Sets a schedule. A new one begins now; one that is there goes on from where it is.
+    async fn put_schedule(&self, name: ScheduleName, policy: SchedulePolicy) -> Result<(), StoreError>;
+
+    /// Takes a schedule away. Answers whether it was there.
+    async fn delete_schedule(&self, name: ScheduleName) -> Result<bool, StoreError>;
+
+    /// Enqueues the jobs of all runs that are due, each once over the whole fleet.
+    async fn fire_schedules(&self) -> Result<Fired, StoreError>;
+
+    /// A worker says that it is alive. `started_at` and `seen_at` are the store's to fill in.
+    async fn beat(&self, worker: WorkerBeat) -> Result<(), StoreError>;
+
+    /// The workers, by name.
+    async fn workers(&self) -> Result<Vec<WorkerStatus>, StoreError>;
+
+    /// A worker has ended.
+    async fn forget_worker(&self, name: WorkerName) -> Result<(), StoreError>;
+
+    /// Deletes what its retention has outlived: finished jobs by age and by
+    /// number, events, remembered claims, silent workers. Answers how many
+    /// jobs went, at most [`PRUNE_MAX`].
+    async fn prune(&self) -> Result<u64, StoreError>;
+
+    /// What happened after `since` (nothing: from the oldest that is kept), oldest first.
+    async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError>;
+
+    /// The newest position, to hear only what happens from now on.
+    async fn events_end(&self) -> Result<Position, StoreError>;
+
+    /// The time by the store's clock.
+    async fn now(&self) -> Result<Time, StoreError>;
+}
+
+/// What a worker says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerBeat {
+    /// Its name.
+    pub name: WorkerName,
+    /// The queues that it claims from.
+    pub queues: Vec<QueueName>,
+    /// The kinds that it knows; nothing means any.
+    pub kinds: Option<Vec<Kind>>,
+    /// How many jobs it can run at once.
+    pub slots: u32,
+    /// How many it is running.
+    pub running: u32,
+}

@@ -1,0 +1,338 @@
+//! Every move that a job can make, and no other way to make one.
+//!
+//! Each function looks at the job, at what happens and at the time, and either
+//! moves the job and says what happened, or refuses and changes nothing.
+//! Whether a job may be claimed *now* (key, limit, budgets) is not decided
+//! here but in [`crate::eligible`].
+
+use crate::event::What;
+use crate::id::{StepName, WorkerName};
+use crate::job::{Entry, Job, NewJob, Start, bounded_error};
+use crate::json::Json;
+use crate::policy::queue::{OnCrash, QueuePolicy};
+use crate::state::{FailureReason, Lease, State};
+use crate::step::{STEPS_MAX, Step};
+use crate::time::Time;
+
+/// How an attempt ended, as its worker says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done.
+    Completed {
+        /// What it gave.
+        result: Option<Json>,
+    },
+    /// Failed; try again by the ladder, or when the handler says.
+    Retry {
+        /// What went wrong.
+        error: String,
+        /// When to try again, instead of the ladder's delay.
+        when: Option<Start>,
+    },
+    /// Failed for good.
+    Failed {
+        /// What went wrong.
+        error: String,
+    },
+    /// To be gone on with later; costs no attempt.
+    Parked {
+        /// When.
+        until: Start,
+    },
+    /// Given back unfinished (shutdown); costs no attempt.
+    Released,
+    /// Stopped because somebody asked for it.
+    Canceled,
+}
+
+impl Outcome {
+    /// A completion without a result.
+    pub const DONE: Outcome = Outcome::Completed { result: None };
+}
+
+/// What a move did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moved {
+    /// What happened, for the events.
+    pub what: What,
+    /// The queue keeps no finished jobs: take it out of the store.
+    pub delete: bool,
+}
+
+/// A write that named a stale fence, or came after the lease had run out. It changed nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("lease lost: the job is no longer held with this fence")]
+pub struct Lost;
+
+/// A new job, accepted at `now` as the `seq`-th.
+pub fn accept(new: NewJob, seq: u64, policy: &QueuePolicy, now: Time) -> Job {
+    let NewJob { id, spec, start } = new;
+    Job {
+        id,
+        seq,
+        rank: crate::eligible::rank(spec.priority, policy.ageing_ms, now),
+        created_at: now,
+        run_at: start.moment(now),
+        state: State::Queued,
+        attempt: 0,
+        crashes: 0,
+        fence: 0,
+        retries: 0,
+        started_at: None,
+        worker: None,
+        progress: None,
+        steps: Vec::new(),
+        history: Vec::new(),
+        spec,
+    }
+}
+
+/// Gives the lease of a queued job to `worker`. The caller has made sure that it may run.
+pub fn claim(job: &mut Job, worker: &WorkerName, lease_ms: u32, now: Time) -> Moved {
+    debug_assert_eq!(job.state, State::Queued);
+    job.fence += 1;
+    job.attempt += 1;
+    job.started_at = Some(now);
+    job.worker = Some(worker.clone());
+    job.state = State::Running(Lease {
+        worker: worker.clone(),
+        fence: job.fence,
+        started_at: now,
+        lease_ms,
+        expires_at: now.plus_ms(i64::from(lease_ms)),
+        cancel_requested: false,
+    });
+    Moved { what: What::Claimed, delete: false }
+}
+
+/// Moves the expiry of a lease. Answers whether the job is asked to cancel.
+pub fn renew(job: &mut Job, fence: u64, now: Time) -> Result<bool, Lost> {
+    let lease = held(job, fence, now)?;
+    lease.expires_at = now.plus_ms(i64::from(lease.lease_ms));
+    Ok(lease.cancel_requested)
+}
+
+/// What became of a step that was to be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepStored {
+    /// It is stored.
+    Stored,
+    /// A step of that name was stored before; that one stays.
+    Kept,
+    /// The job has as many steps as a job may have.
+    TooMany,
+}
+
+/// Stores the output of a step. The first output of a name stays for ever.
+pub fn store_step(
+    job: &mut Job,
+    fence: u64,
+    name: &StepName,
+    output: &Json,
+    now: Time,
+) -> Result<StepStored, Lost> {
+    held(job, fence, now)?;
+    if job.steps.iter().any(|step| step.name == *name) {
+        return Ok(StepStored::Kept);
+    }
+    if job.steps.len() >= STEPS_MAX {
+        return Ok(StepStored::TooMany);
+    }
+    job.crashes = 0;
+    job.steps.push(Step { name: name.clone(), output: output.clone(), attempt: job.attempt, stored_at: now });
+    Ok(StepStored::Stored)
+}
+
+/// Notes how far the handler is.
+pub fn progress(job: &mut Job, fence: u64, progress: &Json, now: Time) -> Result<(), Lost> {
+    held(job, fence, now)?;
+    job.progress = Some(progress.clone());
+    Ok(())
+}
+
+/// Ends an attempt. A repeat of a settlement that was taken changes nothing
+/// and answers `None`.
+pub fn settle(
+    job: &mut Job,
+    policy: &QueuePolicy,
+    fence: u64,
+    outcome: &Outcome,
+    now: Time,
+) -> Result<Option<Moved>, Lost> {
+    let Ok(lease) = held(job, fence, now) else {
+        return if already_settled(job, fence, outcome) { Ok(None) } else { Err(Lost) };
+    };
+    let canceled = lease.cancel_requested;
+    let worker = lease.worker.clone();
+    let what = match outcome {
+        Outcome::Completed { result } => {
+            job.state = State::Completed { ended_at: now, result: result.clone() };
+            return Ok(Some(ended(policy, What::Completed)));
+        }
+        _ if canceled => end_canceled(job, now),
+        Outcome::Canceled => end_canceled(job, now),
+        Outcome::Failed { .. } => end_failed(job, FailureReason::Permanent, now),
+        Outcome::Retry { when, .. } => {
+            let rule = policy.retry_rule(&job.spec);
+            match rule.delay_ms(job.attempt) {
+                None => end_failed(job, FailureReason::Exhausted, now),
+                Some(delay_ms) => {
+                    requeue(job, when.unwrap_or(Start::AfterMs(delay_ms)).moment(now), What::Retrying)
+                }
+            }
+        }
+        Outcome::Parked { until } => requeue(job, until.moment(now), What::Parked),
+        Outcome::Released => requeue(job, now, What::Released),
+    };
+    let attempt = job.attempt;
+    if matches!(what, What::Parked | What::Released) {
+        job.attempt -= 1;
+    }
+    let error = match outcome {
+        Outcome::Retry { error, .. } | Outcome::Failed { error } => Some(bounded_error(error)),
+        _ => None,
+    };
+    let started_at = job.started_at;
+    job.record(Entry { at: now, what, attempt, fence, worker: Some(worker), started_at, error });
+    Ok(Some(ended(policy, what)))
+}
+
+/// Takes back a lease that has run out. Refuses (with `None`) when it has not.
+pub fn expire(job: &mut Job, policy: &QueuePolicy, now: Time) -> Option<Moved> {
+    let lease = job.lease().filter(|lease| lease.expires_at <= now)?;
+    let (canceled, worker) = (lease.cancel_requested, lease.worker.clone());
+    let entry = Entry {
+        at: now,
+        what: What::Crashed,
+        attempt: job.attempt,
+        fence: job.fence,
+        worker: Some(worker),
+        started_at: job.started_at,
+        error: Some(LEASE_RAN_OUT.to_owned()),
+    };
+    job.record(entry);
+    job.crashes += 1;
+    let what = if canceled {
+        end_canceled(job, now)
+    } else if policy.on_crash == OnCrash::Fail {
+        end_failed(job, FailureReason::Crashed, now)
+    } else if job.crashes >= policy.crashes_max {
+        end_failed(job, FailureReason::Quarantined, now)
+    } else if job.attempt >= policy.retry_rule(&job.spec).attempts_max() {
+        end_failed(job, FailureReason::Exhausted, now)
+    } else {
+        requeue(job, now, What::Crashed)
+    };
+    Some(ended(policy, what))
+}
+
+/// The error text of an attempt whose lease ran out.
+pub const LEASE_RAN_OUT: &str = "the lease ran out: the worker crashed, was cut off or stood still";
+
+/// What became of a wish to cancel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancel {
+    /// The job was queued; it is canceled and will never start.
+    Canceled(Moved),
+    /// The job is running; its worker will be told.
+    Requested(Moved),
+    /// Its worker has been told before.
+    AlreadyRequested,
+    /// The job is final; nothing changed.
+    Final,
+}
+
+/// Asks for a job to be canceled.
+pub fn cancel(job: &mut Job, policy: &QueuePolicy, now: Time) -> Cancel {
+    match &mut job.state {
+        State::Queued => {
+            let what = end_canceled(job, now);
+            job.record(note(now, what));
+            Cancel::Canceled(ended(policy, what))
+        }
+        State::Running(lease) if lease.cancel_requested => Cancel::AlreadyRequested,
+        State::Running(lease) => {
+            lease.cancel_requested = true;
+            job.record(note(now, What::CancelRequested));
+            Cancel::Requested(Moved { what: What::CancelRequested, delete: false })
+        }
+        State::Completed { .. } | State::Failed { .. } | State::Canceled { .. } => Cancel::Final,
+    }
+}
+
+/// Starts a new life of a final job: its steps stay, its attempts begin anew.
+/// Refuses (with `None`) a job that is not final.
+pub fn retry(job: &mut Job, now: Time) -> Option<Moved> {
+    if !job.state.name().is_final() {
+        return None;
+    }
+    job.attempt = 0;
+    job.crashes = 0;
+    job.retries += 1;
+    job.progress = None;
+    let what = requeue(job, now, What::Retried);
+    job.record(note(now, what));
+    Some(Moved { what, delete: false })
+}
+
+/// Ends what a program left unfinished, for queues that do not survive a restart.
+pub fn end_by_restart(job: &mut Job, policy: &QueuePolicy, now: Time) -> Option<Moved> {
+    if job.state.name().is_final() {
+        return None;
+    }
+    let what = end_failed(job, FailureReason::WorkerRestart, now);
+    job.record(note(now, what));
+    Some(ended(policy, what))
+}
+
+fn held(job: &mut Job, fence: u64, now: Time) -> Result<&mut Lease, Lost> {
+    match &mut job.state {
+        State::Running(lease) if lease.admits(fence, now) => Ok(lease),
+        _ => Err(Lost),
+    }
+}
+
+/// Whether `outcome` is what the attempt with this fence was settled with:
+/// the answer was lost, and the worker asks again.
+pub fn already_settled(job: &Job, fence: u64, outcome: &Outcome) -> bool {
+    if job.fence != fence || job.lease().is_some() {
+        return false;
+    }
+    let last = job.history.last().filter(|entry| entry.fence == fence);
+    match (outcome, &job.state, last.map(|entry| entry.what)) {
+        (Outcome::Completed { .. }, State::Completed { .. }, _) => true,
+        (Outcome::Retry { .. }, _, Some(What::Retrying | What::Failed | What::Canceled)) => true,
+        (Outcome::Failed { .. }, _, Some(What::Failed | What::Canceled)) => true,
+        (Outcome::Parked { .. }, _, Some(What::Parked | What::Canceled)) => true,
+        (Outcome::Released, _, Some(What::Released | What::Canceled)) => true,
+        (Outcome::Canceled, _, Some(What::Canceled)) => true,
+        _ => false,
+    }
+}
+
+fn requeue(job: &mut Job, run_at: Time, what: What) -> What {
+    job.state = State::Queued;
+    job.run_at = run_at;
+    what
+}
+
+fn end_failed(job: &mut Job, reason: FailureReason, now: Time) -> What {
+    job.state = State::Failed { ended_at: now, reason };
+    What::Failed
+}
+
+fn end_canceled(job: &mut Job, now: Time) -> What {
+    job.state = State::Canceled { ended_at: now };
+    What::Canceled
+}
+
+/// A queue may drop its finished jobs at once; failed ones stay for their
+/// retention all the same, since somebody has to be able to look at them.
+fn ended(policy: &QueuePolicy, what: What) -> Moved {
+    let dropped = matches!(what, What::Completed | What::Canceled);
+    Moved { what, delete: dropped && policy.delete_finished }
+}
+
+fn note(at: Time, what: What) -> Entry {
+    Entry { at, what, attempt: 0, fence: 0, worker: None, started_at: None, error: None }
+}

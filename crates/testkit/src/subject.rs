@@ -1,0 +1,30 @@
+//! A store under test.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use windlass_core::error::StoreError;
+use windlass_core::store::Store;
+
+use crate::clock::FakeClock;
+
+/// A place where one store keeps its data: a temporary folder, a database of
+/// its own. It is gone when the subject is dropped.
+#[async_trait]
+pub trait Subject: Sized + Send + Sync + 'static {
+    /// The store's name, for messages.
+    const NAME: &'static str;
+    /// Whether several processes may have it open at once.
+    const SHARED: bool;
+
+    /// An empty place whose stores run on `clock`.
+    async fn create(clock: FakeClock) -> Self;
+
+    /// Opens the store. May be called again: after the stores before were
+    /// dropped (a restart), or, when [`Subject::SHARED`], beside them.
+    async fn open(&self) -> Result<Arc<dyn Store>, StoreError>;
+
+    /// Makes the place empty again, faster than creating a new one. Stores
+    /// that are open stay open and see an empty store.
+    async fn wipe(&self);
+}
