@@ -170,6 +170,12 @@ pub trait Source: Send + Sync {
     /// Moves the expiry of leases.
     async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError>;
 
+    /// Of these leases, the jobs that are asked to cancel. Workers ask often;
+    /// a store that can answer by a read alone says so here.
+    async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
+        Ok(self.renew(leases).await?.cancel_requested)
+    }
+
     /// Stores outputs of steps, and answers in the order asked.
     async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError>;
 
@@ -189,8 +195,9 @@ pub trait Source: Send + Sync {
     /// defined is defined by this, without bounds.
     async fn cool_down(&self, budget: BudgetName, for_ms: u64) -> Result<(), StoreError>;
 
-    /// Registers what is called when there may be new work. Not being called
-    /// means nothing: a worker also asks from time to time.
+    /// Registers what is called when there may be new work, or a running job is
+    /// asked to cancel. Not being called means nothing: a worker also asks
+    /// from time to time.
     fn on_work(&self, wake: WakeFn);
 }
 

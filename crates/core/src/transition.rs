@@ -299,14 +299,14 @@ pub fn already_settled(job: &Job, fence: u64, outcome: &Outcome) -> bool {
         return false;
     }
     let last = job.history.last().filter(|entry| entry.fence == fence);
-    match (outcome, &job.state, last.map(|entry| entry.what)) {
-        (Outcome::Completed { .. }, State::Completed { .. }, _) => true,
-        (Outcome::Retry { .. }, _, Some(What::Retrying | What::Failed | What::Canceled)) => true,
-        (Outcome::Failed { .. }, _, Some(What::Failed | What::Canceled)) => true,
-        (Outcome::Parked { .. }, _, Some(What::Parked | What::Canceled)) => true,
-        (Outcome::Released, _, Some(What::Released | What::Canceled)) => true,
-        (Outcome::Canceled, _, Some(What::Canceled)) => true,
-        _ => false,
+    let what = last.map(|entry| entry.what);
+    match outcome {
+        Outcome::Completed { .. } => matches!(job.state, State::Completed { .. }),
+        Outcome::Retry { .. } => matches!(what, Some(What::Retrying | What::Failed | What::Canceled)),
+        Outcome::Failed { .. } => matches!(what, Some(What::Failed | What::Canceled)),
+        Outcome::Parked { .. } => matches!(what, Some(What::Parked | What::Canceled)),
+        Outcome::Released => matches!(what, Some(What::Released | What::Canceled)),
+        Outcome::Canceled => matches!(what, Some(What::Canceled)),
     }
 }
 

@@ -1,0 +1,270 @@
+//! What a handler gets: its job, its steps, and a line to the outside.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use windlass_core::error::StoreError;
+use windlass_core::id::{BudgetName, JobId, StepName};
+use windlass_core::job::Job;
+use windlass_core::json::{Json, PROGRESS_BYTES_MAX, STEP_BYTES_MAX};
+use windlass_core::store::{LeaseRef, ProgressWrite, Source, Spent, StepWrite, Written};
+
+use crate::failure::Failure;
+use crate::signal::{Signal, Stop};
+use crate::slots::Slot;
+use crate::world::{World, half_jittered};
+
+/// The context of one attempt. Cheap to clone; the attempt keeps its slot until
+/// the last clone is gone.
+#[derive(Clone)]
+pub struct Context(Arc<Inner>);
+
+struct Inner {
+    job: Job,
+    source: Arc<dyn Source>,
+    world: Arc<dyn World>,
+    signals: watch::Receiver<Signal>,
+    steps: Mutex<HashMap<StepName, Json>>,
+    _slot: Slot,
+}
+
+impl Context {
+    pub(crate) fn new(
+        mut job: Job,
+        source: Arc<dyn Source>,
+        world: Arc<dyn World>,
+        signals: watch::Receiver<Signal>,
+        slot: Slot,
+    ) -> Self {
+        let steps = std::mem::take(&mut job.steps);
+        let steps = steps.into_iter().map(|step| (step.name, step.output)).collect();
+        Self(Arc::new(Inner { job, source, world, signals, steps: Mutex::new(steps), _slot: slot }))
+    }
+
+    /// The job, as it was when it was claimed.
+    pub fn job(&self) -> &Job {
+        &self.0.job
+    }
+
+    /// The job's id.
+    pub fn id(&self) -> JobId {
+        self.0.job.id
+    }
+
+    /// The fence of this attempt: give it to whatever you write to that can
+    /// refuse a smaller one after a larger.
+    pub fn fence(&self) -> u64 {
+        self.0.job.fence
+    }
+
+    /// Which attempt this is, counted from 1.
+    pub fn attempt(&self) -> u32 {
+        self.0.job.attempt
+    }
+
+    /// The payload.
+    pub fn payload(&self) -> &Json {
+        &self.0.job.spec.payload
+    }
+
+    /// The payload as a type. What cannot be read now will not be readable later: permanent.
+    pub fn payload_as<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        self.payload().read().map_err(|error| Failure::permanent(format!("the payload does not fit: {error}")))
+    }
+
+    /// Runs a step, or gives what it gave when it was stored before.
+    ///
+    /// When this returns a value, the value is durable: a later attempt gets it
+    /// and does not run the step again.
+    pub async fn step<T, F, Fut>(&self, name: &str, work: F) -> Result<T, Failure>
+    where
+        T: Serialize + DeserializeOwned,
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<T, Failure>>,
+    {
+        let name = StepName::new(name)?;
+        if let Some(output) = self.stored(&name) {
+            return Ok(output.read()?);
+        }
+        self.go_on()?;
+        let value = work().await?;
+        let output = Json::from_value("the step's output", &value, STEP_BYTES_MAX)?;
+        self.store_step(name, output).await?;
+        Ok(value)
+    }
+
+    /// What a step gave, when it was stored.
+    pub fn stored(&self, name: &StepName) -> Option<Json> {
+        self.steps().get(name).cloned()
+    }
+
+    /// All stored steps.
+    pub fn stored_steps(&self) -> HashMap<StepName, Json> {
+        self.steps().clone()
+    }
+
+    /// Stores the output of a step.
+    pub async fn store_step(&self, name: StepName, output: Json) -> Result<(), Failure> {
+        let write = StepWrite { lease: self.lease(), name: name.clone(), output: output.clone() };
+        let written = self.persist(|source| {
+            let write = write.clone();
+            async move { source.store_steps(vec![write]).await }
+        });
+        self.taken(written.await?)?;
+        self.steps().insert(name, output);
+        Ok(())
+    }
+
+    /// Says how far the handler is; shown to people. Anything that can be written as JSON.
+    pub async fn progress<T: Serialize + ?Sized>(&self, progress: &T) -> Result<(), Failure> {
+        let progress = Json::from_value("progress", progress, PROGRESS_BYTES_MAX)?;
+        let write = ProgressWrite { lease: self.lease(), progress };
+        let written = self.persist(|source| {
+            let write = write.clone();
+            async move { source.progress(vec![write]).await }
+        });
+        self.taken(written.await?)
+    }
+
+    /// Spends `amount` of a budget, waiting until it allows that.
+    pub async fn spend(&self, budget: &str, amount: u32) -> Result<(), Failure> {
+        let budget = BudgetName::new(budget)?;
+        loop {
+            self.go_on()?;
+            let spent = self.persist(|source| {
+                let budget = budget.clone();
+                async move { source.spend(budget, amount).await }
+            });
+            match spent.await? {
+                Spent::Granted => return Ok(()),
+                Spent::Never => {
+                    return Err(Failure::permanent(format!("budget {budget} never allows {amount} at once")));
+                }
+                Spent::Wait { in_ms } => self.sleep(in_ms).await?,
+            }
+        }
+    }
+
+    /// Lets a budget cool down (an upstream's Retry-After): no job that names
+    /// it starts until then, on no machine.
+    pub async fn cool_down(&self, budget: &str, for_: Duration) -> Result<(), Failure> {
+        let budget = BudgetName::new(budget)?;
+        let for_ms = u64::try_from(for_.as_millis()).unwrap_or(u64::MAX);
+        self.persist(|source| {
+            let budget = budget.clone();
+            async move { source.cool_down(budget, for_ms).await }
+        })
+        .await
+    }
+
+    /// Whether the job is asked to cancel.
+    pub fn is_canceled(&self) -> bool {
+        self.stop() == Some(Stop::Cancel)
+    }
+
+    /// Waits until the job is asked to cancel.
+    pub async fn canceled(&self) {
+        self.stopped_by(|stop| stop == Stop::Cancel).await;
+    }
+
+    /// Why the handler should stop now, if it should: cancel, shutdown, timeout or a lost lease.
+    pub fn stop(&self) -> Option<Stop> {
+        match *self.0.signals.borrow() {
+            Signal::Go => None,
+            Signal::Told(stop) | Signal::Halt(stop) => Some(stop),
+        }
+    }
+
+    /// Waits until the handler should stop, for whatever reason.
+    pub async fn stopping(&self) {
+        self.stopped_by(|_| true).await;
+    }
+
+    /// Nothing, or the failure with which the handler should end now. For
+    /// loops: `ctx.go_on()?`.
+    pub fn go_on(&self) -> Result<(), Failure> {
+        match self.stop() {
+            None => Ok(()),
+            Some(Stop::Cancel) => Err(Failure::Canceled),
+            Some(Stop::Shutdown) => Err(Failure::Released),
+            Some(Stop::Timeout) => Err(Failure::retry(timed_out(&self.0.job))),
+            Some(Stop::LeaseLost) => Err(Failure::LeaseLost),
+        }
+    }
+
+    /// Waits, unless the handler should stop.
+    pub async fn sleep(&self, ms: u64) -> Result<(), Failure> {
+        tokio::select! {
+            biased;
+            () = self.stopping() => self.go_on(),
+            () = self.0.world.sleep_ms(ms) => Ok(()),
+        }
+    }
+
+    /// Waits for a future from a blocking handler.
+    pub fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        tokio::runtime::Handle::current().block_on(future)
+    }
+
+    async fn stopped_by(&self, fits: impl Fn(Stop) -> bool) {
+        let mut signals = self.0.signals.clone();
+        let told = signals.wait_for(|signal| match signal {
+            Signal::Go => false,
+            Signal::Told(stop) | Signal::Halt(stop) => fits(*stop),
+        });
+        if told.await.is_err() {
+            // The engine has let go of the attempt without a word.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Asks the store until it answers: as long as the lease is ours, a store
+    /// that is away for a moment is no reason to fail the attempt.
+    async fn persist<T, F, Fut>(&self, ask: F) -> Result<T, Failure>
+    where
+        F: Fn(Arc<dyn Source>) -> Fut,
+        Fut: Future<Output = Result<T, StoreError>>,
+    {
+        let mut wait_ms = 50;
+        loop {
+            if matches!(*self.0.signals.borrow(), Signal::Halt(_)) {
+                return Err(Failure::LeaseLost);
+            }
+            match ask(self.0.source.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) if error.is_transient() => {
+                    tracing::warn!(job_id = %self.id(), code = error.code(), "the store did not take a write; trying again");
+                }
+                Err(error) => return Err(error.into()),
+            }
+            self.0.world.sleep_ms(half_jittered(&*self.0.world, wait_ms)).await;
+            wait_ms = (wait_ms * 2).min(2_000);
+        }
+    }
+
+    fn taken(&self, written: Vec<Written>) -> Result<(), Failure> {
+        match written.first() {
+            Some(Written::Done) => Ok(()),
+            Some(Written::TooManySteps) => Err(Failure::permanent("the job has stored as many steps as a job may")),
+            Some(Written::Lost) | None => Err(Failure::LeaseLost),
+        }
+    }
+
+    fn lease(&self) -> LeaseRef {
+        LeaseRef { job_id: self.0.job.id, fence: self.0.job.fence }
+    }
+
+    fn steps(&self) -> std::sync::MutexGuard<'_, HashMap<StepName, Json>> {
+        self.0.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The error text of an attempt that took too long.
+pub(crate) fn timed_out(job: &Job) -> String {
+    format!("timed out after {} ms", job.spec.timeout_ms.unwrap_or_default())
+}

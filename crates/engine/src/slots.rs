@@ -1,0 +1,53 @@
+//! Slots: how many jobs may run here at once, and how many do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+
+/// The slots of a worker.
+pub(crate) struct Slots {
+    total: usize,
+    taken: AtomicUsize,
+    changed: Notify,
+}
+
+impl Slots {
+    pub(crate) fn new(total: usize) -> Arc<Self> {
+        Arc::new(Self { total, taken: AtomicUsize::new(0), changed: Notify::new() })
+    }
+
+    pub(crate) fn total(&self) -> usize {
+        self.total
+    }
+
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn free(&self) -> usize {
+        self.total.saturating_sub(self.taken())
+    }
+
+    pub(crate) fn take(self: &Arc<Self>) -> Slot {
+        self.taken.fetch_add(1, Ordering::AcqRel);
+        Slot(self.clone())
+    }
+
+    /// Waits until a slot was given back since the last wait.
+    pub(crate) async fn given_back(&self) {
+        self.changed.notified().await;
+    }
+}
+
+/// A slot that is taken, until this is dropped: by the handler's own end, and
+/// not when the engine gives up waiting for it. So a handler that never yields
+/// keeps its slot out of use and cannot pile up.
+pub(crate) struct Slot(Arc<Slots>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::AcqRel);
+        self.0.changed.notify_one();
+    }
+}
