@@ -86,7 +86,7 @@ impl Book {
 }
 
 /// When all holds end by time alone; `None` when something else must happen first.
-fn free_by_time(holds: &[Hold]) -> Option<Time> {
+pub fn free_by_time(holds: &[Hold]) -> Option<Time> {
     let ends: Option<Vec<Time>> = holds.iter().map(end_by_time).collect();
     ends?.into_iter().max()
 }
