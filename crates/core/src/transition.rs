@@ -295,7 +295,8 @@ fn held(job: &mut Job, fence: u64, now: Time) -> Result<&mut Lease, Lost> {
 /// Whether `outcome` is what the attempt with this fence was settled with:
 /// the answer was lost, and the worker asks again.
 pub fn already_settled(job: &Job, fence: u64, outcome: &Outcome) -> bool {
-    if job.fence != fence || job.lease().is_some() {
+    // 0 is no fence: a job that was never claimed was never settled either.
+    if fence == 0 || job.fence != fence || job.lease().is_some() {
         return false;
     }
     let last = job.history.last().filter(|entry| entry.fence == fence);
