@@ -1,4 +1,12 @@
 //! What the tests of Windlass share. Only ever a dev-dependency.
+//!
+//! A store proves itself with five lines: it implements [`subject::Subject`]
+//! and calls [`conformance!`] on it. [`memory::MemoryStore`] is the reference
+//! that needs no disk and no server.
 
 pub mod clock;
+pub mod eventually;
 pub mod subject;
+
+pub mod conformance;
+pub mod memory;

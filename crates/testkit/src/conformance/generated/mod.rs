@@ -1,0 +1,91 @@
+//! 21: generated sequences. Whatever is done, in whatever order, a store
+//! answers as the book does and shows what the book shows, after each step and
+//! after a restart.
+
+mod compare;
+mod op;
+mod pair;
+mod strategy;
+mod words;
+
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+
+use self::compare::Seen;
+use self::op::Plan;
+use self::pair::{Pair, Same};
+use super::scene::Scene;
+use crate::subject::Subject;
+use windlass_core::time::Clock;
+
+/// How many operations a sequence has at most.
+const OPS_MAX: usize = 60;
+/// How many sequences are tried unless `WINDLASS_PROPTEST_CASES` says otherwise.
+const CASES: u32 = 256;
+
+/// A store does what the book does. `WINDLASS_PROPTEST_CASES` sets how many
+/// sequences are tried, `WINDLASS_PROPTEST_SEED` which ones.
+pub async fn p21_generated_sequences_match_the_book<S: Subject>() {
+    let scene = Mutex::new(Scene::<S>::new().await);
+    let config = Config {
+        cases: number("WINDLASS_PROPTEST_CASES").unwrap_or(CASES),
+        failure_persistence: None,
+        max_shrink_iters: 4_000,
+        ..Config::default()
+    };
+    let mut seed = [7; 32];
+    seed[..4].copy_from_slice(&number("WINDLASS_PROPTEST_SEED").unwrap_or(0).to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    let handle = Handle::current();
+    let outcome = tokio::task::block_in_place(|| {
+        runner.run(&strategy::plans(OPS_MAX), |plan| {
+            let case = handle.block_on(async { play(&mut *scene.lock().await, &plan).await });
+            case.map_err(TestCaseError::fail)
+        })
+    });
+    match outcome {
+        Ok(()) => {}
+        Err(TestError::Fail(why, plan)) => panic!("{} and the book part:\n{why}\nafter\n{plan:?}", S::NAME),
+        Err(TestError::Abort(why)) => panic!("no sequences were made: {why}"),
+    }
+}
+
+async fn play<S: Subject>(scene: &mut Scene<S>, plan: &Plan) -> Same {
+    scene.subject.wipe().await;
+    to_midnight(scene);
+    let mut pair = Pair::new(scene.store().clone(), scene.clock.clone());
+    let mut seen = Seen::default();
+    for (turn, op) in plan.0.iter().enumerate() {
+        let step = async {
+            pair.apply(op).await?;
+            pair.compare(&mut seen, turn).await
+        };
+        step.await.map_err(|why| format!("at operation {}: {why}", turn + 1))?;
+    }
+    pair.compare_all().await.map_err(|why| format!("at the end: {why}"))?;
+    let book = std::mem::take(&mut pair.book);
+    let known = std::mem::take(&mut pair.known);
+    drop(pair);
+    scene.reopen().await;
+    let mut pair = Pair::new(scene.store().clone(), scene.clock.clone());
+    (pair.book, pair.known) = (book, known);
+    pair.compare_all().await.map_err(|why| format!("after a restart: {why}"))
+}
+
+/// Each sequence begins at the same time of day, so that it does the same
+/// again when it is shrunk: windows and cron lines look at the clock.
+fn to_midnight<S: Subject>(scene: &Scene<S>) {
+    const DAY_MS: u64 = 86_400_000;
+    let today = scene.clock.wall().ms() as u64 % DAY_MS;
+    scene.clock.advance(DAY_MS - today);
+}
+
+fn number(name: &str) -> Option<u32> {
+    let text = std::env::var(name).ok()?;
+    match text.parse() {
+        Ok(number) => Some(number),
+        Err(_) => panic!("{name} is {text:?}, which is not a number"),
+    }
+}

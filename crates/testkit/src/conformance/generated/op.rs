@@ -1,0 +1,108 @@
+//! The operations of a generated sequence, in small alphabets, so that keys,
+//! budgets and ids collide often. They print as one line each.
+
+use std::fmt;
+
+/// A sequence, printed line by line.
+#[derive(Clone)]
+pub struct Plan(pub Vec<Op>);
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, op) in self.0.iter().enumerate() {
+            writeln!(f, "{:>3}. {op:?}", at + 1)?;
+        }
+        Ok(())
+    }
+}
+
+/// One operation. Small numbers name queues, kinds, keys, budgets and workers;
+/// jobs are named by their place among those that were ever enqueued.
+#[derive(Debug, Clone)]
+pub enum Op {
+    Enqueue(Vec<Seed>),
+    Claim { worker: u8, queues: Vec<u8>, kinds: Option<Vec<u8>>, limit: u32, lease_ms: Option<u32> },
+    ClaimAgain { which: usize },
+    Renew(Vec<(usize, Fence)>),
+    Steps(Vec<(usize, Fence, u8)>),
+    Progress(Vec<(usize, Fence)>),
+    Settle(Vec<(usize, Fence, End)>),
+    Cancel(usize),
+    Retry(usize),
+    Expire,
+    Prune,
+    Pause { queue: u8, paused: bool },
+    PutQueue { queue: u8, policy: Policy },
+    PutBudget { budget: u8, slots: Option<u32>, per_second: Option<u32>, per_day: Option<u32> },
+    CoolDown { budget: u8, for_ms: u64 },
+    Spend { budget: u8, amount: u32 },
+    PutSchedule { schedule: u8, rule: u8, missed: u8, skip: bool, paused: bool },
+    DeleteSchedule { schedule: u8 },
+    Fire,
+    Beat { worker: u8, picky: bool },
+    Forget { worker: u8 },
+    Advance { ms: u64 },
+}
+
+/// A job to be enqueued.
+#[derive(Debug, Clone)]
+pub enum Seed {
+    /// One that was never there.
+    New(Wish),
+    /// Exactly one that was enqueued before.
+    Again(usize),
+    /// The id of one that was enqueued before, with another content.
+    Clash(usize),
+}
+
+/// What a new job is like.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    pub queue: u8,
+    pub kind: u8,
+    pub priority: i16,
+    pub key: Option<u8>,
+    pub dedupe: Option<u8>,
+    pub budgets: Vec<u8>,
+    pub ladder: Option<u8>,
+    pub delay_ms: u64,
+}
+
+/// Which fence a write names.
+#[derive(Debug, Clone, Copy)]
+pub enum Fence {
+    /// The newest.
+    Current,
+    /// One before.
+    Older,
+    /// One that was never given.
+    Newer,
+}
+
+/// How an attempt ends.
+#[derive(Debug, Clone, Copy)]
+pub enum End {
+    Done,
+    DoneWithResult,
+    Retry,
+    RetryIn(u64),
+    Failed,
+    Park(u64),
+    Release,
+    Cancel,
+}
+
+/// The policy of a queue.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    pub limit: Option<u32>,
+    pub ladder: u8,
+    pub max_attempts: Option<u32>,
+    pub lease_ms: u32,
+    pub fail_on_crash: bool,
+    pub crashes_max: u32,
+    pub retention_days: u32,
+    pub finished_max: u64,
+    pub delete_finished: bool,
+    pub ageing_ms: Option<u64>,
+}

@@ -1,0 +1,347 @@
+//! A store and the book side by side: each operation is done to both, and
+//! their answers are compared.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use uuid::Uuid;
+use windlass_core::book::Book;
+use windlass_core::error::StoreError;
+use windlass_core::event::Position;
+use windlass_core::id::JobId;
+use windlass_core::job::{Job, NewJob, Start};
+use windlass_core::policy::budget::BudgetPolicy;
+use windlass_core::store::{
+    ClaimAnswer, ClaimRequest, Fired, LeaseRef, Leased, ProgressWrite, Settlement, StepWrite, Store,
+    WorkerBeat,
+};
+use windlass_core::time::{Clock, Time};
+
+use super::op::{Fence, Op, Seed};
+use super::words::*;
+use crate::clock::FakeClock;
+use crate::conformance::scene::{id, json, step};
+
+/// What differed, as a sentence.
+pub type Same = Result<(), String>;
+
+/// A store, the book, and what both were told.
+pub struct Pair {
+    /// The model.
+    pub book: Book,
+    /// The store under test.
+    pub store: Arc<dyn Store>,
+    /// The clock of both.
+    pub clock: FakeClock,
+    /// Up to here the store's events were compared.
+    pub store_events: Option<Position>,
+    /// Up to here the book's events were compared.
+    pub book_events: Option<Position>,
+    /// All jobs that were ever there, in the order in which they came.
+    pub known: Vec<JobId>,
+    asked: Vec<NewJob>,
+    claims: Vec<ClaimRequest>,
+}
+
+impl Pair {
+    /// An empty store beside an empty book.
+    pub fn new(store: Arc<dyn Store>, clock: FakeClock) -> Self {
+        Self {
+            book: Book::new(),
+            store,
+            clock,
+            store_events: None,
+            book_events: None,
+            known: Vec::new(),
+            asked: Vec::new(),
+            claims: Vec::new(),
+        }
+    }
+
+    /// The time by both clocks.
+    pub fn now(&self) -> Time {
+        self.clock.wall()
+    }
+
+    /// Does one operation to both and compares the answers.
+    pub async fn apply(&mut self, op: &Op) -> Same {
+        match op {
+            Op::Enqueue(seeds) => self.enqueue(seeds).await,
+            Op::Claim { .. } | Op::ClaimAgain { .. } => self.claim(op).await,
+            Op::Renew(_) | Op::Steps(_) | Op::Progress(_) | Op::Settle(_) => self.write(op).await,
+            Op::Cancel(_) | Op::Retry(_) | Op::Expire | Op::Prune => self.steer(op).await,
+            Op::Pause { .. } | Op::PutQueue { .. } => self.queue(op).await,
+            Op::PutBudget { .. } | Op::CoolDown { .. } | Op::Spend { .. } => self.budget(op).await,
+            Op::PutSchedule { .. } | Op::DeleteSchedule { .. } | Op::Fire => self.schedule(op).await,
+            Op::Beat { .. } | Op::Forget { .. } => self.worker(op).await,
+            Op::Advance { ms } => {
+                self.clock.advance(*ms);
+                same("now", self.store.now().await, Ok(self.now()))
+            }
+        }
+    }
+
+    async fn enqueue(&mut self, seeds: &[Seed]) -> Same {
+        let mut batch = Vec::new();
+        for seed in seeds {
+            let job = self.job_of(seed);
+            self.asked.push(job.clone());
+            batch.push(job);
+        }
+        let (now, fresh) = (self.now(), batch.clone());
+        let book = self.book.enqueue(batch.clone(), now);
+        let store = self.store.enqueue(batch).await;
+        if book.is_ok() {
+            let there = fresh.iter().map(|job| job.id).filter(|id| self.book.job(*id).is_some());
+            let new: Vec<JobId> = there.filter(|id| !self.known.contains(id)).collect();
+            self.known.extend(new);
+        }
+        same("enqueue", store, book)
+    }
+
+    fn job_of(&self, seed: &Seed) -> NewJob {
+        let number = self.asked.len() as u128 + 1;
+        let earlier = |n: &usize| (!self.asked.is_empty()).then(|| self.asked[n % self.asked.len()].clone());
+        let plain = || {
+            let spec = windlass_core::job::JobSpec::new(kind_of(0), queue_of(0), json("0"));
+            NewJob { id: id(number), spec, start: Start::Now }
+        };
+        match seed {
+            Seed::New(wish) => {
+                let start = if wish.delay_ms == 0 { Start::Now } else { Start::AfterMs(wish.delay_ms) };
+                NewJob { id: id(number), spec: spec_of(wish, number), start }
+            }
+            Seed::Again(n) => earlier(n).unwrap_or_else(plain),
+            Seed::Clash(n) => {
+                let mut job = earlier(n).unwrap_or_else(plain);
+                job.spec.payload = json("\"clash\"");
+                job
+            }
+        }
+    }
+
+    async fn claim(&mut self, op: &Op) -> Same {
+        let request = match op {
+            Op::ClaimAgain { which } if !self.claims.is_empty() => {
+                self.claims[which % self.claims.len()].clone()
+            }
+            Op::Claim { worker, queues, kinds, limit, lease_ms } => ClaimRequest {
+                request_id: Uuid::from_u128(self.claims.len() as u128 + 1),
+                worker: worker_of(*worker),
+                queues: queues.iter().map(|n| queue_of(*n)).collect(),
+                kinds: kinds.as_ref().map(|kinds| kinds.iter().map(|n| kind_of(*n)).collect()),
+                limit: *limit,
+                lease_ms: *lease_ms,
+            },
+            _ => return Ok(()),
+        };
+        self.claims.push(request.clone());
+        let book = self.book.claim(&request, self.now());
+        let store = self.store.claim(request).await;
+        if let (Ok(store), Ok(book)) = (&store, &book) {
+            never_later("next_due_in_ms", store.next_due_in_ms, book.next_due_in_ms)?;
+        }
+        same("claim", store.map(plain_leases), book.map(plain_leases))
+    }
+
+    async fn write(&mut self, op: &Op) -> Same {
+        if self.known.is_empty() {
+            return Ok(());
+        }
+        let now = self.now();
+        match op {
+            Op::Renew(leases) => {
+                let leases: Vec<LeaseRef> = leases.iter().map(|(n, fence)| self.lease(*n, *fence)).collect();
+                let book = self.book.renew(&leases, now);
+                same("renew", self.store.renew(leases).await, Ok(book))
+            }
+            Op::Steps(writes) => {
+                let steps: Vec<StepWrite> = writes
+                    .iter()
+                    .map(|(n, fence, name)| {
+                        step(self.lease(*n, *fence), &format!("step {name}"), &format!("[{name}]"))
+                    })
+                    .collect();
+                let book = self.book.store_steps(&steps, now);
+                same("store_steps", self.store.store_steps(steps).await, Ok(book))
+            }
+            Op::Progress(writes) => {
+                let report = |(n, fence): &(usize, Fence)| ProgressWrite {
+                    lease: self.lease(*n, *fence),
+                    progress: json(&format!("{{\"at\":{n}}}")),
+                };
+                let reports: Vec<ProgressWrite> = writes.iter().map(report).collect();
+                let book = self.book.progress(&reports, now);
+                same("progress", self.store.progress(reports).await, Ok(book))
+            }
+            Op::Settle(ends) => {
+                let settlements: Vec<Settlement> = ends
+                    .iter()
+                    .map(|(n, fence, end)| Settlement {
+                        lease: self.lease(*n, *fence),
+                        outcome: outcome_of(*end),
+                    })
+                    .collect();
+                let book = self.book.settle(&settlements, now);
+                same("settle", self.store.settle(settlements).await, Ok(book))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn lease(&self, n: usize, fence: Fence) -> LeaseRef {
+        let job_id = self.known[n % self.known.len()];
+        let newest = self.book.job(job_id).map_or(1, |job| job.fence);
+        let fence = match fence {
+            Fence::Current => newest,
+            Fence::Older => newest.saturating_sub(1),
+            Fence::Newer => newest + 1,
+        };
+        LeaseRef { job_id, fence }
+    }
+
+    async fn steer(&mut self, op: &Op) -> Same {
+        let now = self.now();
+        let known = |n: &usize| self.known.get(n % self.known.len().max(1)).copied().unwrap_or(id(999));
+        match op {
+            Op::Cancel(n) => {
+                let job = known(n);
+                same("cancel", self.store.cancel(job).await, Ok(self.book.cancel(job, now)))
+            }
+            Op::Retry(n) => {
+                let job = known(n);
+                same("retry", self.store.retry(job).await, Ok(self.book.retry(job, now)))
+            }
+            Op::Expire => {
+                let (mut book, store) = (self.book.expire(now), self.store.expire().await);
+                let mut store = store.map_err(|error| format!("expire answered {error}"))?;
+                never_later("expire's next_in_ms", store.next_in_ms, book.next_in_ms)?;
+                store.jobs.sort_unstable();
+                book.jobs.sort_unstable();
+                same("expire", Ok(store.jobs), Ok(book.jobs))
+            }
+            Op::Prune => same("prune", self.store.prune().await, Ok(self.book.prune(now))),
+            _ => Ok(()),
+        }
+    }
+
+    async fn queue(&mut self, op: &Op) -> Same {
+        match op {
+            Op::Pause { queue, paused } => {
+                self.book.pause_queue(queue_of(*queue), *paused);
+                same("pause_queue", self.store.pause_queue(queue_of(*queue), *paused).await, Ok(()))
+            }
+            Op::PutQueue { queue, policy } => {
+                let book = self.book.put_queue(queue_of(*queue), policy_of(policy));
+                let store = self.store.put_queue(queue_of(*queue), policy_of(policy)).await;
+                same("put_queue", store, book.map_err(StoreError::from))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn budget(&mut self, op: &Op) -> Same {
+        let now = self.now();
+        match op {
+            Op::PutBudget { budget, slots, per_second, per_day } => {
+                let policy = BudgetPolicy { slots: *slots, per_second: *per_second, per_day: *per_day };
+                self.book.put_budget(budget_of(*budget), policy);
+                same("put_budget", self.store.put_budget(budget_of(*budget), policy).await, Ok(()))
+            }
+            Op::CoolDown { budget, for_ms } => {
+                self.book.cool_down(budget_of(*budget), *for_ms, now);
+                same("cool_down", self.store.cool_down(budget_of(*budget), *for_ms).await, Ok(()))
+            }
+            Op::Spend { budget, amount } => {
+                let book = self.book.spend(&budget_of(*budget), *amount, now);
+                same("spend", self.store.spend(budget_of(*budget), *amount).await, Ok(book))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn schedule(&mut self, op: &Op) -> Same {
+        let now = self.now();
+        match op {
+            Op::PutSchedule { schedule, rule, missed, skip, paused } => {
+                let policy = schedule_policy(*rule, *missed, *skip, *paused);
+                let book = self.book.put_schedule(schedule_of(*schedule), policy.clone(), now);
+                let store = self.store.put_schedule(schedule_of(*schedule), policy).await;
+                same("put_schedule", store, book.map_err(StoreError::from))
+            }
+            Op::DeleteSchedule { schedule } => {
+                let book = self.book.delete_schedule(&schedule_of(*schedule));
+                same("delete_schedule", self.store.delete_schedule(schedule_of(*schedule)).await, Ok(book))
+            }
+            Op::Fire => {
+                let (book, store) = (self.book.fire_schedules(now), self.store.fire_schedules().await);
+                let made: Vec<JobId> = book.runs.iter().map(|run| run.job_id).collect();
+                let new: Vec<JobId> = made.into_iter().filter(|id| !self.known.contains(id)).collect();
+                self.known.extend(new);
+                let store = store.map_err(|error| format!("fire_schedules answered {error}"))?;
+                never_later("fire's next_in_ms", store.next_in_ms, book.next_in_ms)?;
+                let runs = |fired: Fired| fired.runs;
+                same("fire_schedules", Ok(runs(store)), Ok(runs(book)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn worker(&mut self, op: &Op) -> Same {
+        match op {
+            Op::Beat { worker, picky } => {
+                let beat = WorkerBeat {
+                    name: worker_of(*worker),
+                    queues: vec![queue_of(0), queue_of(*worker)],
+                    kinds: picky.then(|| vec![kind_of(1)]),
+                    slots: 4,
+                    running: u32::from(*worker),
+                };
+                self.book.beat(beat.clone(), self.now());
+                same("beat", self.store.beat(beat).await, Ok(()))
+            }
+            Op::Forget { worker } => {
+                self.book.forget_worker(&worker_of(*worker));
+                same("forget_worker", self.store.forget_worker(worker_of(*worker)).await, Ok(()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A job without its place, which every store counts in its own way.
+pub fn plain(mut job: Job) -> Job {
+    job.seq = 0;
+    job
+}
+
+fn plain_leases(answer: ClaimAnswer) -> Vec<Leased> {
+    let plain = |Leased { job, retry_delay_ms }| Leased { job: plain(job), retry_delay_ms };
+    answer.leases.into_iter().map(plain).collect()
+}
+
+/// Compares two answers. Of errors the code is compared, not the words.
+pub fn same<T: PartialEq + Debug>(
+    what: &str,
+    store: Result<T, StoreError>,
+    book: Result<T, StoreError>,
+) -> Same {
+    let agree = match (&store, &book) {
+        (Ok(store), Ok(book)) => store == book,
+        (Err(store), Err(book)) => store.code() == book.code(),
+        _ => false,
+    };
+    if agree {
+        return Ok(());
+    }
+    Err(format!("{what} differs\n  the store: {store:?}\n  the book:  {book:?}"))
+}
+
+fn never_later(what: &str, store: Option<u64>, book: Option<u64>) -> Same {
+    match book {
+        Some(due) if store.is_none_or(|hint| hint > due) => {
+            Err(format!("{what} is {store:?}, too late: something is due in {due} ms"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,94 @@
+//! From the small numbers of an operation to the values of core.
+
+use windlass_core::id::BudgetName;
+use windlass_core::job::{JobSpec, Start};
+use windlass_core::policy::ladder::{Ladder, RetryRule};
+use windlass_core::policy::queue::{OnCrash, QueuePolicy};
+use windlass_core::policy::schedule::{Missed, Overlap, SchedulePolicy};
+use windlass_core::transition::Outcome;
+
+use super::op::{End, Policy, Wish};
+use crate::conformance::scene::*;
+
+pub fn ladder_of(n: u8) -> Ladder {
+    ladder(["none", "0ms 1s 5s", "1s"][usize::from(n) % 3])
+}
+
+pub fn queue_of(n: u8) -> windlass_core::id::QueueName {
+    queue(["a", "b", "unused"][usize::from(n) % 3])
+}
+
+pub fn kind_of(n: u8) -> windlass_core::id::Kind {
+    kind(["k", "j"][usize::from(n) % 2])
+}
+
+pub fn budget_of(n: u8) -> BudgetName {
+    budget(["m", "n", "undefined"][usize::from(n) % 3])
+}
+
+pub fn worker_of(n: u8) -> windlass_core::id::WorkerName {
+    worker(["u", "v"][usize::from(n) % 2])
+}
+
+pub fn schedule_of(n: u8) -> windlass_core::id::ScheduleName {
+    schedule(["s", "t"][usize::from(n) % 2])
+}
+
+pub fn spec_of(wish: &Wish, number: u128) -> JobSpec {
+    let Wish { queue, kind, priority, key: key_of, dedupe: dedupe_of, budgets, ladder, delay_ms: _ } = wish;
+    let mut spec = JobSpec::new(kind_of(*kind), queue_of(*queue), json(&format!("{{\"n\":{number}}}")));
+    spec.priority = *priority;
+    spec.key = key_of.and_then(|n| key(["x", "y"][usize::from(n) % 2]));
+    spec.dedupe_key = dedupe_of.and_then(|n| dedupe(["d", "e"][usize::from(n) % 2]));
+    spec.budgets = budgets.iter().map(|n| budget_of(*n)).collect();
+    spec.retry = ladder.map(|n| RetryRule { ladder: ladder_of(n), max_attempts: None });
+    spec
+}
+
+pub fn policy_of(policy: &Policy) -> QueuePolicy {
+    let Policy {
+        limit,
+        ladder,
+        max_attempts,
+        lease_ms,
+        fail_on_crash,
+        crashes_max,
+        retention_days,
+        finished_max,
+        delete_finished,
+        ageing_ms,
+    } = policy;
+    QueuePolicy {
+        limit: *limit,
+        ladder: ladder_of(*ladder),
+        max_attempts: *max_attempts,
+        lease_ms: *lease_ms,
+        on_crash: if *fail_on_crash { OnCrash::Fail } else { OnCrash::Resume },
+        crashes_max: *crashes_max,
+        retention_days: *retention_days,
+        finished_max: *finished_max,
+        delete_finished: *delete_finished,
+        ageing_ms: *ageing_ms,
+    }
+}
+
+pub fn schedule_policy(rule: u8, missed: u8, skip: bool, paused: bool) -> SchedulePolicy {
+    let cron = ["0 * * * *", "*/10 * * * * *", "30 4 * * *"][usize::from(rule) % 3];
+    let missed = [Missed::Skip, Missed::Last, Missed::All(2)][usize::from(missed) % 3];
+    let overlap = if skip { Overlap::Skip } else { Overlap::Queue };
+    let job = JobSpec::new(kind_of(0), queue_of(0), json("\"by schedule\""));
+    SchedulePolicy { cron: cron.into(), zone: "UTC".into(), overlap, missed, paused, job }
+}
+
+pub fn outcome_of(end: End) -> Outcome {
+    match end {
+        End::Done => Outcome::DONE,
+        End::DoneWithResult => Outcome::Completed { result: Some(json("{\"ok\":true}")) },
+        End::Retry => retry_with("not yet\0"),
+        End::RetryIn(ms) => Outcome::Retry { error: "busy".into(), when: Some(Start::AfterMs(ms)) },
+        End::Failed => failed("never — größer"),
+        End::Park(ms) => Outcome::Parked { until: Start::AfterMs(ms) },
+        End::Release => Outcome::Released,
+        End::Cancel => Outcome::Canceled,
+    }
+}

@@ -1,0 +1,166 @@
+//! The conformance suite: the numbered promises of `docs/store-contract.md`,
+//! each as a test that any store can be put through.
+//!
+//! ```ignore
+//! windlass_testkit::conformance!(MySubject);
+//! ```
+//!
+//! What it does not do: kill processes, break disks or cut wires. Each store
+//! has its own tests for the faults of what it is built on.
+
+pub mod scene;
+
+mod budgets;
+mod caps;
+mod concurrent;
+mod dedupe;
+mod durable;
+mod events;
+mod generated;
+mod leases;
+mod lives;
+mod looking;
+mod order;
+mod repeats;
+mod schedules;
+
+pub use budgets::*;
+pub use caps::*;
+pub use concurrent::*;
+pub use dedupe::*;
+pub use durable::*;
+pub use events::*;
+pub use generated::*;
+pub use leases::*;
+pub use lives::*;
+pub use looking::*;
+pub use order::*;
+pub use repeats::*;
+pub use schedules::*;
+
+use crate::subject::Subject;
+
+/// Calls a macro with the names of all promises. The one list of them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! each_promise {
+    ($then:ident, $($given:tt)*) => {
+        $crate::$then! { $($given)*;
+            p01_what_was_answered_survives_a_restart
+            p01_a_lease_survives_a_restart
+            p02_a_job_has_one_lease
+            p02_the_fence_rises_with_each_claim
+            p02_a_renewal_moves_the_expiry
+            p03_a_key_runs_once
+            p03_a_queue_keeps_its_limit
+            p04_a_stale_fence_changes_nothing
+            p04_one_lost_write_does_not_spoil_a_batch
+            p05_a_final_state_stays
+            p05_a_retry_starts_a_new_life
+            p05_a_retry_respects_the_dedupe_key
+            p06_a_stored_step_stays
+            p07_attempts_end_with_the_ladder
+            p07_a_job_may_have_its_own_rule
+            p07_crashes_end_in_quarantine
+            p07_a_crash_can_be_the_end
+            p07_release_and_park_give_the_attempt_back
+            p08_first_come_first_served
+            p08_a_job_keeps_its_place
+            p08_only_what_was_asked_for
+            p08_who_is_held_back_holds_back_nobody
+            p08_a_crowd_hides_nobody
+            p08_the_hint_is_never_late
+            p08_ageing_bounds_the_wait
+            p09_a_dedupe_key_has_one_unfinished_job
+            p09_the_same_id_is_the_same_job
+            p09_twins_in_one_batch
+            p09_a_conflict_leaves_nothing
+            p10_a_canceled_queued_job_never_starts
+            p10_a_canceled_running_job_is_told_and_ends
+            p11_slots
+            p11_per_second
+            p11_per_day
+            p11_cool_down
+            p11_all_budgets_or_none
+            p11_spend
+            p11_what_was_spent_stays_spent
+            p12_one_clock_decides
+            p13_history_is_bounded
+            p13_steps_are_bounded
+            p13_finished_jobs_go_by_age
+            p13_finished_jobs_go_by_number
+            p13_a_queue_may_keep_nothing
+            p13_memories_are_forgotten
+            p13_events_are_bounded
+            p15_a_repeated_claim_gives_the_same_leases
+            p15_an_empty_claim_is_not_remembered
+            p15_a_repeated_settlement_is_done
+            p15_twins_in_one_batch_count_once
+            p16_json_comes_back_exactly
+            p17_pages_show_each_job_once
+            p17_filters_find_what_they_say
+            p17_explain_names_every_hold
+            p17_explain_tells_where_a_job_stands
+            p17_queues_and_pause
+            p17_workers
+            p18_a_run_fires_once
+            p18_overlap
+            p18_missed_runs
+            p18_schedules_change
+            p19_batches_have_a_limit
+            p19_senseless_policies_are_refused
+            p20_events_tell_every_move
+            p20_events_follow_a_position
+            p20_new_work_wakes
+            p21_generated_sequences_match_the_book
+            p22_concurrent_claimers_keep_every_promise
+        }
+    };
+}
+
+/// Puts a [`Subject`] through the suite: one test per promise.
+#[macro_export]
+macro_rules! conformance {
+    ($subject:ty) => {
+        $crate::each_promise!(conformance_tests, $subject);
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_tests {
+    ($subject:ty; $($promise:ident)*) => {
+        mod conformance {
+            use super::*;
+            $(
+                #[test]
+                fn $promise() {
+                    $crate::conformance::run($crate::conformance::$promise::<$subject>());
+                }
+            )*
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_table {
+    ($subject:ident; $($promise:ident)*) => {
+        vec![$((stringify!($promise), (|| run($promise::<$subject>())) as fn())),*]
+    };
+}
+
+/// All promises by name, to be called one by one.
+pub fn promises<S: Subject>() -> Vec<(&'static str, fn())> {
+    crate::each_promise!(conformance_table, S)
+}
+
+/// Runs one test on a runtime of its own.
+pub fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_all()
+        .build()
+        .expect("a tokio runtime for a test");
+    runtime.block_on(test);
+}

@@ -1,0 +1,227 @@
+//! The reference store: core's book behind a mutex, nothing on disk.
+//!
+//! It outlives nothing but its handles. Clones, and stores that were opened on
+//! the same book, see the same jobs.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use windlass_core::book::Book;
+use windlass_core::eligible::Explanation;
+use windlass_core::error::StoreError;
+use windlass_core::event::{Event, Position};
+use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
+use windlass_core::job::{Job, NewJob};
+use windlass_core::policy::budget::BudgetPolicy;
+use windlass_core::policy::queue::QueuePolicy;
+use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
+use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::store::{
+    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, ProgressWrite,
+    RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn, WorkerBeat, Written,
+};
+use windlass_core::time::{Clock, Time};
+
+use crate::clock::FakeClock;
+use crate::subject::Subject;
+
+/// A store in memory.
+#[derive(Clone)]
+pub struct MemoryStore {
+    book: Arc<Mutex<Book>>,
+    wakes: Arc<Mutex<Vec<WakeFn>>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl MemoryStore {
+    /// An empty store that reads the time from `clock`.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { book: Arc::default(), wakes: Arc::default(), clock }
+    }
+
+    /// The book itself, to look at or to spoil.
+    pub fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn time(&self) -> Time {
+        self.clock.wall()
+    }
+
+    fn wake(&self) {
+        let wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for wake in wakes {
+            wake();
+        }
+    }
+}
+
+#[async_trait]
+impl Source for MemoryStore {
+    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
+        self.book().claim(&request, self.time())
+    }
+
+    async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
+        Ok(self.book().renew(&leases, self.time()))
+    }
+
+    async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
+        Ok(self.book().store_steps(&steps, self.time()))
+    }
+
+    async fn progress(&self, reports: Vec<ProgressWrite>) -> Result<Vec<Written>, StoreError> {
+        Ok(self.book().progress(&reports, self.time()))
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
+        let answers = self.book().settle(&settlements, self.time());
+        self.wake();
+        Ok(answers)
+    }
+
+    async fn expire(&self) -> Result<Expired, StoreError> {
+        let expired = self.book().expire(self.time());
+        if !expired.jobs.is_empty() {
+            self.wake();
+        }
+        Ok(expired)
+    }
+
+    async fn spend(&self, budget: BudgetName, amount: u32) -> Result<Spent, StoreError> {
+        Ok(self.book().spend(&budget, amount, self.time()))
+    }
+
+    async fn cool_down(&self, budget: BudgetName, for_ms: u64) -> Result<(), StoreError> {
+        self.book().cool_down(budget, for_ms, self.time());
+        Ok(())
+    }
+
+    fn on_work(&self, wake: WakeFn) {
+        self.wakes.lock().unwrap_or_else(PoisonError::into_inner).push(wake);
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
+        let answers = self.book().enqueue(jobs, self.time())?;
+        self.wake();
+        Ok(answers)
+    }
+
+    async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        Ok(self.book().job(id).cloned())
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
+        let ListRequest { filter, limit, after } = request;
+        Ok(self.book().list(&ListRequest { filter: filter.checked()?, limit, after }))
+    }
+
+    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
+        Ok(self.book().cancel(id, self.time()))
+    }
+
+    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
+        let answer = self.book().retry(id, self.time());
+        self.wake();
+        Ok(answer)
+    }
+
+    async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
+        Ok(self.book().explain(id, self.time()))
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
+        Ok(self.book().queues(self.time()))
+    }
+
+    async fn put_queue(&self, name: QueueName, policy: QueuePolicy) -> Result<(), StoreError> {
+        Ok(self.book().put_queue(name, policy)?)
+    }
+
+    async fn pause_queue(&self, name: QueueName, paused: bool) -> Result<(), StoreError> {
+        self.book().pause_queue(name, paused);
+        self.wake();
+        Ok(())
+    }
+
+    async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
+        Ok(self.book().budgets(self.time()))
+    }
+
+    async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
+        self.book().put_budget(name, policy);
+        Ok(())
+    }
+
+    async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {
+        Ok(self.book().schedules())
+    }
+
+    async fn put_schedule(&self, name: ScheduleName, policy: SchedulePolicy) -> Result<(), StoreError> {
+        Ok(self.book().put_schedule(name, policy, self.time())?)
+    }
+
+    async fn delete_schedule(&self, name: ScheduleName) -> Result<bool, StoreError> {
+        Ok(self.book().delete_schedule(&name))
+    }
+
+    async fn fire_schedules(&self) -> Result<Fired, StoreError> {
+        let fired = self.book().fire_schedules(self.time());
+        self.wake();
+        Ok(fired)
+    }
+
+    async fn beat(&self, worker: WorkerBeat) -> Result<(), StoreError> {
+        self.book().beat(worker, self.time());
+        Ok(())
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerStatus>, StoreError> {
+        Ok(self.book().workers())
+    }
+
+    async fn forget_worker(&self, name: WorkerName) -> Result<(), StoreError> {
+        self.book().forget_worker(&name);
+        Ok(())
+    }
+
+    async fn prune(&self) -> Result<u64, StoreError> {
+        Ok(self.book().prune(self.time()))
+    }
+
+    async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
+        Ok(self.book().events(since, limit))
+    }
+
+    async fn events_end(&self) -> Result<Position, StoreError> {
+        Ok(self.book().events_end())
+    }
+
+    async fn now(&self) -> Result<Time, StoreError> {
+        Ok(self.time())
+    }
+}
+
+/// A book that stays while its stores come and go.
+pub struct MemorySubject(pub MemoryStore);
+
+#[async_trait]
+impl Subject for MemorySubject {
+    const NAME: &'static str = "memory";
+    const SHARED: bool = true;
+
+    async fn create(clock: FakeClock) -> Self {
+        Self(MemoryStore::new(Arc::new(clock)))
+    }
+
+    async fn open(&self) -> Result<Arc<dyn Store>, StoreError> {
+        Ok(Arc::new(self.0.clone()))
+    }
+
+    async fn wipe(&self) {
+        *self.0.book() = Book::new();
+    }
+}
