@@ -58,7 +58,8 @@ impl Client {
 
     /// Enqueues jobs, all or none.
     pub async fn enqueue_all(&self, jobs: Vec<NewJobBuilder>) -> Result<Vec<Enqueued>, StoreError> {
-        let jobs: Result<Vec<NewJob>, Invalid> = jobs.into_iter().map(|job| job.build(&*self.world)).collect();
+        let jobs: Result<Vec<NewJob>, Invalid> =
+            jobs.into_iter().map(|job| job.build(&*self.world)).collect();
         self.batcher.enqueue(jobs?).await
     }
 

@@ -74,7 +74,9 @@ impl Context {
 
     /// The payload as a type. What cannot be read now will not be readable later: permanent.
     pub fn payload_as<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        self.payload().read().map_err(|error| Failure::permanent(format!("the payload does not fit: {error}")))
+        self.payload()
+            .read()
+            .map_err(|error| Failure::permanent(format!("the payload does not fit: {error}")))
     }
 
     /// Runs a step, or gives what it gave when it was stored before.
@@ -211,6 +213,14 @@ impl Context {
         tokio::runtime::Handle::current().block_on(future)
     }
 
+    pub(crate) fn world(&self) -> &dyn World {
+        &*self.0.world
+    }
+
+    pub(crate) fn chance(&self) -> u64 {
+        self.0.world.chance()
+    }
+
     async fn stopped_by(&self, fits: impl Fn(Stop) -> bool) {
         let mut signals = self.0.signals.clone();
         let told = signals.wait_for(|signal| match signal {
@@ -250,7 +260,9 @@ impl Context {
     fn taken(&self, written: Vec<Written>) -> Result<(), Failure> {
         match written.first() {
             Some(Written::Done) => Ok(()),
-            Some(Written::TooManySteps) => Err(Failure::permanent("the job has stored as many steps as a job may")),
+            Some(Written::TooManySteps) => {
+                Err(Failure::permanent("the job has stored as many steps as a job may"))
+            }
             Some(Written::Lost) | None => Err(Failure::LeaseLost),
         }
     }

@@ -93,7 +93,8 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let error: &(dyn std::error::Error + 'static) = &error;
         // What no attempt can change is not tried again.
-        let hopeless = error.is::<Invalid>() || error.downcast_ref::<StoreError>().is_some_and(|e| !e.is_transient());
+        let hopeless =
+            error.is::<Invalid>() || error.downcast_ref::<StoreError>().is_some_and(|e| !e.is_transient());
         let text = chain(error);
         if hopeless { Self::permanent(text) } else { Self::retry(text) }
     }

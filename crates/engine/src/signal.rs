@@ -50,7 +50,13 @@ pub(crate) struct Attempt {
 
 impl Attempt {
     /// An attempt whose claim was asked for at `asked_ms`.
-    pub(crate) fn new(lease: LeaseRef, lease_ms: u64, timeout_ms: Option<u64>, asked_ms: u64, now_ms: u64) -> Self {
+    pub(crate) fn new(
+        lease: LeaseRef,
+        lease_ms: u64,
+        timeout_ms: Option<u64>,
+        asked_ms: u64,
+        now_ms: u64,
+    ) -> Self {
         let attempt = Self {
             lease,
             lease_ms,

@@ -81,7 +81,8 @@ pub fn new_id(world: &dyn World) -> JobId {
     let chance = u128::from(world.chance()) << 64 | u128::from(world.chance());
     let ms = world.wall().ms() as u128;
     let random = chance & 0x0fff_3fff_ffff_ffff_ffff;
-    let bits = ms << 80 | 0x7 << 76 | (random >> 64 & 0xfff) << 64 | 0x2 << 62 | random & 0x3fff_ffff_ffff_ffff;
+    let bits =
+        ms << 80 | 0x7 << 76 | (random >> 64 & 0xfff) << 64 | 0x2 << 62 | random & 0x3fff_ffff_ffff_ffff;
     JobId(Uuid::from_u128(bits))
 }
 

@@ -1,0 +1,28 @@
+//! Jobs as processes of their own.
+//!
+//! The program gets the payload on stdin and who it is in its environment:
+//! `WINDLASS_JOB_ID`, `WINDLASS_FENCE`, `WINDLASS_ATTEMPT`, `WINDLASS_KIND`,
+//! and, when steps were stored, `WINDLASS_STEPS`: the path of a JSON file with
+//! their outputs by name. It speaks by [`protocol`] lines on stdout; its exit
+//! code says how it ended: 0 completed, 65 failed for good, anything else try
+//! again.
+//!
+//! It runs in a process group of its own and dies with the worker, even when
+//! the worker is killed with -9. To stop it the group gets SIGTERM, time, and
+//! SIGKILL; what left the group is found by a mark in its environment.
+//!
+//! Which programs may run is the operator's to say, here, and never the payload's.
+
+mod command;
+mod inside;
+mod output;
+pub mod protocol;
+mod spawn;
+mod tree;
+
+pub use command::{Command, CommandHandler, Limits};
+pub use inside::Inside;
+pub use tree::sweep_orphans;
+
+/// The exit code by which a program says that trying again is of no use (EX_DATAERR).
+pub const EXIT_PERMANENT: i32 = 65;

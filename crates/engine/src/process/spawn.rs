@@ -1,0 +1,121 @@
+//! Starting a process so that it cannot outlive the worker.
+//!
+//! The kernel kills a child when the *thread* that started it ends, so all
+//! children are started by one thread that lives as long as the process.
+
+#![expect(unsafe_code, reason = "what a child does between fork and exec cannot be said otherwise")]
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::OnceLock;
+use std::sync::mpsc;
+
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::oneshot;
+
+use super::command::Limits;
+
+/// A process that was started, and a handle on it that its number's reuse cannot fool.
+pub(super) struct Started {
+    pub(super) child: Child,
+    pub(super) pid: Pid,
+    pub(super) pidfd: OwnedFd,
+}
+
+struct Order {
+    command: Command,
+    limits: Limits,
+    answer: oneshot::Sender<io::Result<Started>>,
+}
+
+/// Starts `command` in a process group of its own.
+pub(super) async fn spawn(command: Command, limits: Limits) -> io::Result<Started> {
+    let (answer, started) = oneshot::channel();
+    let order = Order { command, limits, answer };
+    spawner()?.send(order).map_err(|_| io::Error::other("the thread that starts processes is gone"))?;
+    started.await.map_err(|_| io::Error::other("the thread that starts processes is gone"))?
+}
+
+fn spawner() -> io::Result<&'static mpsc::Sender<Order>> {
+    static SPAWNER: OnceLock<Result<mpsc::Sender<Order>, String>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (orders, taken) = mpsc::channel::<Order>();
+        let thread = std::thread::Builder::new().name("windlass-spawner".into());
+        let started = thread.spawn(move || {
+            for order in taken {
+                let started = start(order.command, order.limits);
+                if let Err(Ok(orphan)) = order.answer.send(started) {
+                    // Nobody waits for it any more.
+                    end_unwanted(orphan);
+                }
+            }
+        });
+        started.map(|_| orders).map_err(|error| error.to_string())
+    });
+    spawner.as_ref().map_err(|error| io::Error::other(error.clone()))
+}
+
+fn start(mut command: Command, limits: Limits) -> io::Result<Started> {
+    let parent = rustix::process::getpid();
+    command.process_group(0);
+    // SAFETY: between fork and exec only system calls are made, and no memory
+    // is taken or freed: `limits` is plain numbers.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            if rustix::process::getppid() != Some(parent) {
+                // The worker died before the line above took effect.
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            limit(Resource::Core, Some(0))?;
+            limit(Resource::As, limits.memory_bytes)?;
+            limit(Resource::Cpu, limits.cpu_seconds)?;
+            limit(Resource::Nofile, limits.open_files)?;
+            limit(Resource::Fsize, limits.file_bytes)?;
+            close_inherited();
+            Ok(())
+        });
+    }
+    let child = command.spawn()?;
+    let pid = Pid::from_child(&child);
+    let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    Ok(Started { child, pid, pidfd })
+}
+
+fn limit(resource: Resource, value: Option<u64>) -> io::Result<()> {
+    if let Some(value) = value {
+        let limit = Rlimit { current: Some(value), maximum: Some(value) };
+        rustix::process::setrlimit(resource, limit)?;
+    }
+    Ok(())
+}
+
+/// Marks every descriptor beyond stderr to be closed by exec, so that nothing
+/// that the worker or its libraries opened reaches the program.
+fn close_inherited() {
+    // SAFETY: a system call with plain numbers. Where the kernel lacks it, the
+    // descriptors that Rust opened are closed by exec anyway.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
+    }
+}
+
+/// Makes the end of a process something that can be awaited.
+pub(super) fn awaitable(pidfd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: the descriptor is owned, so it is open, stays open as long as the
+    // result lives, and is always the same.
+    let registered = unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) };
+    registered.map_err(io::Error::from)
+}
+
+fn end_unwanted(mut started: Started) {
+    let killed = rustix::process::kill_process_group(started.pid, Signal::KILL);
+    if killed.is_ok() {
+        // It was killed, so it ends; waiting leaves no zombie.
+        let _ = started.child.wait();
+    }
+}

@@ -1,0 +1,168 @@
+//! Ending a program with all that it started.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, ExitStatus};
+use std::sync::Once;
+
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+use tokio::io::unix::AsyncFd;
+
+use super::spawn::{Started, awaitable};
+
+/// The variable by which a process of ours is known, whatever it did to its group.
+pub(super) const MARK: &str = "WINDLASS_MARK";
+
+/// A running program. Dropped, it is killed with all that it started.
+pub(super) struct Tree {
+    child: Child,
+    pid: Pid,
+    pidfd: AsyncFd<OwnedFd>,
+    mark: String,
+    reaped: bool,
+}
+
+impl Tree {
+    pub(super) fn new(started: Started, mark: String) -> io::Result<Self> {
+        adopt_orphans();
+        let Started { child, pid, pidfd } = started;
+        Ok(Self { child, pid, pidfd: awaitable(pidfd)?, mark, reaped: false })
+    }
+
+    pub(super) fn child_mut(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Asks the whole group to end.
+    pub(super) fn terminate(&self) {
+        // One that is gone already needs no asking.
+        let _ = rustix::process::kill_process_group(self.pid, Signal::TERM);
+    }
+
+    /// Waits until the program itself has ended. It is not reaped yet: until
+    /// then its number, which is also its group's, cannot be given to another.
+    pub(super) async fn exited(&self) -> io::Result<()> {
+        let ready = self.pidfd.readable().await?;
+        drop(ready);
+        Ok(())
+    }
+
+    /// Kills what is left of the group and of what left the group, and reaps.
+    pub(super) fn end(&mut self) -> io::Result<ExitStatus> {
+        let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
+        let status = self.child.wait();
+        self.reaped = true;
+        kill_marked(&self.mark);
+        status
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        if !self.reaped
+            && let Err(error) = self.end()
+        {
+            tracing::error!(%error, pid = self.pid.as_raw_nonzero().get(), "could not end a program");
+        }
+    }
+}
+
+/// Makes the worker the parent of processes whose own parent ended, so that
+/// they can be reaped here and leave no zombie.
+fn adopt_orphans() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
+            tracing::debug!(%error, "cannot adopt orphans; their own parent will");
+        }
+    });
+}
+
+/// Kills every process that carries the mark, until there is none. One that
+/// forks while it is looked for is found the next time round.
+fn kill_marked(mark: &str) {
+    const ROUNDS_MAX: usize = 20;
+    let wanted = format!("{MARK}={mark}");
+    for _ in 0..ROUNDS_MAX {
+        let found = marked(|entry| entry == wanted.as_bytes());
+        if found.is_empty() {
+            return;
+        }
+        for (pid, pidfd) in found {
+            kill_and_reap(pid, &pidfd);
+        }
+    }
+    tracing::error!("processes of an attempt keep starting others and could not all be ended");
+}
+
+/// Ends what an earlier worker process left behind when it was killed.
+///
+/// `owner` says whose processes: every worker process marks what it starts with
+/// its own number and start, and only those whose worker is gone are ended.
+/// Answers how many.
+pub fn sweep_orphans() -> usize {
+    let orphans = marked(|entry| {
+        let mark = entry.strip_prefix(MARK.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
+        mark.and_then(|mark| std::str::from_utf8(mark).ok()).is_some_and(|mark| !owner_lives(mark))
+    });
+    for (pid, pidfd) in &orphans {
+        kill_and_reap(*pid, pidfd);
+    }
+    orphans.len()
+}
+
+/// A mark for the processes of one attempt: which worker process, and which of its attempts.
+pub(super) fn new_mark(chance: u64) -> String {
+    let me = rustix::process::getpid().as_raw_nonzero().get();
+    let started = start_of(me).unwrap_or_default();
+    format!("{me}-{started}-{chance:016x}")
+}
+
+fn owner_lives(mark: &str) -> bool {
+    let mut parts = mark.split('-');
+    let pid = parts.next().and_then(|pid| pid.parse().ok());
+    let started = parts.next().and_then(|started| started.parse::<u64>().ok());
+    match (pid, started) {
+        (Some(pid), Some(started)) => start_of(pid) == Some(started),
+        // Not a mark that we wrote: leave it alone.
+        _ => true,
+    }
+}
+
+/// When a process started, in ticks since the start of the machine: with its
+/// number this names it for good.
+fn start_of(pid: i32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may contain anything.
+    let rest = stat.rsplit_once(") ")?.1;
+    rest.split(' ').nth(19)?.parse().ok()
+}
+
+/// All processes but this one with an entry of their environment that `fits`.
+fn marked(fits: impl Fn(&[u8]) -> bool) -> Vec<(Pid, OwnedFd)> {
+    let me = rustix::process::getpid();
+    let Ok(folders) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = folders
+        .flatten()
+        .filter_map(|folder| folder.file_name().to_str()?.parse().ok().and_then(Pid::from_raw));
+    let fits = |pid: &Pid| {
+        let environ = std::fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
+        environ.split(|byte| *byte == 0).any(&fits)
+    };
+    let mut found = Vec::new();
+    for pid in pids.filter(|pid| *pid != me) {
+        // The handle is taken first: what is read afterwards is of the same process.
+        let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        if fits(&pid) {
+            found.push((pid, pidfd));
+        }
+    }
+    found
+}
+
+fn kill_and_reap(pid: Pid, pidfd: &OwnedFd) {
+    let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);
+    tracing::warn!(pid = pid.as_raw_nonzero().get(), "ended a process that an attempt had left behind");
+    // Ours to reap only when it is our child by adoption; else its parent does.
+    let _ = rustix::process::waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
+}

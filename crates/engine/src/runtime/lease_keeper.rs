@@ -1,0 +1,157 @@
+//! The lease keeper: renews leases, hears of cancels, and ends attempts whose
+//! time is up. It runs on the engine's thread, where no handler can starve it,
+//! and is the last loop to end.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use windlass_core::store::LeaseRef;
+use windlass_core::transition::Outcome;
+
+use super::{Engine, Phase};
+use crate::signal::{Attempt, Stop};
+
+/// How often it looks at its attempts, at least and at most.
+const TICK_MS: std::ops::RangeInclusive<u64> = 5..=250;
+/// How often the store is asked for cancels that it did not call about.
+const CANCEL_POLL_MS: u64 = 500;
+
+pub(super) async fn run(engine: Arc<Engine>) {
+    let renewals = tokio::spawn(renew_always(engine.clone()));
+    let cancels = tokio::spawn(hear_cancels(engine.clone()));
+    loop {
+        let held = engine.held();
+        let now_ms = engine.world.boot_ms();
+        for attempt in &held {
+            look_at(&engine, attempt, now_ms);
+        }
+        tokio::select! {
+            () = engine.until(ended) => break,
+            () = engine.world.sleep_ms(tick_ms(&held)) => {}
+        }
+    }
+    renewals.abort();
+    cancels.abort();
+}
+
+fn ended(phase: &Phase) -> bool {
+    matches!(phase, Phase::Ended | Phase::Failed(_))
+}
+
+/// A short lease needs a sharp eye.
+fn tick_ms(held: &[Arc<Attempt>]) -> u64 {
+    let shortest = held.iter().map(|attempt| attempt.lease_ms).min().unwrap_or(u64::MAX);
+    (shortest / 12).clamp(*TICK_MS.start(), *TICK_MS.end())
+}
+
+fn look_at(engine: &Engine, attempt: &Attempt, now_ms: u64) {
+    if attempt.is_finished() {
+        return;
+    }
+    if attempt.is_past_fence(now_ms) {
+        tracing::warn!(job_id = %attempt.lease.job_id, fence = attempt.lease.fence, "could not renew the lease; stopping the attempt");
+        engine.lost(attempt);
+        return;
+    }
+    if attempt.has_timed_out(now_ms) {
+        attempt.tell(Stop::Timeout, now_ms + engine.settings.grace_ms);
+    }
+    if let Some(stop) = attempt.waited_long_enough(now_ms) {
+        give_up_waiting(engine, attempt, stop);
+    }
+}
+
+/// The handler was told and did not end: it is stopped, and the attempt is
+/// settled without it. Should it never yield, it keeps its slot, and can write
+/// nothing.
+fn give_up_waiting(engine: &Engine, attempt: &Attempt, stop: Stop) {
+    let outcome = match stop {
+        Stop::Cancel => Some(Outcome::Canceled),
+        Stop::Shutdown => Some(Outcome::Released),
+        Stop::Timeout => {
+            let error = format!("timed out after {} ms", attempt.timeout_ms.unwrap_or_default());
+            Some(Outcome::Retry { error, when: None })
+        }
+        Stop::LeaseLost => None,
+    };
+    engine.counts.stuck.fetch_add(1, Ordering::Relaxed);
+    tracing::warn!(job_id = %attempt.lease.job_id, fence = attempt.lease.fence, reason = ?stop, "the handler did not stop when told; stopping it");
+    engine.finish(attempt, outcome);
+    attempt.halt(stop);
+}
+
+/// Renews what is due, one call at a time, for as long as the worker lives.
+async fn renew_always(engine: Arc<Engine>) {
+    loop {
+        let now_ms = engine.world.boot_ms();
+        let due: Vec<_> =
+            engine.held().into_iter().filter(|attempt| attempt.is_due_for_renewal(now_ms)).collect();
+        let shortest_ms = due.iter().map(|attempt| attempt.lease_ms).min();
+        let mut pause_ms = tick_ms(&engine.held());
+        if let Some(shortest_ms) = shortest_ms {
+            let renewed = renew(&engine, &due, now_ms, shortest_ms / 3).await;
+            pause_ms = if renewed { pause_ms } else { (shortest_ms / 20).clamp(5, 1_000) };
+        }
+        engine.world.sleep_ms(pause_ms).await;
+    }
+}
+
+/// Renews leases; answers whether the store answered.
+async fn renew(engine: &Engine, due: &[Arc<Attempt>], asked_ms: u64, patience_ms: u64) -> bool {
+    let leases: Vec<LeaseRef> = due.iter().map(|attempt| attempt.lease).collect();
+    let answer = tokio::select! {
+        answer = engine.source.renew(leases) => answer,
+        // A call that hangs must not keep us from asking again in time.
+        () = engine.world.sleep_ms(patience_ms.max(1)) => {
+            tracing::warn!(leases = due.len(), "a renewal was not answered in time; asking again");
+            return false;
+        }
+    };
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => {
+            engine.mind(&error, "renew");
+            return false;
+        }
+    };
+    for attempt in due {
+        let job_id = attempt.lease.job_id;
+        if answer.renewed.contains(&job_id) {
+            attempt.renewed(asked_ms);
+        } else if !attempt.is_finished() {
+            tracing::warn!(%job_id, fence = attempt.lease.fence, "lease lost; stopping the attempt");
+            engine.lost(attempt);
+        }
+        if answer.cancel_requested.contains(&job_id) {
+            tell_cancel(engine, attempt);
+        }
+    }
+    true
+}
+
+/// Asks for cancels when the store calls, and from time to time.
+async fn hear_cancels(engine: Arc<Engine>) {
+    loop {
+        tokio::select! {
+            () = engine.news.cancels.notified() => {}
+            () = engine.world.sleep_ms(CANCEL_POLL_MS) => {}
+        }
+        let running: Vec<_> = engine.held().into_iter().filter(|attempt| !attempt.is_finished()).collect();
+        if running.is_empty() {
+            continue;
+        }
+        let leases = running.iter().map(|attempt| attempt.lease).collect();
+        match engine.source.cancels(leases).await {
+            Ok(canceled) => {
+                for attempt in running.iter().filter(|attempt| canceled.contains(&attempt.lease.job_id)) {
+                    tell_cancel(&engine, attempt);
+                }
+            }
+            Err(error) => engine.mind(&error, "ask for cancels"),
+        }
+    }
+}
+
+fn tell_cancel(engine: &Engine, attempt: &Attempt) {
+    attempt.tell(Stop::Cancel, engine.world.boot_ms() + engine.settings.grace_ms);
+}

@@ -1,0 +1,178 @@
+//! The producer: claims jobs for the free slots.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use uuid::Uuid;
+use windlass_core::error::StoreError;
+use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased};
+use windlass_core::transition::Outcome;
+
+use super::{Backoff, Engine, executor};
+use crate::signal::Attempt;
+
+/// With fewer free slots than this share of all, a busy worker waits a moment
+/// for more, so that short jobs are claimed by the hundred and not one by one.
+const CROWDED_SHARE: usize = 4;
+/// For how long it waits.
+const GATHER_MS: u64 = 1;
+/// The shortest wait between two questions that found nothing.
+const POLL_MS_MIN: u64 = 50;
+/// How often a claim whose answer was lost is asked again.
+const ASK_MAX: u32 = 5;
+
+/// What a claim gave.
+struct Claimed {
+    count: usize,
+    asked: usize,
+    next_due_in_ms: Option<u64>,
+}
+
+pub(super) async fn run(engine: Arc<Engine>) {
+    let mut poll = Backoff::new(POLL_MS_MIN, engine.settings.poll_ms_max);
+    let mut trouble = Backoff::new(100, 5_000);
+    let mut busy = false;
+    while let Some(free) = free_slots(&engine, busy).await {
+        // Said before looking at the phase: a shutdown either is seen here, or
+        // sees that leases may still come and waits for them.
+        engine.counts.claiming.store(true, Ordering::SeqCst);
+        let claimed = if engine.is_working() { Some(claim(&engine, free).await) } else { None };
+        engine.counts.claiming.store(false, Ordering::SeqCst);
+        let Some(claimed) = claimed else { return };
+        let Ok(claimed) = claimed else {
+            busy = false;
+            pause(&engine, trouble.next_ms(&*engine.world)).await;
+            continue;
+        };
+        trouble.reset();
+        busy = claimed.count >= claimed.asked;
+        if claimed.count > 0 {
+            poll.reset();
+        }
+        let idle = claimed.count == 0 && claimed.next_due_in_ms.is_none();
+        engine.counts.idle.store(idle, Ordering::Release);
+        if !busy {
+            wait(&engine, &mut poll, claimed.next_due_in_ms).await;
+        }
+    }
+}
+
+/// Waits for free slots; `None` when the worker is not to claim any more.
+async fn free_slots(engine: &Engine, busy: bool) -> Option<usize> {
+    loop {
+        if !engine.is_working() {
+            return None;
+        }
+        let free = room(engine);
+        let crowded = busy && free * CROWDED_SHARE < engine.slots.total();
+        if free > 0 && !crowded {
+            return Some(free);
+        }
+        tokio::select! {
+            () = engine.until(|phase| *phase != super::Phase::Working) => return None,
+            () = engine.slots.given_back() => {}
+            () = engine.world.sleep_ms(GATHER_MS), if free > 0 => return Some(room(engine)),
+        }
+    }
+}
+
+/// How many jobs may be claimed: no more than there are free slots, nor so many
+/// that ended attempts pile up behind a slow store.
+fn room(engine: &Engine) -> usize {
+    let unsettled = (engine.slots.total() * 2).saturating_sub(engine.held_count());
+    engine.slots.free().min(unsettled).min(engine.settings.claim_max)
+}
+
+/// Waits for news, for a job that becomes due, or for the time to ask again.
+async fn wait(engine: &Engine, poll: &mut Backoff, next_due_in_ms: Option<u64>) {
+    let rested = engine.breakers.next_ms(engine.world.boot_ms());
+    let due = [next_due_in_ms, rested].into_iter().flatten().min();
+    let poll_ms = poll.next_ms(&*engine.world);
+    let ms = due.map_or(poll_ms, |due| due.min(poll_ms)).max(1);
+    tokio::select! {
+        biased;
+        () = engine.until(|phase| *phase != super::Phase::Working) => {}
+        () = engine.news.work.notified() => {}
+        () = engine.world.sleep_ms(ms) => {}
+    }
+}
+
+/// Waits `ms`, or until the worker is not to claim any more.
+async fn pause(engine: &Engine, ms: u64) {
+    tokio::select! {
+        () = engine.until(|phase| *phase != super::Phase::Working) => {}
+        () = engine.world.sleep_ms(ms) => {}
+    }
+}
+
+/// Claims, and starts what it got.
+async fn claim(engine: &Arc<Engine>, free: usize) -> Result<Claimed, StoreError> {
+    let now_ms = engine.world.boot_ms();
+    let known = &engine.settings.kinds;
+    let trial = engine.breakers.to_try(known, now_ms);
+    let (kinds, asked) = match &trial {
+        Some(kind) => (vec![kind.clone()], 1),
+        None => (engine.breakers.open(known, now_ms), free),
+    };
+    if kinds.is_empty() {
+        return Ok(Claimed { count: 0, asked: 1, next_due_in_ms: engine.breakers.next_ms(now_ms) });
+    }
+    let request = ClaimRequest {
+        request_id: random_uuid(engine),
+        worker: engine.settings.name.clone(),
+        queues: engine.settings.queues.clone(),
+        kinds: Some(kinds),
+        limit: u32::try_from(asked).unwrap_or(u32::MAX),
+        lease_ms: engine.settings.lease_ms,
+    };
+    // The leases count from before the question was sent.
+    let ClaimAnswer { leases, next_due_in_ms } = ask(engine, request).await?;
+    let count = leases.len();
+    if let Some(kind) = trial.filter(|_| count > 0) {
+        engine.breakers.trying(&kind);
+    }
+    engine.counts.claimed.fetch_add(count as u64, Ordering::Relaxed);
+    for leased in leases {
+        start(engine, leased, now_ms);
+    }
+    Ok(Claimed { count, asked, next_due_in_ms })
+}
+
+/// Asks for leases. When the answer is lost, the same question gets the same
+/// leases, so it is asked again before they could run out.
+async fn ask(engine: &Engine, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
+    let mut trouble = Backoff::new(50, 500);
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match engine.source.claim(request.clone()).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => {
+                engine.mind(&error, "claim");
+                if tries >= ASK_MAX || !error.is_transient() {
+                    return Err(error);
+                }
+                engine.world.sleep_ms(trouble.next_ms(&*engine.world)).await;
+            }
+        }
+    }
+}
+
+fn random_uuid(engine: &Engine) -> Uuid {
+    let (high, low) = (engine.world.chance(), engine.world.chance());
+    Uuid::from_u64_pair(high, low)
+}
+
+/// Starts an attempt; gives it back at once when the worker is shutting down.
+fn start(engine: &Arc<Engine>, leased: Leased, asked_ms: u64) {
+    let lease_ms = leased.job.lease().map_or(0, |lease| u64::from(lease.lease_ms));
+    let timeout_ms = leased.job.spec.timeout_ms;
+    let attempt = Attempt::new(leased.lease_ref(), lease_ms, timeout_ms, asked_ms, engine.world.boot_ms());
+    let attempt = Arc::new(attempt);
+    engine.hold(attempt.clone());
+    if engine.is_working() {
+        executor::start(engine.clone(), leased, attempt);
+    } else {
+        engine.finish(&attempt, Some(Outcome::Released));
+    }
+}

@@ -1,0 +1,64 @@
+//! The settler: groups the ends of attempts into few commits. While one commit
+//! is under way the next ones gather; nobody waits for company.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::mpsc;
+use windlass_core::store::{Settlement, Written};
+
+use super::{Backoff, Engine, Phase};
+
+/// How many settlements go into one commit.
+const COMMIT_MAX: usize = 2_000;
+
+pub(super) async fn run(engine: Arc<Engine>, mut ended: mpsc::UnboundedReceiver<Settlement>) {
+    let mut batch = Vec::new();
+    loop {
+        tokio::select! {
+            biased;
+            count = ended.recv_many(&mut batch, COMMIT_MAX) => {
+                if count == 0 {
+                    return;
+                }
+                settle(&engine, std::mem::take(&mut batch)).await;
+            }
+            () = engine.until(|phase| matches!(phase, Phase::Ended | Phase::Failed(_))) => return,
+        }
+    }
+}
+
+/// Settles a batch, however long the store takes to be back: the lease keeper
+/// holds on to the leases meanwhile, and what is lost is answered as lost.
+async fn settle(engine: &Engine, batch: Vec<Settlement>) {
+    let mut trouble = Backoff::new(20, 2_000);
+    loop {
+        match engine.source.settle(batch.clone()).await {
+            Ok(answers) => {
+                for (settlement, written) in batch.iter().zip(answers) {
+                    count(engine, settlement, written);
+                }
+                engine.news.settled.notify_one();
+                return;
+            }
+            Err(error) => {
+                engine.mind(&error, "settle");
+                if !error.is_transient() {
+                    return;
+                }
+            }
+        }
+        engine.world.sleep_ms(trouble.next_ms(&*engine.world)).await;
+    }
+}
+
+fn count(engine: &Engine, settlement: &Settlement, written: Written) {
+    let lease = settlement.lease;
+    if written == Written::Done {
+        engine.counts.settled.fetch_add(1, Ordering::Relaxed);
+    } else {
+        tracing::warn!(job_id = %lease.job_id, fence = lease.fence, "the lease was lost before the attempt was settled; its result is dropped");
+        engine.counts.lost.fetch_add(1, Ordering::Relaxed);
+    }
+    engine.let_go(lease.job_id, lease.fence);
+}
