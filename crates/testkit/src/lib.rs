@@ -10,3 +10,4 @@ pub mod subject;
 
 pub mod conformance;
 pub mod memory;
+pub mod postgres;

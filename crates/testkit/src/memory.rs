@@ -66,6 +66,15 @@ impl Source for MemoryStore {
         Ok(self.book().renew(&leases, self.time()))
     }
 
+    async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
+        let (book, now) = (self.book(), self.time());
+        let asked = |lease: &LeaseRef| {
+            let held = book.job(lease.job_id).and_then(|job| job.lease_for(lease.fence, now));
+            held.filter(|held| held.cancel_requested).map(|_| lease.job_id)
+        };
+        Ok(leases.iter().filter_map(asked).collect())
+    }
+
     async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
         Ok(self.book().store_steps(&steps, self.time()))
     }
@@ -120,7 +129,9 @@ impl Store for MemoryStore {
     }
 
     async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
-        Ok(self.book().cancel(id, self.time()))
+        let answer = self.book().cancel(id, self.time());
+        self.wake();
+        Ok(answer)
     }
 
     async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {

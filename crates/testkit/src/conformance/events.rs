@@ -95,13 +95,19 @@ pub async fn p20_events_follow_a_position<S: Subject>() {
     );
 }
 
-/// Whoever waits for work is woken by it: by a new job, and by one that is free again.
+/// Whoever waits is woken by a new job, and by a wish to cancel a running one.
 pub async fn p20_new_work_wakes<S: Subject>() {
     let scene = Scene::<S>::new().await;
     let woken = Arc::new(tokio::sync::Notify::new());
     let bell = woken.clone();
     scene.store().on_work(Arc::new(move || bell.notify_one()));
+    let hears = async |what: &str| {
+        let heard = tokio::time::timeout(std::time::Duration::from_secs(30), woken.notified()).await;
+        assert!(heard.is_ok(), "nobody was woken by {what}");
+    };
     scene.add(vec![job(1)]).await;
-    let waited = tokio::time::timeout(std::time::Duration::from_secs(30), woken.notified()).await;
-    assert!(waited.is_ok(), "nobody was woken by a new job");
+    hears("a new job").await;
+    scene.claim_one().await;
+    scene.store().cancel(id(1)).await.expect("cancel");
+    hears("a wish to cancel").await;
 }

@@ -226,6 +226,8 @@ pub async fn p10_a_canceled_running_job_is_told_and_ends<S: Subject>() {
         let renewed = scene.store().renew(leases.clone()).await.expect("renew");
         assert_eq!(renewed.cancel_requested.len(), 4);
     }
+    let asked = [leases[2], with_fence(leases[0], 9), leases[1]].to_vec();
+    assert_eq!(scene.store().cancels(asked).await.expect("cancels"), [id(3), id(2)]);
     scene.end(leases[0], Outcome::DONE).await;
     scene.end(leases[1], retry_with("stopped")).await;
     scene.end(leases[2], Outcome::Released).await;

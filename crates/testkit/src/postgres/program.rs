@@ -1,0 +1,167 @@
+//! The server's process: found, set up, started, stopped.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use tempfile::TempDir;
+
+use crate::eventually::eventually;
+
+/// Watches over the server: asked to end, or when the tests have died, it
+/// stops the server and takes the folder away.
+const KEEPER: &str = r#"
+dir=$1; shift
+"$@" >>"$dir/log" 2>&1 </dev/null & server=$!
+trap 'end=1; kill -QUIT $server 2>/dev/null' TERM
+while kill -0 $server 2>/dev/null; do wait $server; done
+if [ "$end" ]; then rm -rf "$dir"; fi
+"#;
+
+/// A server with its folder.
+pub struct Program {
+    bin: PathBuf,
+    dir: PathBuf,
+    port: u16,
+    keeper: Mutex<Option<std::thread::JoinHandle<()>>>,
+    keeper_pid: Mutex<Option<u32>>,
+}
+
+impl Program {
+    /// Sets up an empty server on a free port.
+    pub fn create() -> Self {
+        let bin = find();
+        let dir = TempDir::with_prefix("windlass-postgres-").expect("a temporary folder").keep();
+        if is_root() {
+            run(Command::new("chown").arg("postgres").arg(&dir));
+        }
+        let mut initdb = as_postgres(None);
+        initdb.arg(bin.join("initdb")).arg("-D").arg(dir.join("data"));
+        run(initdb.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]));
+        let free = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let port = free.local_addr().expect("a bound port").port();
+        Self { bin, dir, port, keeper: Mutex::default(), keeper_pid: Mutex::default() }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What the server wrote about itself.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
+    }
+
+    /// Starts the server. It is told to end when this process dies; since that
+    /// follows the thread that started it, a thread waits for it until it ends.
+    pub async fn start(&self) {
+        let mut keeper = as_postgres(Some("TERM"));
+        keeper.args(["sh", "-c", KEEPER, "keeper"]).arg(&self.dir).arg(self.bin.join("postgres"));
+        keeper.arg("-D").arg(self.dir.join("data")).args(["-p", &self.port.to_string()]);
+        for setting in [
+            "listen_addresses=127.0.0.1",
+            "unix_socket_directories=",
+            "fsync=on",
+            "synchronous_commit=on",
+            "max_connections=300",
+            "shared_buffers=64MB",
+        ] {
+            keeper.args(["-c", setting]);
+        }
+        keeper.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let (tell, told) = std::sync::mpsc::channel();
+        let waiting = std::thread::spawn(move || {
+            let mut child = keeper.spawn().expect("setpriv and sh start");
+            tell.send(child.id()).expect("the starter waits for the id");
+            drop(child.wait());
+        });
+        *lock(&self.keeper_pid) = told.recv().ok();
+        *lock(&self.keeper) = Some(waiting);
+    }
+
+    /// Stops the server at once, as a crash does; its data stays.
+    pub async fn stop(&self) {
+        let mut stop = as_postgres(None);
+        stop.arg(self.bin.join("pg_ctl")).arg("-D").arg(self.dir.join("data"));
+        run(stop.args(["stop", "-m", "immediate", "-w"]));
+        eventually("the server's keeper ends after the server", async || {
+            lock(&self.keeper).as_ref().is_none_or(|keeper| keeper.is_finished()).then_some(())
+        })
+        .await;
+        *lock(&self.keeper_pid) = None;
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let pid = lock(&self.keeper_pid).take();
+        if let Some(pid) = pid {
+            drop(Command::new("kill").arg(pid.to_string()).status());
+        }
+        if let Some(keeper) = lock(&self.keeper).take() {
+            drop(keeper.join());
+        }
+        drop(std::fs::remove_dir_all(&self.dir));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The newest Debian folder of Postgres, else what the path has.
+fn find() -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut found: Vec<(u32, PathBuf)> = versions
+        .filter_map(|version| Some((version.file_name().to_str()?.parse().ok()?, version.path().join("bin"))))
+        .filter(|(_, bin): &(u32, PathBuf)| is_whole(bin))
+        .collect();
+    found.sort();
+    let on_path = || {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).find(|bin| is_whole(bin))
+    };
+    found.pop().map(|(_, bin)| bin).or_else(on_path).unwrap_or_else(|| {
+        panic!(
+            "these tests need Postgres: run `apt-get install postgresql`, \
+             or set {} to the URL of a server that is there",
+            super::URL_VARIABLE
+        )
+    })
+}
+
+fn is_whole(bin: &Path) -> bool {
+    ["initdb", "postgres", "pg_ctl"].iter().all(|name| bin.join(name).is_file())
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0)
+}
+
+/// `setpriv` as the user `postgres` when we are root, since Postgres refuses
+/// to run as root; told to end by a signal when we die, where one is named.
+fn as_postgres(pdeathsig: Option<&str>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.current_dir("/");
+    if is_root() {
+        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]);
+    }
+    if let Some(signal) = pdeathsig {
+        command.args(["--pdeathsig", signal]);
+    }
+    command.arg("--");
+    command
+}
+
+fn run(command: &mut Command) {
+    let output = match command.stdin(Stdio::null()).output() {
+        Ok(output) => output,
+        Err(error) => {
+            panic!("{command:?} does not start: {error}; run `apt-get install util-linux postgresql`")
+        }
+    };
+    if !output.status.success() {
+        panic!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
