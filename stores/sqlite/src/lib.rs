@@ -1,1 +1,61 @@
-//! Placeholder
+//! The default store: one SQLite file that needs nothing else.
+//!
+//! One thread writes: it takes all calls that wait, runs each in a savepoint,
+//! commits once and only then answers (group commit, `synchronous = FULL`).
+//! Reads have connections of their own. Several processes may share a file.
+//!
+//! Read it in this order: [`store`] (the verbs), [`writer`] and [`readers`]
+//! (who runs them), [`tx`] (what a write works with), [`row`] (the codec),
+//! [`lanes`] (how ready jobs are found without scanning), then one file per
+//! verb. What a job may do is decided in `windlass_core::transition`, never here.
+//!
+//! Deliberately absent: a network protocol, a migration backwards, and any
+//! cache of jobs: another process may have changed them.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod options;
+mod store;
+
+mod file;
+mod migrate;
+
+mod ballast;
+mod crew;
+mod readers;
+mod wake;
+mod writer;
+
+mod head;
+mod tally;
+mod tx;
+
+mod row;
+mod row_write;
+
+mod gate;
+mod lanes;
+
+mod claim;
+mod enqueue;
+mod expire;
+mod operate;
+mod pick;
+mod settle;
+mod worker_writes;
+
+mod budgets;
+mod events;
+mod explain;
+mod list;
+mod prune;
+mod queues;
+mod schedules;
+mod workers;
+
+mod claim_memory;
+mod fail;
+
+pub use options::Options;
+pub use store::SqliteStore;

@@ -1,0 +1,1 @@
+SELECT body FROM budgets ORDER BY name

@@ -1,0 +1,1 @@
+SELECT body FROM budgets WHERE name = ?1

@@ -1,0 +1,1 @@
+SELECT leases FROM claims WHERE request_id = ?1

@@ -1,0 +1,1 @@
+DELETE FROM claims WHERE at_ms <= ?1

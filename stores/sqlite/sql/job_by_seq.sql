@@ -1,0 +1,1 @@
+WHERE seq = ?1

@@ -1,0 +1,1 @@
+UPDATE jobs SET lane = ?2 WHERE seq = ?1

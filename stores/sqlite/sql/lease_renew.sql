@@ -1,0 +1,1 @@
+UPDATE jobs SET expires_ms = ?2 WHERE seq = ?1

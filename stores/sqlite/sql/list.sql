@@ -1,0 +1,1 @@
+WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2

@@ -1,0 +1,9 @@
+-- FULL: a commit is on the disk when it answers. Checkpoints are the writer's own, after its answers.
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = FULL;
+PRAGMA foreign_keys = ON;
+PRAGMA wal_autocheckpoint = 0;
+PRAGMA temp_store = MEMORY;
+PRAGMA cache_size = -65536;
+PRAGMA cell_size_check = ON;
+PRAGMA secure_delete = FAST;

@@ -1,0 +1,1 @@
+UPDATE jobs SET progress = ?2 WHERE seq = ?1

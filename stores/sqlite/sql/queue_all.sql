@@ -1,0 +1,1 @@
+SELECT name, policy, paused FROM queues ORDER BY name

@@ -1,0 +1,1 @@
+SELECT policy, paused FROM queues WHERE name = ?1

@@ -1,0 +1,1 @@
+SELECT body FROM schedules ORDER BY name

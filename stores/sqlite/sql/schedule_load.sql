@@ -1,0 +1,1 @@
+SELECT body FROM schedules WHERE name = ?1

@@ -1,0 +1,1 @@
+DELETE FROM tallies WHERE queued = 0 AND running = 0 AND finished = 0

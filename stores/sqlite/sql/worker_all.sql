@@ -1,0 +1,1 @@
+SELECT body FROM workers ORDER BY name

@@ -1,0 +1,1 @@
+DELETE FROM workers WHERE name = ?1

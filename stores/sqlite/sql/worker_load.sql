@@ -1,0 +1,1 @@
+SELECT body FROM workers WHERE name = ?1

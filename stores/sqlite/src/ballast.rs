@@ -1,0 +1,83 @@
+//! Room kept aside. A full disk would otherwise be a deadlock: finishing and
+//! deleting jobs needs room too. So a file of some size lies beside the
+//! database, and is given up when the disk is full; from then on jobs can be
+//! finished and canceled, and none can be added until the file fits again.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, fallocate};
+
+/// The file that is given up.
+pub struct Ballast {
+    path: PathBuf,
+    bytes: u64,
+    aboard: bool,
+}
+
+impl Ballast {
+    /// The ballast of a database, taken aboard if there is room.
+    pub fn new(database: &Path, bytes: u64) -> Self {
+        let mut path = database.as_os_str().to_owned();
+        path.push("-ballast");
+        let mut ballast = Self { path: path.into(), bytes, aboard: false };
+        if !ballast.take() {
+            tracing::warn!(bytes, "there is no room to keep aside; jobs cannot be added until there is");
+        }
+        ballast
+    }
+
+    /// Whether there is room for new jobs.
+    pub fn is_aboard(&self) -> bool {
+        self.aboard
+    }
+
+    /// Takes the ballast aboard, when there is room; answers whether there was.
+    pub fn take(&mut self) -> bool {
+        if self.aboard {
+            return true;
+        }
+        self.aboard = self.bytes == 0 || self.reserve().is_ok();
+        if !self.aboard {
+            self.remove();
+        }
+        self.aboard
+    }
+
+    /// Gives the room to those who have to finish.
+    pub fn release(&mut self) {
+        self.aboard = false;
+        self.remove();
+        tracing::error!(
+            "the disk is full: jobs can be finished and canceled, none can be added. Free some space"
+        );
+    }
+
+    fn reserve(&self) -> std::io::Result<()> {
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
+        match fallocate(&file, FallocateFlags::empty(), 0, self.bytes) {
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => self.write_out(file),
+            reserved => Ok(reserved?),
+        }
+    }
+
+    /// For file systems that cannot reserve.
+    fn write_out(&self, mut file: File) -> std::io::Result<()> {
+        let zeros = vec![0; 64 * 1024];
+        let mut left = self.bytes;
+        while left > 0 {
+            let bite = left.min(zeros.len() as u64);
+            file.write_all(&zeros[..bite as usize])?;
+            left -= bite;
+        }
+        file.sync_all()
+    }
+
+    fn remove(&self) {
+        // Not being there is as good, and another process may have been faster.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}

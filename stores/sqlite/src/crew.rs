@@ -1,0 +1,245 @@
+//! What the writer's thread does with the calls: groups, commits, and what
+//! follows when the disk is full or fails.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rusqlite::wal::CheckpointMode;
+use windlass_core::error::StoreError;
+use windlass_core::time::Clock;
+
+use crate::ballast::Ballast;
+use crate::fail::{Done, Fail, NO_ROOM};
+use crate::head::Head;
+use crate::options::Options;
+use crate::tx::{QueueMemory, Tx};
+use crate::wake::Wakers;
+use crate::writer::{Call, Health, Sort};
+
+/// How many calls one commit carries.
+const GROUP_MAX: usize = 512;
+/// How long a group waits for callers of the group before, which are likely to
+/// come back at once: less than a tenth of what the commit takes.
+const PATIENCE: Duration = Duration::from_micros(40);
+/// How long a checkpoint waits for readers when the log has grown long.
+const CHECKPOINT_WAIT: Duration = Duration::from_millis(250);
+
+/// The writer's thread, with all that it owns.
+pub struct Crew {
+    conn: Connection,
+    clock: Arc<dyn Clock>,
+    memory: QueueMemory,
+    ballast: Ballast,
+    wakers: Arc<Wakers>,
+    health: Health,
+    wal_pages: Arc<AtomicU32>,
+    wal_pages_max: u32,
+    busy: Duration,
+    expected: usize,
+}
+
+impl Crew {
+    /// The crew of an opened file.
+    pub fn new(
+        conn: Connection,
+        path: &Path,
+        options: &Options,
+        wakers: Arc<Wakers>,
+        health: Health,
+        wal_pages: Arc<AtomicU32>,
+    ) -> Self {
+        Self {
+            conn,
+            clock: Arc::clone(&options.clock),
+            memory: QueueMemory::default(),
+            ballast: Ballast::new(path, options.ballast_bytes),
+            wakers,
+            health,
+            wal_pages,
+            wal_pages_max: options.wal_pages,
+            busy: Duration::from_millis(u64::from(options.busy_ms)),
+            expected: 1,
+        }
+    }
+
+    /// Begins the store's time, or goes on with it.
+    pub fn begin(&mut self) -> Done<()> {
+        self.conn.execute_batch("BEGIN IMMEDIATE")?;
+        let begun = Head::load(&self.conn, &*self.clock).and_then(|head| head.save(&self.conn));
+        let done = begun.and_then(|()| Ok(self.conn.execute_batch("COMMIT")?));
+        if done.is_err() {
+            self.roll_back();
+        }
+        done
+    }
+
+    /// Takes calls until no caller is left.
+    pub fn work(&mut self, calls: &Receiver<Box<dyn Call>>) {
+        while let Ok(first) = calls.recv() {
+            let mut group = vec![first];
+            let mut done = match self.health.get() {
+                Some(stopped) => Err(Fail::Store(stopped.clone())),
+                None => self.commit(&mut group, Some(calls)),
+            };
+            if done.as_ref().is_err_and(Fail::is_full) {
+                self.ballast.release();
+                done = self.commit(&mut group, None);
+            }
+            let wake = self.conclude(&mut group, done);
+            self.expected = group.len();
+            for call in group {
+                call.answer();
+            }
+            if wake {
+                self.wakers.wake();
+            }
+            self.checkpoint();
+        }
+    }
+
+    /// What the callers of a group are told; answers whether there is new work.
+    fn conclude(&mut self, group: &mut [Box<dyn Call>], done: Done<bool>) -> bool {
+        let fail = match done {
+            Ok(wake) => return wake,
+            Err(fail) => fail,
+        };
+        let fatal = fail.is_fatal();
+        let error = fail.into_store_error();
+        if fatal {
+            self.stop(&error);
+        }
+        for call in group {
+            call.fail(error.clone());
+        }
+        false
+    }
+
+    fn stop(&self, error: &StoreError) {
+        tracing::error!(%error, "the store has stopped");
+        // The first reason stays.
+        let _ = self.health.set(error.clone());
+    }
+
+    /// Runs the calls of a group, and those that come meanwhile, in one transaction.
+    fn commit(
+        &mut self,
+        group: &mut Vec<Box<dyn Call>>,
+        calls: Option<&Receiver<Box<dyn Call>>>,
+    ) -> Done<bool> {
+        let done = self.try_commit(group, calls);
+        if done.is_err() {
+            self.roll_back();
+            self.memory.forget();
+        }
+        done
+    }
+
+    fn try_commit(
+        &mut self,
+        group: &mut Vec<Box<dyn Call>>,
+        calls: Option<&Receiver<Box<dyn Call>>>,
+    ) -> Done<bool> {
+        self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let stored = Head::load(&self.conn, &*self.clock)?;
+        let changes = self.conn.total_changes();
+        let mut head = stored;
+        let mut wake = false;
+        let mut at = 0;
+        while at < group.len() {
+            wake |= self.run_one(&mut *group[at], &mut head)?;
+            at += 1;
+            if at == group.len()
+                && at < GROUP_MAX
+                && let Some(next) = calls.and_then(|calls| self.next(calls, at))
+            {
+                group.push(next);
+            }
+        }
+        // A claim that found nothing writes nothing, not even the time.
+        if self.conn.total_changes() != changes {
+            head.save(&self.conn)?;
+        }
+        self.conn.prepare_cached("COMMIT")?.execute([])?;
+        Ok(wake)
+    }
+
+    /// The next call, when one waits or is likely to come at once.
+    fn next(&self, calls: &Receiver<Box<dyn Call>>, so_far: usize) -> Option<Box<dyn Call>> {
+        match calls.try_recv() {
+            Ok(call) => Some(call),
+            Err(_) if so_far < self.expected => calls.recv_timeout(PATIENCE).ok(),
+            Err(_) => None,
+        }
+    }
+
+    /// Runs one call in a savepoint. What it is refused for is its own affair;
+    /// an error of this function ends the whole group.
+    fn run_one(&mut self, call: &mut dyn Call, head: &mut Head) -> Done<bool> {
+        if call.sort() == Sort::Adds && !self.ballast.take() {
+            call.fail(StoreError::CannotWrite(NO_ROOM.into()));
+            return Ok(false);
+        }
+        self.conn.prepare_cached("SAVEPOINT call")?.execute([])?;
+        let now = head.timekeeper.now(&*self.clock);
+        let mut tx = Tx::new(&self.conn, *head, &mut self.memory, now);
+        let done = call.run(&mut tx).and_then(|()| tx.finish());
+        match done {
+            Ok((after, wake)) => {
+                self.conn.prepare_cached("RELEASE call")?.execute([])?;
+                *head = after;
+                Ok(wake)
+            }
+            Err(fail) if fail.is_full() || fail.is_fatal() || self.conn.is_autocommit() => Err(fail),
+            Err(fail) => {
+                self.conn.prepare_cached("ROLLBACK TO call")?.execute([])?;
+                self.conn.prepare_cached("RELEASE call")?.execute([])?;
+                self.memory.forget();
+                call.fail(fail.into_store_error());
+                Ok(false)
+            }
+        }
+    }
+
+    fn roll_back(&self) {
+        if !self.conn.is_autocommit()
+            && let Err(error) = self.conn.execute_batch("ROLLBACK")
+        {
+            self.stop(&Fail::from(error).into_store_error());
+        }
+    }
+
+    /// Writes the log back into the file, when it is long. Callers have their
+    /// answers by now, so this costs them nothing.
+    fn checkpoint(&mut self) {
+        let pages = self.wal_pages.load(Ordering::Relaxed);
+        let due = pages >= self.wal_pages_max || (pages > 0 && !self.ballast.is_aboard());
+        if !due || self.health.get().is_some() {
+            return;
+        }
+        // A reader keeps the log from being begun anew; when it has grown far, wait for that reader.
+        let far = pages >= self.wal_pages_max.saturating_mul(4);
+        let mode = if far { CheckpointMode::TRUNCATE } else { CheckpointMode::PASSIVE };
+        let done = self.with_wait(CHECKPOINT_WAIT, |conn| conn.wal_checkpoint_v2(None::<&str>, mode));
+        match done.map_err(Fail::from) {
+            Ok((left, written)) if left == written => self.wal_pages.store(0, Ordering::Relaxed),
+            Ok(_) => {}
+            Err(fail) if fail.is_fatal() => self.stop(&fail.into_store_error()),
+            Err(fail) => tracing::debug!(error = %fail.into_store_error(), "the log stays for now"),
+        }
+    }
+
+    fn with_wait<T>(
+        &self,
+        wait: Duration,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        self.conn.busy_timeout(wait)?;
+        let done = work(&self.conn);
+        self.conn.busy_timeout(self.busy)?;
+        done
+    }
+}

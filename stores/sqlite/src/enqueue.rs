@@ -1,0 +1,103 @@
+//! Accepting jobs.
+
+use std::collections::HashMap;
+
+use rusqlite::{CachedStatement, OptionalExtension, params};
+use uuid::Uuid;
+use windlass_core::error::{Invalid, StoreError};
+use windlass_core::event::What;
+use windlass_core::id::JobId;
+use windlass_core::job::NewJob;
+use windlass_core::state::StateName;
+use windlass_core::store::{ENQUEUE_MAX, Enqueued};
+use windlass_core::transition;
+
+use crate::fail::{Done, Fail};
+use crate::row;
+use crate::tx::Tx;
+use crate::{gate, lanes, row_write};
+
+/// Accepts jobs, all or none.
+pub fn enqueue(tx: &mut Tx<'_>, new: &[NewJob]) -> Done<Vec<Enqueued>> {
+    if new.len() > ENQUEUE_MAX {
+        return Err(Invalid::new("jobs", format!("are more than {ENQUEUE_MAX}")).into());
+    }
+    refuse_twins(new)?;
+    let mut accept = Accept::new(tx)?;
+    new.iter().map(|new| accept.one(tx, new, SameId::MustBeSame)).collect()
+}
+
+/// What it means that an id is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SameId {
+    /// Its content must be the same, or nothing of the batch is taken.
+    MustBeSame,
+    /// It is the job: a schedule may have changed since.
+    IsTheJob,
+}
+
+/// The statements that accept jobs, prepared once for a batch.
+pub struct Accept<'a> {
+    insert: CachedStatement<'a>,
+}
+
+impl<'a> Accept<'a> {
+    /// Prepares them.
+    pub fn new(tx: &Tx<'a>) -> Done<Self> {
+        Ok(Self { insert: tx.sql(include_str!("../sql/job_insert.sql"))? })
+    }
+
+    /// Accepts one job, or answers with the one that is there.
+    pub fn one(&mut self, tx: &mut Tx<'_>, new: &NewJob, same_id: SameId) -> Done<Enqueued> {
+        // A key's lanes are changed before the insert, so what is there must be known first.
+        if new.spec.key.is_some()
+            && let Some(id) = there(tx, new, same_id)?
+        {
+            return Ok(Enqueued { id, deduplicated: true });
+        }
+        let queue = tx.queue(new.spec.queue.as_str())?;
+        let job = transition::accept(new.clone(), tx.head.next_seq, &queue.queue.policy, tx.now);
+        let gate = gate::of(&job.spec);
+        let lane = lanes::place(tx, &job, gate)?;
+        if !row_write::insert(&mut self.insert, &job, lane, gate)? {
+            let id = there(tx, new, same_id)?
+                .ok_or_else(|| Fail::damaged("a job that can be neither inserted nor found"))?;
+            return Ok(Enqueued { id, deduplicated: true });
+        }
+        tx.head.next_seq += 1;
+        tx.moved(What::Enqueued, &job, None, Some(StateName::Queued));
+        Ok(Enqueued { id: job.id, deduplicated: false })
+    }
+}
+
+/// The job that is there: by its id, or by its dedupe key.
+fn there(tx: &Tx<'_>, new: &NewJob, same_id: SameId) -> Done<Option<JobId>> {
+    if let Some(found) = row::by_id(tx.conn, new.id)? {
+        if same_id == SameId::MustBeSame && !found.job.same_content(&new.spec) {
+            return Err(StoreError::Conflict(new.id).into());
+        }
+        return Ok(Some(new.id));
+    }
+    match &new.spec.dedupe_key {
+        None => Ok(None),
+        Some(key) => dedupe_holder(tx, key.as_str()),
+    }
+}
+
+/// The job that is not final and has this dedupe key.
+pub fn dedupe_holder(tx: &Tx<'_>, key: &str) -> Done<Option<JobId>> {
+    let mut select = tx.sql(include_str!("../sql/dedupe_holder.sql"))?;
+    let id: Option<[u8; 16]> = select.query_row(params![key], |row| row.get(0)).optional()?;
+    Ok(id.map(|id| JobId(Uuid::from_bytes(id))))
+}
+
+/// Refuses a batch that names one id for two contents.
+fn refuse_twins(new: &[NewJob]) -> Done<()> {
+    let mut in_batch: HashMap<JobId, &NewJob> = HashMap::with_capacity(new.len());
+    for job in new {
+        if in_batch.insert(job.id, job).is_some_and(|twin| twin.spec != job.spec) {
+            return Err(StoreError::Conflict(job.id).into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! Events: one row for all jobs of a queue that a call moved the same way.
+
+use rusqlite::{Connection, params};
+use uuid::Uuid;
+use windlass_core::event::{Event, Position, What};
+use windlass_core::id::{JobId, QueueName};
+use windlass_core::store::{EVENTS_KEPT, EVENTS_MAX};
+use windlass_core::time::Time;
+
+use crate::fail::{Done, Fail};
+use crate::head::{Head, signed};
+
+/// Writes an event.
+pub fn insert(
+    conn: &Connection,
+    position: u64,
+    at: Time,
+    what: What,
+    queue: &QueueName,
+    jobs: &[JobId],
+) -> Done<()> {
+    let mut packed = Vec::with_capacity(jobs.len() * 16);
+    for job in jobs {
+        packed.extend_from_slice(job.0.as_bytes());
+    }
+    let mut insert = conn.prepare_cached(include_str!("../sql/event_insert.sql"))?;
+    insert.execute(params![signed(position)?, at.ms(), what.code(), queue.as_str(), packed])?;
+    Ok(())
+}
+
+/// What happened after `since`, of what is kept.
+pub fn list(conn: &Connection, head: &Head, since: Option<Position>, limit: u32) -> Done<Vec<Event>> {
+    let since = since.unwrap_or_default();
+    if since.major > 0 {
+        return Ok(Vec::new());
+    }
+    let oldest = head.next_event.saturating_sub(EVENTS_KEPT);
+    let from = i64::try_from(since.minor.max(oldest)).unwrap_or(i64::MAX);
+    let mut select = conn.prepare_cached(include_str!("../sql/event_list.sql"))?;
+    let mut rows = select.query(params![from, limit.min(EVENTS_MAX)])?;
+    let mut events = Vec::new();
+    while let Some(row) = rows.next()? {
+        let code: i16 = row.get(2)?;
+        let packed = row.get_ref(4)?.as_blob().map_err(|_| Fail::damaged("an event without jobs"))?;
+        let (ids, _) = packed.as_chunks::<16>();
+        events.push(Event {
+            position: Position { major: 0, minor: row.get::<_, i64>(0)?.unsigned_abs() },
+            at: Time::from_ms(row.get(1)?),
+            what: What::from_code(code).ok_or_else(|| Fail::damaged(format!("an event of code {code}")))?,
+            queue: QueueName::new(row.get::<_, String>(3)?)?,
+            jobs: ids.iter().map(|id| JobId(Uuid::from_bytes(*id))).collect(),
+        });
+    }
+    Ok(events)
+}
+
+/// Deletes the events that are not kept any more.
+pub fn sweep(conn: &Connection, head: &Head) -> Done<()> {
+    let oldest = signed(head.next_event.saturating_sub(EVENTS_KEPT))?;
+    conn.prepare_cached(include_str!("../sql/event_sweep.sql"))?.execute(params![oldest])?;
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! Leases that have run out; and the moment at which the store follows a jump
+//! of the wall clock.
+
+use rusqlite::{OptionalExtension, params};
+use windlass_core::store::{EXPIRE_MAX, Expired};
+use windlass_core::time::{Clock, Time};
+use windlass_core::transition;
+
+use crate::fail::Done;
+use crate::row::{Stored, select_jobs};
+use crate::settle::end_attempt;
+use crate::tx::Tx;
+use crate::{budgets, lanes};
+
+/// Takes back leases that have run out, those that ran out first first.
+pub fn expire(tx: &mut Tx<'_>, clock: &dyn Clock) -> Done<Expired> {
+    follow_wall_clock(tx, clock)?;
+    let mut expired = Expired::default();
+    for mut stored in run_out(tx)? {
+        let queue = tx.queue(stored.job.spec.queue.as_str())?;
+        if let Some(moved) = transition::expire(&mut stored.job, &queue.queue.policy, tx.now) {
+            expired.jobs.push(stored.job.id);
+            end_attempt(tx, &stored, moved)?;
+        }
+    }
+    expired.next_in_ms = next_expiry(tx)?.map(|at| at.ms_since(tx.now));
+    Ok(expired)
+}
+
+fn run_out(tx: &Tx<'_>) -> Done<Vec<Stored>> {
+    let mut select = tx.sql(select_jobs!("../sql/expiry_due.sql"))?;
+    let mut rows = select.query(params![tx.now.ms(), EXPIRE_MAX])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(Stored::read(row)?);
+    }
+    Ok(found)
+}
+
+fn next_expiry(tx: &Tx<'_>) -> Done<Option<Time>> {
+    let mut select = tx.sql(include_str!("../sql/expiry_next.sql"))?;
+    let next: Option<i64> = select.query_row([], |row| row.get(0)).optional()?;
+    Ok(next.map(Time::from_ms))
+}
+
+/// When the wall clock has jumped, the store's time steps after it, and leases
+/// and budgets move along: no lease ends early, and none lives longer.
+fn follow_wall_clock(tx: &mut Tx<'_>, clock: &dyn Clock) -> Done<()> {
+    let Some(ms) = tx.head.timekeeper.drift_ms(clock) else { return Ok(()) };
+    tracing::warn!(by_ms = ms, "the wall clock has jumped; the store follows, with its leases and budgets");
+    tx.head.timekeeper = tx.head.timekeeper.stepped(ms);
+    tx.now = tx.head.timekeeper.now(clock);
+    tx.head.seen = tx.now;
+    tx.sql(include_str!("../sql/leases_shift.sql"))?.execute(params![ms, Time::MIN.ms(), Time::MAX.ms()])?;
+    budgets::shift_all(tx, ms)?;
+    if ms < 0 {
+        lanes::demote(tx)?;
+    }
+    tx.wake = true;
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Why a job is not running: the same rules that a claim goes by.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use uuid::Uuid;
+use windlass_core::book::find::AHEAD_MAX;
+use windlass_core::eligible::{BudgetNow, Explanation, Hold, QueueNow, explain as explain_job, holds};
+use windlass_core::id::JobId;
+use windlass_core::job::Job;
+use windlass_core::query::WORKER_ALIVE_MS;
+use windlass_core::state::State;
+use windlass_core::time::Time;
+
+use crate::fail::Done;
+use crate::head::signed;
+use crate::row::{self, text};
+use crate::{budgets, queues, tally, workers};
+
+/// Why a job is not running; nothing when there is no such job.
+pub fn explain(conn: &Connection, id: JobId, now: Time) -> Done<Option<Explanation>> {
+    let Some(stored) = row::by_id(conn, id)? else { return Ok(None) };
+    let job = stored.job;
+    let holds = match job.state {
+        State::Queued => holds_of(conn, &job, now)?,
+        _ => Vec::new(),
+    };
+    let ready = matches!(job.state, State::Queued) && holds.is_empty();
+    let (ahead, workers) =
+        if ready { (ahead(conn, &job, now)?, workers_for(conn, &job, now)?) } else { (0, 0) };
+    Ok(Some(explain_job(&job, holds, ahead, workers)))
+}
+
+fn holds_of(conn: &Connection, job: &Job, now: Time) -> Done<Vec<Hold>> {
+    let queue = queues::load(conn, job.spec.queue.as_str())?.unwrap_or_default();
+    let running = tally::of_queue(conn, job.spec.queue.as_str())?.running;
+    let queue_now = QueueNow {
+        policy: &queue.policy,
+        paused: queue.paused,
+        running: u32::try_from(running).unwrap_or(u32::MAX),
+        key_holder: key_holder(conn, job)?,
+    };
+    let mut named = Vec::new();
+    for name in &job.spec.budgets {
+        if let Some(budget) = budgets::load(conn, name)? {
+            named.push((budget, tally::slots_used(conn, name.as_str())?));
+        }
+    }
+    let budgets_now = named
+        .iter()
+        .map(|(budget, slots_used)| (budget.name.clone(), BudgetNow { budget, slots_used: *slots_used }));
+    Ok(holds(job, &queue_now, &budgets_now.collect(), now))
+}
+
+/// The running job that has this job's key.
+fn key_holder(conn: &Connection, job: &Job) -> Done<Option<JobId>> {
+    let Some(key) = &job.spec.key else { return Ok(None) };
+    let mut select = conn.prepare_cached(include_str!("../sql/key_holder.sql"))?;
+    let id: Option<[u8; 16]> =
+        select.query_row(params![job.spec.queue.as_str(), key.as_str()], |row| row.get(0)).optional()?;
+    Ok(id.map(|id| JobId(Uuid::from_bytes(id))))
+}
+
+/// How many due jobs of its queue go first, counted up to [`AHEAD_MAX`].
+fn ahead(conn: &Connection, job: &Job, now: Time) -> Done<u32> {
+    let queue = job.spec.queue.as_str();
+    let (rank, seq) = (job.rank, signed(job.seq)?);
+    let mut found = ready_ahead(conn, queue, rank, seq)?;
+    for sql in [include_str!("../sql/ahead_waiting.sql"), include_str!("../sql/ahead_delayed.sql")] {
+        if found < AHEAD_MAX {
+            let mut count = conn.prepare_cached(sql)?;
+            let more: u32 =
+                count.query_row(params![queue, rank, seq, AHEAD_MAX, now.ms()], |row| row.get(0))?;
+            found = found.saturating_add(more);
+        }
+    }
+    Ok(found.min(AHEAD_MAX))
+}
+
+/// Of the ready jobs, those of its queue that go first: gate by gate, so that
+/// other queues are not looked at.
+fn ready_ahead(conn: &Connection, queue: &str, rank: i64, seq: i64) -> Done<u32> {
+    let mut next = conn.prepare_cached(include_str!("../sql/gate_next.sql"))?;
+    let mut count = conn.prepare_cached(include_str!("../sql/ahead_ready.sql"))?;
+    let (mut found, mut from) = (0_u32, i64::MIN);
+    while found < AHEAD_MAX {
+        let mut rows = next.query(params![from])?;
+        let Some(row) = rows.next()? else { break };
+        let gate: i64 = row.get(0)?;
+        if text(row, 1)? == queue {
+            let more: u32 = count.query_row(params![gate, rank, seq, AHEAD_MAX], |row| row.get(0))?;
+            found = found.saturating_add(more);
+        }
+        match gate.checked_add(1) {
+            Some(next) => from = next,
+            None => break,
+        }
+    }
+    Ok(found)
+}
+
+fn workers_for(conn: &Connection, job: &Job, now: Time) -> Done<u32> {
+    let workers = workers::list(conn)?;
+    let alive = workers.iter().filter(|worker| now.ms_since(worker.seen_at) <= WORKER_ALIVE_MS);
+    Ok(u32::try_from(alive.filter(|worker| worker.claims(&job.spec)).count()).unwrap_or(u32::MAX))
+}

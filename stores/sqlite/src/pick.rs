@@ -1,0 +1,249 @@
+//! Which ready jobs a claim takes: the first by (rank, seq) over all open
+//! gates, exactly as the book would.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use rusqlite::params;
+use windlass_core::book::claim::free_by_time;
+use windlass_core::eligible::{BudgetNow, QueueNow, holds};
+use windlass_core::id::{BudgetName, Key, QueueName};
+use windlass_core::job::Job;
+use windlass_core::policy::budget::Budget;
+use windlass_core::store::ClaimRequest;
+use windlass_core::time::Time;
+
+use crate::fail::Done;
+use crate::head::signed;
+use crate::row::{Stored, opt_text, select_jobs, text};
+use crate::tx::{NamedQueue, Tx};
+use crate::{budgets, tally};
+
+/// What a claim takes.
+pub struct Picked {
+    /// The jobs, in order.
+    pub jobs: Vec<Stored>,
+    /// There are more that may run; the claim asked for no more.
+    pub more: bool,
+    /// When time alone may free another that is ready by now.
+    pub next_free: Option<Time>,
+    /// The budgets that were spent of.
+    pub spent: Vec<Budget>,
+}
+
+/// Chooses the jobs of a claim. Writes nothing.
+pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
+    let mut gates = open_gates(tx, request)?;
+    let alone = gates.len() == 1;
+    let mut hall = Hall::default();
+    let mut heads = BinaryHeap::new();
+    for (at, gate) in gates.iter_mut().enumerate() {
+        let batch = if alone && gate.unbounded { request.limit } else { BATCH_FIRST };
+        gate.batch = batch.min(request.limit);
+        heads.extend(gate.head(tx)?.map(|place| Reverse((place, at))));
+    }
+    let mut jobs = Vec::new();
+    while let Some(Reverse((_, at))) = heads.pop() {
+        if jobs.len() >= request.limit as usize {
+            return Ok(Picked { jobs, more: true, next_free: None, spent: hall.into_spent() });
+        }
+        let Some(found) = gates[at].found.pop_front() else { continue };
+        let open = match hall.may_enter(tx, &found.job)? {
+            Entry::Open => {
+                hall.enter(&found.job, tx.now);
+                jobs.push(found);
+                true
+            }
+            Entry::KeyTaken => true,
+            // What holds it back holds back all behind it, unless two gates share a number.
+            Entry::Held => !gates[at].admits(&found.job),
+        };
+        if open {
+            heads.extend(gates[at].head(tx)?.map(|place| Reverse((place, at))));
+        }
+    }
+    Ok(Picked { jobs, more: false, next_free: hall.next_free, spent: hall.into_spent() })
+}
+
+/// How many jobs of a gate are read at first, when it may close or others may go first.
+const BATCH_FIRST: u32 = 16;
+
+/// The ready jobs of one queue, kind and set of budgets, read as they are needed.
+struct Gate {
+    number: i64,
+    queue: String,
+    kind: String,
+    /// No limit and no budget can close it.
+    unbounded: bool,
+    found: VecDeque<Stored>,
+    read_to: (i64, i64),
+    batch: u32,
+    over: bool,
+}
+
+impl Gate {
+    /// The place of the first job that was not looked at.
+    fn head(&mut self, tx: &Tx<'_>) -> Done<Option<(i64, u64)>> {
+        if self.found.is_empty() && !self.over {
+            self.read(tx)?;
+        }
+        Ok(self.found.front().map(|found| (found.job.rank, found.job.seq)))
+    }
+
+    fn read(&mut self, tx: &Tx<'_>) -> Done<()> {
+        let mut select = tx.sql(select_jobs!("../sql/gate_read.sql"))?;
+        let (rank, seq) = self.read_to;
+        let mut rows = select.query(params![self.number, rank, seq, self.batch])?;
+        while let Some(row) = rows.next()? {
+            self.found.push_back(Stored::read(row)?);
+        }
+        self.over = self.found.len() < self.batch as usize;
+        if let Some(Stored { job, .. }) = self.found.back() {
+            self.read_to = (job.rank, signed(job.seq)?);
+        }
+        self.batch = self.batch.saturating_mul(4);
+        Ok(())
+    }
+
+    fn admits(&self, job: &Job) -> bool {
+        self.queue == job.spec.queue.as_str() && self.kind == job.spec.kind.as_str()
+    }
+}
+
+/// The gates that have ready jobs and are asked for: a loose scan of the
+/// index, one step per gate, however many jobs stand behind it.
+fn open_gates(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Vec<Gate>> {
+    let mut gates = Vec::new();
+    let mut select = tx.sql(include_str!("../sql/gate_next.sql"))?;
+    let mut from = i64::MIN;
+    loop {
+        let mut rows = select.query(params![from])?;
+        let Some(row) = rows.next()? else { break };
+        let number: i64 = row.get(0)?;
+        let (queue, kind) = (text(row, 1)?, text(row, 2)?);
+        let policy = tx.queue(queue)?;
+        if is_wanted(request, queue, kind) && !policy.queue.paused {
+            gates.push(Gate {
+                unbounded: policy.queue.policy.limit.is_none() && opt_text(row, 3)?.is_none(),
+                number,
+                queue: queue.to_owned(),
+                kind: kind.to_owned(),
+                found: VecDeque::new(),
+                read_to: (i64::MIN, -1),
+                batch: 1,
+                over: false,
+            });
+        }
+        match number.checked_add(1) {
+            Some(next) => from = next,
+            None => break,
+        }
+    }
+    Ok(gates)
+}
+
+/// Whether a claim asks for jobs of this queue and kind.
+pub fn is_wanted(request: &ClaimRequest, queue: &str, kind: &str) -> bool {
+    request.queues.iter().any(|name| name.as_str() == queue)
+        && request.kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|name| name.as_str() == kind))
+}
+
+/// Whether a job may be taken.
+enum Entry {
+    Open,
+    KeyTaken,
+    Held,
+}
+
+/// Who runs, with those that this claim has taken.
+#[derive(Default)]
+struct Hall {
+    queues: HashMap<QueueName, (Arc<NamedQueue>, u32)>,
+    budgets: BTreeMap<BudgetName, Named>,
+    keys: HashSet<(QueueName, Key)>,
+    next_free: Option<Time>,
+}
+
+/// A budget that jobs name; without one, everything is allowed.
+struct Named {
+    budget: Option<Budget>,
+    slots_used: u32,
+    spent: bool,
+}
+
+impl Hall {
+    fn may_enter(&mut self, tx: &mut Tx<'_>, job: &Job) -> Done<Entry> {
+        self.learn(tx, job)?;
+        if job.spec.key.as_ref().is_some_and(|key| self.keys.contains(&(job.spec.queue.clone(), key.clone())))
+        {
+            return Ok(Entry::KeyTaken);
+        }
+        let Some((queue, running)) = self.queues.get(&job.spec.queue) else { return Ok(Entry::Held) };
+        let queue_now = QueueNow {
+            policy: &queue.queue.policy,
+            paused: queue.queue.paused,
+            running: *running,
+            // A ready job's key is free: that is what the lane means.
+            key_holder: None,
+        };
+        let named = job.spec.budgets.iter().filter_map(|name| {
+            let Named { budget, slots_used, spent: _ } = self.budgets.get(name)?;
+            Some((name.clone(), BudgetNow { budget: budget.as_ref()?, slots_used: *slots_used }))
+        });
+        let holds = holds(job, &queue_now, &named.collect(), tx.now);
+        if holds.is_empty() {
+            return Ok(Entry::Open);
+        }
+        if let Some(at) = free_by_time(&holds) {
+            self.next_free = Some(self.next_free.map_or(at, |other| other.min(at)));
+        }
+        Ok(Entry::Held)
+    }
+
+    /// Reads the queue and the budgets of a job, once each.
+    fn learn(&mut self, tx: &mut Tx<'_>, job: &Job) -> Done<()> {
+        if !self.queues.contains_key(&job.spec.queue) {
+            let queue = tx.queue(job.spec.queue.as_str())?;
+            let running = match queue.queue.policy.limit {
+                Some(_) => tally::of_queue(tx.conn, job.spec.queue.as_str())?.running,
+                None => 0,
+            };
+            let running = u32::try_from(running).unwrap_or(u32::MAX);
+            self.queues.insert(job.spec.queue.clone(), (queue, running));
+        }
+        for name in &job.spec.budgets {
+            if !self.budgets.contains_key(name) {
+                let named = Named {
+                    budget: budgets::load(tx.conn, name)?,
+                    slots_used: tally::slots_used(tx.conn, name.as_str())?,
+                    spent: false,
+                };
+                self.budgets.insert(name.clone(), named);
+            }
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, job: &Job, now: Time) {
+        if let Some((_, running)) = self.queues.get_mut(&job.spec.queue) {
+            *running = running.saturating_add(1);
+        }
+        if let Some(key) = &job.spec.key {
+            self.keys.insert((job.spec.queue.clone(), key.clone()));
+        }
+        for name in &job.spec.budgets {
+            if let Some(named) = self.budgets.get_mut(name) {
+                named.slots_used = named.slots_used.saturating_add(1);
+                if let Some(budget) = &mut named.budget {
+                    budget.spend(1, now);
+                    named.spent = true;
+                }
+            }
+        }
+    }
+
+    fn into_spent(self) -> Vec<Budget> {
+        self.budgets.into_values().filter(|named| named.spent).filter_map(|named| named.budget).collect()
+    }
+}

@@ -1,0 +1,102 @@
+//! Queues: their policies, and how they stand.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_core::book::Queue;
+use windlass_core::id::QueueName;
+use windlass_core::policy::queue::QueuePolicy;
+use windlass_core::query::QueueStatus;
+use windlass_core::time::Time;
+
+use crate::fail::Done;
+use crate::row::{parse, text};
+use crate::row_write::to_text;
+use crate::tally::{self, Tally};
+use crate::tx::Tx;
+
+/// A queue that was configured or paused.
+pub fn load(conn: &Connection, name: &str) -> Done<Option<Queue>> {
+    let mut select = conn.prepare_cached(include_str!("../sql/queue_load.sql"))?;
+    let found: Option<(String, bool)> =
+        select.query_row(params![name], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    found.map(|(policy, paused)| Ok(Queue { policy: parse(&policy)?, paused })).transpose()
+}
+
+/// Sets the policy of a queue.
+pub fn put(tx: &mut Tx<'_>, name: &QueueName, policy: &QueuePolicy) -> Done<()> {
+    let policy = policy.clone().checked()?;
+    change(tx, name, |queue| queue.policy = policy)
+}
+
+/// Pauses a queue, or lets it go on.
+pub fn pause(tx: &mut Tx<'_>, name: &QueueName, paused: bool) -> Done<()> {
+    change(tx, name, |queue| queue.paused = paused)
+}
+
+fn change(tx: &mut Tx<'_>, name: &QueueName, change: impl FnOnce(&mut Queue)) -> Done<()> {
+    let mut queue = load(tx.conn, name.as_str())?.unwrap_or_default();
+    change(&mut queue);
+    let Queue { policy, paused } = queue;
+    let mut save = tx.sql(include_str!("../sql/queue_save.sql"))?;
+    save.execute(params![name.as_str(), to_text(&policy)?, paused])?;
+    tx.queue_changed();
+    tx.wake = true;
+    Ok(())
+}
+
+/// The queues that were configured or have jobs that are not final, by name.
+pub fn list(conn: &Connection, now: Time) -> Done<Vec<QueueStatus>> {
+    let mut found = configured(conn)?;
+    for (name, Tally { queued, running, finished: _ }) in tally::all_queues(conn)? {
+        if queued + running > 0 {
+            let name = QueueName::new(name)?;
+            let status = found.entry(name.clone()).or_insert_with(|| blank(name, Queue::default()));
+            status.queued = queued.unsigned_abs();
+            status.running = running.unsigned_abs();
+        }
+    }
+    for (name, at) in oldest_due(conn, now)? {
+        if let Some(status) = found.get_mut(name.as_str()) {
+            status.oldest_due = Some(status.oldest_due.map_or(at, |oldest| oldest.min(at)));
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+fn blank(name: QueueName, Queue { policy, paused }: Queue) -> QueueStatus {
+    QueueStatus { name, policy, paused, queued: 0, running: 0, oldest_due: None }
+}
+
+fn configured(conn: &Connection) -> Done<BTreeMap<QueueName, QueueStatus>> {
+    let mut select = conn.prepare_cached(include_str!("../sql/queue_all.sql"))?;
+    let mut rows = select.query([])?;
+    let mut found = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let name = QueueName::new(text(row, 0)?)?;
+        let queue = Queue { policy: parse(text(row, 1)?)?, paused: row.get(2)? };
+        found.insert(name.clone(), blank(name, queue));
+    }
+    Ok(found)
+}
+
+/// The oldest due moment of each lane's groups, from the indexes alone.
+fn oldest_due(conn: &Connection, now: Time) -> Done<Vec<(String, Time)>> {
+    let mut found = Vec::new();
+    let mut keep = |row: &rusqlite::Row<'_>| -> Done<()> {
+        found.push((text(row, 0)?.to_owned(), Time::from_ms(row.get(1)?)));
+        Ok(())
+    };
+    for sql in [
+        include_str!("../sql/oldest_ready.sql"),
+        include_str!("../sql/oldest_waiting.sql"),
+        include_str!("../sql/oldest_delayed.sql"),
+    ] {
+        let mut select = conn.prepare_cached(sql)?;
+        let mut rows = select.query(params![now.ms()])?;
+        while let Some(row) = rows.next()? {
+            keep(row)?;
+        }
+    }
+    Ok(found)
+}

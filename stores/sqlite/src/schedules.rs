@@ -1,0 +1,80 @@
+//! Schedules: cron lines that enqueue jobs, each run once over all processes,
+//! since a run's job has an id that follows from it.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_core::id::ScheduleName;
+use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
+use windlass_core::store::{Fired, FiredRun};
+
+use crate::enqueue::{Accept, SameId};
+use crate::fail::Done;
+use crate::row::{parse, text};
+use crate::row_write::to_text;
+use crate::tx::Tx;
+
+/// The schedules, by name.
+pub fn list(conn: &Connection) -> Done<Vec<Schedule>> {
+    let mut select = conn.prepare_cached(include_str!("../sql/schedule_all.sql"))?;
+    let mut rows = select.query([])?;
+    let mut schedules = Vec::new();
+    while let Some(row) = rows.next()? {
+        schedules.push(parse(text(row, 0)?)?);
+    }
+    Ok(schedules)
+}
+
+/// Sets a schedule. A new one begins now; one that is there goes on from where it is.
+pub fn put(tx: &mut Tx<'_>, name: &ScheduleName, policy: &SchedulePolicy) -> Done<()> {
+    let policy = policy.clone().checked()?;
+    let mut select = tx.sql(include_str!("../sql/schedule_load.sql"))?;
+    let body: Option<String> = select.query_row(params![name.as_str()], |row| row.get(0)).optional()?;
+    let schedule = match body {
+        Some(body) => Schedule { policy, ..parse(&body)? },
+        None => Schedule::new(name.clone(), policy, tx.now),
+    };
+    save(tx, &schedule)
+}
+
+/// Takes a schedule away. Answers whether it was there.
+pub fn delete(tx: &mut Tx<'_>, name: &ScheduleName) -> Done<bool> {
+    let deleted = tx.sql(include_str!("../sql/schedule_delete.sql"))?.execute(params![name.as_str()])?;
+    Ok(deleted > 0)
+}
+
+/// Enqueues the jobs of all runs that are due.
+pub fn fire(tx: &mut Tx<'_>) -> Done<Fired> {
+    let mut fired = Fired::default();
+    let mut accept = Accept::new(tx)?;
+    let mut next_due = None;
+    for mut schedule in list(tx.conn)? {
+        let before = schedule.clone();
+        for run in schedule.due(tx.now) {
+            let enqueued = accept.one(tx, &schedule.job_for(run), SameId::IsTheJob)?;
+            if !enqueued.deduplicated {
+                schedule.last_run = Some(run);
+                schedule.last_job = Some(enqueued.id);
+            }
+            fired.runs.push(FiredRun {
+                schedule: schedule.name.clone(),
+                run,
+                job_id: enqueued.id,
+                skipped: enqueued.deduplicated,
+            });
+        }
+        if !schedule.policy.paused {
+            schedule.settled_to = tx.now.max(schedule.settled_to);
+        }
+        if schedule != before {
+            save(tx, &schedule)?;
+        }
+        next_due = next_due.into_iter().chain(schedule.next_due()).min();
+    }
+    fired.next_in_ms = next_due.map(|at| at.ms_since(tx.now));
+    Ok(fired)
+}
+
+fn save(tx: &Tx<'_>, schedule: &Schedule) -> Done<()> {
+    let mut save = tx.sql(include_str!("../sql/schedule_save.sql"))?;
+    save.execute(params![schedule.name.as_str(), to_text(schedule)?])?;
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! The store: each verb is handed to the writer or to a reader.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use windlass_core::eligible::Explanation;
+use windlass_core::error::StoreError;
+use windlass_core::event::{Event, Position};
+use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
+use windlass_core::job::{Job, NewJob};
+use windlass_core::policy::budget::BudgetPolicy;
+use windlass_core::policy::queue::QueuePolicy;
+use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
+use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::store::{
+    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, ProgressWrite,
+    RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn, WorkerBeat, Written,
+};
+use windlass_core::time::{Clock, Time};
+
+use crate::fail::{Done, Fail};
+use crate::options::Options;
+use crate::readers::{Readers, View};
+use crate::tx::Tx;
+use crate::wake::Wakers;
+use crate::writer::{Health, Sort, Writer};
+use crate::{
+    budgets, claim, enqueue, events, expire, explain, file, list, operate, prune, queues, row, schedules,
+    settle, worker_writes, workers,
+};
+
+/// A store in one SQLite file. Dropping the last of it closes the file, after
+/// the calls that were let in.
+pub struct SqliteStore {
+    writer: Writer,
+    readers: Readers,
+    wakers: Arc<Wakers>,
+    health: Health,
+    clock: Arc<dyn Clock>,
+}
+
+impl SqliteStore {
+    /// Opens a file, and makes it when it is not there.
+    pub async fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<Self>, StoreError> {
+        let path = path.as_ref().to_owned();
+        let open = move || Self::open_blocking(path, &options);
+        let opened = tokio::task::spawn_blocking(open).await;
+        let opened = opened.map_err(|_| StoreError::Unavailable("opening it was given up".into()))?;
+        Ok(Arc::new(opened.map_err(Fail::into_store_error)?))
+    }
+
+    fn open_blocking(path: PathBuf, options: &Options) -> Done<Self> {
+        file::create(&path)?;
+        let (wakers, health) = (Arc::new(Wakers::default()), Health::default());
+        Ok(Self {
+            writer: Writer::start(&path, options, Arc::clone(&wakers), Arc::clone(&health))?,
+            readers: Readers::new(&path, options),
+            wakers,
+            health,
+            clock: Arc::clone(&options.clock),
+        })
+    }
+
+    async fn add<T: Send + 'static>(
+        &self,
+        operation: impl Fn(&mut Tx<'_>) -> Done<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.writer.run(Sort::Adds, operation).await
+    }
+
+    async fn change<T: Send + 'static>(
+        &self,
+        operation: impl Fn(&mut Tx<'_>) -> Done<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.writer.run(Sort::Changes, operation).await
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&View<'_>) -> Done<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        match self.health.get() {
+            Some(stopped) => Err(stopped.clone()),
+            None => self.readers.read(question).await,
+        }
+    }
+}
+
+#[async_trait]
+impl Source for SqliteStore {
+    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
+        self.change(move |tx| claim::claim(tx, &request)).await
+    }
+
+    async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
+        self.change(move |tx| worker_writes::renew(tx, &leases)).await
+    }
+
+    async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
+        self.read(move |view| worker_writes::cancels(view.conn, &leases, view.now)).await
+    }
+
+    async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
+        self.change(move |tx| worker_writes::store_steps(tx, &steps)).await
+    }
+
+    async fn progress(&self, reports: Vec<ProgressWrite>) -> Result<Vec<Written>, StoreError> {
+        self.change(move |tx| worker_writes::progress(tx, &reports)).await
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
+        self.change(move |tx| settle::settle(tx, &settlements)).await
+    }
+
+    async fn expire(&self) -> Result<Expired, StoreError> {
+        let clock = Arc::clone(&self.clock);
+        self.change(move |tx| expire::expire(tx, &*clock)).await
+    }
+
+    async fn spend(&self, budget: BudgetName, amount: u32) -> Result<Spent, StoreError> {
+        self.change(move |tx| budgets::spend(tx, &budget, amount)).await
+    }
+
+    async fn cool_down(&self, budget: BudgetName, for_ms: u64) -> Result<(), StoreError> {
+        self.change(move |tx| budgets::cool_down(tx, &budget, for_ms)).await
+    }
+
+    fn on_work(&self, wake: WakeFn) {
+        self.wakers.add(wake);
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
+        self.add(move |tx| enqueue::enqueue(tx, &jobs)).await
+    }
+
+    async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        self.read(move |view| row::by_id(view.conn, id)?.map(|found| found.with_steps(view.conn)).transpose())
+            .await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
+        let request = ListRequest { filter: request.filter.checked()?, ..request };
+        self.read(move |view| list::list(view.conn, &request)).await
+    }
+
+    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
+        self.change(move |tx| operate::cancel(tx, id)).await
+    }
+
+    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
+        self.change(move |tx| operate::retry(tx, id)).await
+    }
+
+    async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
+        self.read(move |view| explain::explain(view.conn, id, view.now)).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
+        self.read(|view| queues::list(view.conn, view.now)).await
+    }
+
+    async fn put_queue(&self, name: QueueName, policy: QueuePolicy) -> Result<(), StoreError> {
+        self.change(move |tx| queues::put(tx, &name, &policy)).await
+    }
+
+    async fn pause_queue(&self, name: QueueName, paused: bool) -> Result<(), StoreError> {
+        self.change(move |tx| queues::pause(tx, &name, paused)).await
+    }
+
+    async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
+        self.read(|view| budgets::list(view.conn, view.now)).await
+    }
+
+    async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
+        self.change(move |tx| budgets::put(tx, &name, policy)).await
+    }
+
+    async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {
+        self.read(|view| schedules::list(view.conn)).await
+    }
+
+    async fn put_schedule(&self, name: ScheduleName, policy: SchedulePolicy) -> Result<(), StoreError> {
+        self.change(move |tx| schedules::put(tx, &name, &policy)).await
+    }
+
+    async fn delete_schedule(&self, name: ScheduleName) -> Result<bool, StoreError> {
+        self.change(move |tx| schedules::delete(tx, &name)).await
+    }
+
+    async fn fire_schedules(&self) -> Result<Fired, StoreError> {
+        self.add(schedules::fire).await
+    }
+
+    async fn beat(&self, worker: WorkerBeat) -> Result<(), StoreError> {
+        self.change(move |tx| workers::beat(tx, &worker)).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerStatus>, StoreError> {
+        self.read(|view| workers::list(view.conn)).await
+    }
+
+    async fn forget_worker(&self, name: WorkerName) -> Result<(), StoreError> {
+        self.change(move |tx| workers::forget(tx, &name)).await
+    }
+
+    async fn prune(&self) -> Result<u64, StoreError> {
+        self.change(prune::prune).await
+    }
+
+    async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
+        self.read(move |view| events::list(view.conn, &view.head, since, limit)).await
+    }
+
+    async fn events_end(&self) -> Result<Position, StoreError> {
+        self.read(|view| Ok(Position { major: 0, minor: view.head.next_event })).await
+    }
+
+    async fn now(&self) -> Result<Time, StoreError> {
+        self.read(|view| Ok(view.now)).await
+    }
+}

@@ -1,0 +1,120 @@
+//! What a write works with: the connection inside its transaction, the time,
+//! the counters, and what has to be written at its end.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rusqlite::{CachedStatement, Connection};
+use windlass_core::book::{Moves, Queue};
+use windlass_core::event::What;
+use windlass_core::id::QueueName;
+use windlass_core::job::Job;
+use windlass_core::state::StateName;
+use windlass_core::time::Time;
+
+use crate::fail::Done;
+use crate::head::Head;
+use crate::tally::Changes;
+use crate::{events, queues};
+
+/// A queue with its name, as the operations of a writer share it.
+#[derive(Debug)]
+pub struct NamedQueue {
+    /// Its name.
+    pub name: QueueName,
+    /// Its policy, and whether it is paused.
+    pub queue: Queue,
+}
+
+/// What is remembered of queues between operations, as long as none of them changes.
+#[derive(Debug, Default)]
+pub struct QueueMemory {
+    rev: i64,
+    queues: HashMap<QueueName, Arc<NamedQueue>>,
+}
+
+/// Names beyond this are not remembered: queues may be many.
+const QUEUES_REMEMBERED: usize = 10_000;
+
+impl QueueMemory {
+    /// Forgets everything when a queue has changed since.
+    pub fn follow(&mut self, rev: i64) {
+        if self.rev != rev || self.queues.len() > QUEUES_REMEMBERED {
+            self.rev = rev;
+            self.queues.clear();
+        }
+    }
+
+    /// Forgets everything.
+    pub fn forget(&mut self) {
+        self.queues.clear();
+    }
+}
+
+/// One operation of the writer.
+pub struct Tx<'a> {
+    /// The connection, inside the transaction.
+    pub conn: &'a Connection,
+    /// The store's time.
+    pub now: Time,
+    /// The counters.
+    pub head: Head,
+    /// What is remembered of queues.
+    pub memory: &'a mut QueueMemory,
+    /// What moved, for the events.
+    pub moves: Moves,
+    /// What moved, for the numbers.
+    pub changes: Changes,
+    /// Whether a worker may find something that it did not find before.
+    pub wake: bool,
+}
+
+impl<'a> Tx<'a> {
+    /// An operation at `now`.
+    pub fn new(conn: &'a Connection, head: Head, memory: &'a mut QueueMemory, now: Time) -> Self {
+        memory.follow(head.queues_rev);
+        Self { conn, now, head, memory, moves: Moves::default(), changes: Changes::default(), wake: false }
+    }
+
+    /// A statement that stays prepared.
+    pub fn sql(&self, sql: &'static str) -> Done<CachedStatement<'a>> {
+        Ok(self.conn.prepare_cached(sql)?)
+    }
+
+    /// A queue, by its name.
+    pub fn queue(&mut self, name: &str) -> Done<Arc<NamedQueue>> {
+        if let Some(queue) = self.memory.queues.get(name) {
+            return Ok(Arc::clone(queue));
+        }
+        let queue = Arc::new(NamedQueue {
+            name: QueueName::new(name)?,
+            queue: queues::load(self.conn, name)?.unwrap_or_default(),
+        });
+        self.memory.queues.insert(queue.name.clone(), Arc::clone(&queue));
+        Ok(queue)
+    }
+
+    /// Notes that a queue was changed.
+    pub fn queue_changed(&mut self) {
+        self.head.queues_rev += 1;
+        self.memory.follow(self.head.queues_rev);
+    }
+
+    /// Notes that a job moved; `to` is nothing when it was deleted with the move.
+    pub fn moved(&mut self, what: What, job: &Job, from: Option<StateName>, to: Option<StateName>) {
+        self.moves.add(what, job);
+        self.changes.moved(&job.spec.queue, &job.spec.budgets, from, to);
+    }
+
+    /// Writes what the operation has gathered; answers the counters after it.
+    pub fn finish(mut self) -> Done<(Head, bool)> {
+        let moves = std::mem::take(&mut self.moves);
+        for (what, queue, jobs) in moves.0 {
+            self.head.next_event += 1;
+            events::insert(self.conn, self.head.next_event, self.now, what, &queue, &jobs)?;
+        }
+        self.changes.save(self.conn)?;
+        self.head.seen = self.head.seen.max(self.now);
+        Ok((self.head, self.wake))
+    }
+}

@@ -1,0 +1,5 @@
+//! The promises of a store, on SQLite.
+
+mod support;
+
+windlass_testkit::conformance!(support::SqliteSubject);

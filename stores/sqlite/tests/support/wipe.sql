@@ -1,0 +1,12 @@
+BEGIN IMMEDIATE;
+DELETE FROM steps;
+DELETE FROM jobs;
+DELETE FROM queues;
+DELETE FROM budgets;
+DELETE FROM tallies;
+DELETE FROM schedules;
+DELETE FROM workers;
+DELETE FROM claims;
+DELETE FROM events;
+UPDATE head SET next_seq = 0, next_event = 0, queues_rev = queues_rev + 1;
+COMMIT;
