@@ -166,6 +166,20 @@ impl Book {
         }
     }
 
+    /// Raises all fences by `by`. For a book that was read from an older copy:
+    /// whoever was given a lease since then must not be taken for its holder.
+    pub fn raise_fences(&mut self, by: u64) {
+        let all: Vec<u64> = self.jobs.keys().copied().collect();
+        for seq in all {
+            let mut job = Job::clone(&self.jobs[&seq]);
+            job.fence += by;
+            if let crate::state::State::Running(lease) = &mut job.state {
+                lease.fence += by;
+            }
+            self.put(job);
+        }
+    }
+
     /// Changes a job in place, when the change is taken.
     fn change<T>(&mut self, id: JobId, change: impl FnOnce(&mut Job) -> Result<T, Lost>) -> Result<T, Lost> {
         let mut job = self.job(id).cloned().ok_or(Lost)?;
