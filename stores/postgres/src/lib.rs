@@ -1,1 +1,38 @@
-//! Placeholder
+//! The Postgres store: the way to many machines.
+//!
+//! The database decides: its clock is the clock, its locks and unique indexes
+//! are the last guard, and what has to happen in one piece is one function in
+//! the database (`sql/functions`), so that a claim, an enqueue and a completion
+//! are one round trip each. Every statement is sent unnamed with its types, so
+//! nothing is left in a session and a transaction pooler may stand in between.
+//!
+//! Moves that are not on the hot path are decided by `windlass_core::transition`
+//! on locked rows; there is no second version of that logic here.
+//!
+//! What this deliberately does not do: it takes no session locks, it keeps no
+//! state of its own beside the connections, and it knows nothing of the engine.
+
+#![forbid(unsafe_code)]
+
+pub mod adopted;
+mod budgets;
+mod claim;
+mod connect;
+mod enqueue;
+mod error;
+mod events;
+mod find;
+mod link;
+mod migrate;
+mod moves;
+mod options;
+mod queues;
+mod row;
+mod schedules;
+mod settle;
+mod store;
+mod wake;
+mod worker;
+
+pub use options::Options;
+pub use store::PostgresStore;

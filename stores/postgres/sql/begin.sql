@@ -1,0 +1,1 @@
+SELECT windlass.begin_1($1)

@@ -1,0 +1,3 @@
+INSERT INTO windlass.budgets AS b (name, cooling_ms)
+SELECT $2, windlass.moment_1(windlass.begin_1($1) + $3)
+ON CONFLICT (name) DO UPDATE SET cooling_ms = greatest(b.cooling_ms, excluded.cooling_ms)

@@ -1,0 +1,1 @@
+DELETE FROM windlass.schedules WHERE name = $1 RETURNING name

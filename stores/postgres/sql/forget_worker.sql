@@ -1,0 +1,1 @@
+DELETE FROM windlass.workers WHERE name = $1

@@ -1,0 +1,101 @@
+-- Accepts a batch in the order asked. Answers, in that order, with the job that
+-- is there now for each, and whether it was there before. With p_strict an id
+-- that is used again for another content ends the call with WL001, and nothing
+-- changes. Outside READ COMMITTED, what has a key waits for the next claim to
+-- look at its key, since the snapshot may be too old to see that the key is free.
+CREATE FUNCTION windlass.enqueue_1(
+    p_now bigint, p_strict boolean,
+    p_ids uuid[], p_kinds text[], p_queues text[], p_payloads text[], p_priorities smallint[],
+    p_keys text[], p_dedupe_keys text[], p_budgets text[], p_retries text[], p_timeouts bigint[], p_metas text[],
+    p_run_at bigint[], p_delays bigint[])
+RETURNS TABLE (there uuid, deduplicated boolean) LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_now bigint := windlass.begin_1(p_now);
+    v_fresh boolean := current_setting('transaction_isolation') = 'read committed';
+    v_keyed boolean := array_remove(p_keys, NULL) <> '{}';
+    v_todo bigint[];
+    v_added uuid[];
+    v_new uuid[] := '{}';
+    v_conflict uuid;
+BEGIN
+    IF v_keyed THEN
+        PERFORM windlass.lock_keys_1(array_agg(k.queue), array_agg(k.key))
+           FROM unnest(p_queues, p_keys) AS k(queue, key) WHERE k.key IS NOT NULL;
+    END IF;
+    FOR round IN 1 .. 100 LOOP
+        WITH asked AS (
+            SELECT u.id, u.kind, u.queue, u.payload, u.priority, u.key, u.dedupe_key,
+                   string_to_array(u.budgets, chr(31)) AS budgets, u.retry, u.timeout_ms, u.meta,
+                   windlass.moment_1(coalesce(u.run_at, v_now + coalesce(u.delay, 0))) AS run_at_ms
+              FROM unnest(p_ids, p_kinds, p_queues, p_payloads, p_priorities, p_keys, p_dedupe_keys, p_budgets,
+                          p_retries, p_timeouts, p_metas, p_run_at, p_delays)
+                   WITH ORDINALITY AS u(id, kind, queue, payload, priority, key, dedupe_key, budgets,
+                          retry, timeout_ms, meta, run_at, delay, ord)
+             WHERE v_todo IS NULL OR u.ord = ANY (v_todo)
+             ORDER BY u.ord
+        ), added AS (
+            INSERT INTO windlass.jobs (seq, id, kind, queue, payload, priority, key, dedupe_key, budgets, retry,
+                                       timeout_ms, meta, rank, created_ms, run_at_ms, state, lane, gate)
+            SELECT nextval('windlass.job_seq'), a.id, a.kind, a.queue, a.payload, a.priority, a.key, a.dedupe_key,
+                   a.budgets, a.retry, a.timeout_ms, a.meta,
+                   windlass.rank_1(a.priority, (SELECT q.ageing_ms FROM windlass.queues q WHERE q.name = a.queue), v_now),
+                   v_now, a.run_at_ms, 0,
+                   CASE WHEN a.run_at_ms > v_now THEN 2
+                        WHEN a.key IS NULL THEN 1
+                        WHEN v_fresh THEN 3 ELSE 2 END,
+                   windlass.gate_1(a.queue, a.kind, a.budgets)
+              FROM asked a
+            ON CONFLICT DO NOTHING
+            RETURNING id, queue, seq
+        ), noted AS (
+            INSERT INTO windlass.events (at_ms, what, queue, jobs)
+            SELECT v_now, 0, a.queue, array_agg(a.id ORDER BY a.seq) FROM added a GROUP BY a.queue ORDER BY min(a.seq)
+        )
+        SELECT coalesce(array_agg(a.id), '{}') INTO v_added FROM added a;
+        v_new := v_new || v_added;
+        EXIT WHEN cardinality(v_new) = cardinality(p_ids);
+        -- Some were there before, or were when we tried and have ended since.
+        SELECT array_agg(u.ord) INTO v_todo
+          FROM unnest(p_ids, p_dedupe_keys) WITH ORDINALITY AS u(id, dedupe_key, ord)
+          LEFT JOIN windlass.jobs i ON i.id = u.id
+          LEFT JOIN windlass.jobs d ON d.dedupe_key = u.dedupe_key AND d.state < 2
+         WHERE i.id IS NULL AND d.id IS NULL;
+        EXIT WHEN v_todo IS NULL;
+        IF round = 100 THEN
+            RAISE EXCEPTION 'jobs with these dedupe keys come and go too fast' USING ERRCODE = '40001';
+        END IF;
+    END LOOP;
+    IF v_keyed AND v_fresh AND v_new <> '{}' THEN
+        PERFORM windlass.expose_1(array_agg(k.queue), array_agg(k.key))
+           FROM unnest(p_queues, p_keys) AS k(queue, key) WHERE k.key IS NOT NULL;
+    END IF;
+    IF cardinality(v_new) = cardinality(p_ids) THEN
+        RETURN QUERY SELECT u.id, false FROM unnest(p_ids) WITH ORDINALITY AS u(id, ord) ORDER BY u.ord;
+        RETURN;
+    END IF;
+    IF p_strict THEN
+        SELECT u.id INTO v_conflict
+          FROM unnest(p_ids, p_kinds, p_queues, p_payloads, p_priorities, p_keys, p_dedupe_keys, p_budgets,
+                      p_retries, p_timeouts, p_metas)
+               WITH ORDINALITY AS u(id, kind, queue, payload, priority, key, dedupe_key, budgets,
+                      retry, timeout_ms, meta, ord)
+          JOIN windlass.jobs j ON j.id = u.id
+         WHERE (j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key, j.budgets, j.retry, j.timeout_ms, j.meta)
+               IS DISTINCT FROM
+               (u.kind, u.queue, u.payload, u.priority, u.key, u.dedupe_key, string_to_array(u.budgets, chr(31)),
+                u.retry, u.timeout_ms, u.meta)
+         ORDER BY u.ord LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION 'job % exists already with another content', v_conflict
+                  USING ERRCODE = 'WL001', DETAIL = v_conflict::text;
+        END IF;
+    END IF;
+    RETURN QUERY
+    SELECT coalesce(i.id, d.id), n.id IS NULL OR row_number() OVER (PARTITION BY u.id ORDER BY u.ord) > 1
+      FROM unnest(p_ids, p_dedupe_keys) WITH ORDINALITY AS u(id, dedupe_key, ord)
+      LEFT JOIN unnest(v_new) AS n(id) ON n.id = u.id
+      LEFT JOIN windlass.jobs i ON i.id = u.id
+      LEFT JOIN windlass.jobs d ON d.dedupe_key = u.dedupe_key AND d.state < 2
+     ORDER BY u.ord;
+END $$;

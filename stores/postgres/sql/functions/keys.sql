@@ -1,0 +1,35 @@
+-- Locks keys, in order, and makes their rows where there are none. The update
+-- that never happens is what locks a row that is there, in one statement, so
+-- that no prune can take it away in between.
+CREATE FUNCTION windlass.lock_keys_1(p_queues text[], p_keys text[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO windlass.keys (queue, key)
+    SELECT DISTINCT k.queue COLLATE "C", k.key COLLATE "C" FROM unnest(p_queues, p_keys) AS k(queue, key)
+    ORDER BY 1, 2
+    ON CONFLICT (queue, key) DO UPDATE SET key = excluded.key WHERE false;
+END $$;
+
+-- Makes the best due job of each of these locked keys the one that a claim can
+-- see, unless another of the key is running.
+CREATE FUNCTION windlass.expose_1(p_queues text[], p_keys text[]) RETURNS boolean LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    UPDATE windlass.jobs j SET lane = 3
+      FROM (SELECT DISTINCT queue, key FROM unnest(p_queues, p_keys) AS u(queue, key)) k
+     CROSS JOIN LATERAL (
+           SELECT w.rank, w.seq FROM windlass.jobs w
+            WHERE w.queue = k.queue AND w.key = k.key AND w.lane = 3
+            ORDER BY w.rank, w.seq LIMIT 1) best
+     WHERE j.queue = k.queue AND j.key = k.key AND j.lane = 1
+       AND (best.rank, best.seq) < (j.rank, j.seq);
+    UPDATE windlass.jobs j SET lane = 1
+      FROM (SELECT DISTINCT queue, key FROM unnest(p_queues, p_keys) AS u(queue, key)) k
+     CROSS JOIN LATERAL (
+           SELECT w.seq FROM windlass.jobs w
+            WHERE w.queue = k.queue AND w.key = k.key AND w.lane = 3
+            ORDER BY w.rank, w.seq LIMIT 1) best
+     WHERE j.seq = best.seq
+       AND NOT EXISTS (SELECT FROM windlass.jobs h
+                        WHERE h.queue = k.queue AND h.key = k.key AND (h.lane = 1 OR h.state = 1));
+    RETURN FOUND;
+END $$;

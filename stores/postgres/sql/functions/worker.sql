@@ -1,0 +1,136 @@
+-- What workers write. Rows are locked in the order of their ids, everywhere.
+
+CREATE FUNCTION windlass.renew_1(p_now bigint, p_ids uuid[], p_fences bigint[])
+RETURNS TABLE (id uuid, fence bigint, cancel_requested boolean) LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    v_now bigint := windlass.begin_1(p_now);
+BEGIN
+    RETURN QUERY
+    UPDATE windlass.jobs j SET expires_ms = windlass.moment_1(v_now + j.lease_ms)
+      FROM (SELECT DISTINCT u.id, u.fence FROM unnest(p_ids, p_fences) AS u(id, fence) ORDER BY u.id) l
+     WHERE j.id = l.id AND j.state = 1 AND j.fence = l.fence AND j.expires_ms > v_now
+    RETURNING j.id, j.fence, j.cancel_requested;
+END $$;
+
+CREATE FUNCTION windlass.progress_1(p_now bigint, p_ids uuid[], p_fences bigint[], p_progress text[])
+RETURNS TABLE (id uuid, fence bigint) LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    v_now bigint := windlass.begin_1(p_now);
+BEGIN
+    RETURN QUERY
+    UPDATE windlass.jobs j SET progress = l.progress
+      FROM (SELECT DISTINCT ON (u.id, u.fence) u.id, u.fence, u.progress
+              FROM unnest(p_ids, p_fences, p_progress) WITH ORDINALITY AS u(id, fence, progress, ord)
+             ORDER BY u.id, u.fence, u.ord DESC) l
+     WHERE j.id = l.id AND j.state = 1 AND j.fence = l.fence AND j.expires_ms > v_now
+    RETURNING j.id, j.fence;
+END $$;
+
+-- Stores outputs of steps; answers in the order asked: 0 stored or kept, 1 lost, 2 too many.
+CREATE FUNCTION windlass.store_steps_1(
+    p_now bigint, p_max integer, p_ids uuid[], p_fences bigint[], p_names text[], p_outputs text[])
+RETURNS TABLE (written smallint) LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_now bigint := windlass.begin_1(p_now);
+    v_job record;
+    r record;
+BEGIN
+    PERFORM FROM windlass.jobs j WHERE j.id = ANY (p_ids) ORDER BY j.id FOR UPDATE;
+    FOR r IN SELECT u.id, u.fence, u.name, u.output FROM unnest(p_ids, p_fences, p_names, p_outputs)
+             WITH ORDINALITY AS u(id, fence, name, output, ord) ORDER BY u.ord
+    LOOP
+        SELECT j.seq, j.steps_count, j.attempt INTO v_job FROM windlass.jobs j
+         WHERE j.id = r.id AND j.state = 1 AND j.fence = r.fence AND j.expires_ms > v_now;
+        IF NOT FOUND THEN
+            written := 1;
+        ELSIF EXISTS (SELECT FROM windlass.steps s WHERE s.job_seq = v_job.seq AND s.name = r.name) THEN
+            written := 0;
+        ELSIF v_job.steps_count >= p_max THEN
+            written := 2;
+        ELSE
+            INSERT INTO windlass.steps (job_seq, ordinal, name, output, attempt, stored_ms)
+            VALUES (v_job.seq, v_job.steps_count, r.name, r.output, v_job.attempt, v_now);
+            UPDATE windlass.jobs SET steps_count = steps_count + 1, crashes = 0 WHERE seq = v_job.seq;
+            written := 0;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- Completes jobs. Answers with those that were running with the fence named.
+-- Events are written here when p_note says so, and by the caller otherwise.
+CREATE FUNCTION windlass.complete_1(p_now bigint, p_ids uuid[], p_fences bigint[], p_results text[], p_note boolean)
+RETURNS TABLE (ids uuid[], queues text[], freed boolean) LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_now bigint := windlass.begin_1(p_now);
+    v_keyed boolean := false;
+    v_ids uuid[] := '{}';
+    v_queues text[] := '{}';
+    v_seqs bigint[] := '{}';
+    v_ords bigint[] := '{}';
+    v_freed boolean := false;
+    v_key_queues text[];
+    v_keys text[];
+    r record;
+BEGIN
+    LOOP
+        WITH done AS (
+            UPDATE windlass.jobs j
+               SET state = 2, ended_ms = v_now, result = l.result, lease_ms = NULL, expires_ms = NULL,
+                   cancel_requested = false
+              FROM (SELECT u.id, u.fence, u.result, u.ord
+                      FROM unnest(p_ids, p_fences, p_results) WITH ORDINALITY AS u(id, fence, result, ord)
+                     ORDER BY u.id) l
+             WHERE j.id = l.id AND j.state = 1 AND j.fence = l.fence AND j.expires_ms > v_now
+               AND (j.key IS NOT NULL) = v_keyed
+            RETURNING j.id, j.seq, j.queue, j.budgets, l.ord
+        )
+        SELECT array_agg(d.id) AS ids, array_agg(d.queue) AS queues, array_agg(d.seq) AS seqs,
+               array_agg(d.ord) AS ords, bool_or(d.budgets IS NOT NULL) AS spends INTO r FROM done d;
+        IF r.ids IS NOT NULL THEN
+            v_ids := v_ids || r.ids;
+            v_queues := v_queues || r.queues;
+            v_seqs := v_seqs || r.seqs;
+            v_ords := v_ords || r.ords;
+            v_freed := v_freed OR r.spends;
+        END IF;
+        EXIT WHEN v_keyed OR cardinality(v_ids) = cardinality(p_ids);
+        -- What is left has a key, which must be locked before its job, or is lost.
+        SELECT array_agg(j.queue), array_agg(j.key) INTO v_key_queues, v_keys
+          FROM windlass.jobs j WHERE j.id = ANY (p_ids) AND j.key IS NOT NULL;
+        EXIT WHEN v_keys IS NULL;
+        PERFORM windlass.lock_keys_1(v_key_queues, v_keys);
+        v_keyed := true;
+    END LOOP;
+    IF v_keyed THEN
+        v_freed := windlass.expose_1(v_key_queues, v_keys) OR v_freed;
+    END IF;
+    v_freed := v_freed OR EXISTS (
+        SELECT FROM windlass.queues q WHERE q.limit_jobs IS NOT NULL AND q.name = ANY (v_queues));
+    IF p_note AND v_ids <> '{}' THEN
+        INSERT INTO windlass.events (at_ms, what, queue, jobs)
+        SELECT v_now, 2, u.queue, array_agg(u.id ORDER BY u.ord)
+          FROM unnest(v_ids, v_queues, v_ords) AS u(id, queue, ord) GROUP BY u.queue ORDER BY min(u.ord);
+    END IF;
+    IF EXISTS (SELECT FROM windlass.queues q WHERE q.delete_finished AND q.name = ANY (v_queues)) THEN
+        PERFORM windlass.delete_1(array_agg(u.seq))
+           FROM unnest(v_seqs, v_queues) AS u(seq, queue)
+           JOIN windlass.queues q ON q.name = u.queue AND q.delete_finished;
+    END IF;
+    RETURN QUERY SELECT v_ids, v_queues, v_freed;
+END $$;
+
+-- Deletes jobs with their steps.
+CREATE FUNCTION windlass.delete_1(p_seqs bigint[]) RETURNS void LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    DELETE FROM windlass.steps s USING windlass.jobs j
+     WHERE j.seq = ANY (p_seqs) AND j.steps_count > 0 AND s.job_seq = j.seq;
+    DELETE FROM windlass.jobs j WHERE j.seq = ANY (p_seqs);
+END $$;

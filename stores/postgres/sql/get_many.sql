@@ -1,0 +1,1 @@
+SELECT * FROM windlass.jobs_1 WHERE id = ANY ($1)

@@ -1,0 +1,1 @@
+LISTEN windlass_work

@@ -1,0 +1,1 @@
+SELECT * FROM windlass.lock_jobs_1($1)

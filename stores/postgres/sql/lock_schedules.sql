@@ -1,0 +1,1 @@
+SELECT doc FROM windlass.schedules ORDER BY name FOR UPDATE

@@ -1,0 +1,1 @@
+SELECT to_regclass('windlass.migrations') IS NOT NULL

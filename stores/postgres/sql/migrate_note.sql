@@ -1,0 +1,1 @@
+INSERT INTO windlass.migrations (version) VALUES ($1)

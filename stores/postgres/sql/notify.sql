@@ -1,0 +1,1 @@
+SELECT pg_notify('windlass_work', $1)::text

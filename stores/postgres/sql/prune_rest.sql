@@ -1,0 +1,1 @@
+SELECT windlass.prune_rest_1($1, $2, $3, $4)::text

@@ -1,0 +1,1 @@
+SELECT windlass.save_1($1, $2::text::json, $3::text::json)::text

@@ -1,0 +1,1 @@
+UPDATE windlass.schedules SET doc = $2 WHERE name = $1

@@ -1,0 +1,1 @@
+//! Adopted tables.

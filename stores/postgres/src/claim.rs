@@ -1,0 +1,64 @@
+//! Claims: one round trip, whatever limits and budgets there are.
+
+use std::collections::HashMap;
+
+use tokio_postgres::types::Type;
+use windlass_core::book::claim::leased;
+use windlass_core::id::QueueName;
+use windlass_core::policy::queue::QueuePolicy;
+use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX};
+use windlass_core::time::Time;
+
+use crate::error::Fault;
+use crate::row::read_job;
+use crate::store::PostgresStore;
+
+impl PostgresStore {
+    pub(crate) async fn claim_once(&self, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
+        let ClaimRequest { request_id, worker, queues, kinds, limit, lease_ms } = request;
+        let now = self.given_now();
+        let queues: Vec<&str> = queues.iter().map(|queue| queue.as_str()).collect();
+        let kinds: Option<Vec<&str>> =
+            kinds.as_ref().map(|kinds| kinds.iter().map(|kind| kind.as_str()).collect());
+        let lease_ms = lease_ms.map(i64::from);
+        let (limit, promote_max) = (*limit as i32, PROMOTE_MAX as i32);
+        let rows = self
+            .link()
+            .await?
+            .rows(
+                include_str!("../sql/claim.sql"),
+                &[
+                    (&now, Type::INT8),
+                    (request_id, Type::UUID),
+                    (&worker.as_str(), Type::TEXT),
+                    (&queues, Type::TEXT_ARRAY),
+                    (&kinds, Type::TEXT_ARRAY),
+                    (&limit, Type::INT4),
+                    (&lease_ms, Type::INT8),
+                    (&promote_max, Type::INT4),
+                ],
+            )
+            .await?;
+        answer(&rows, request.limit as usize)
+    }
+}
+
+fn answer(rows: &[tokio_postgres::Row], limit: usize) -> Result<ClaimAnswer, Fault> {
+    let mut leases = Vec::with_capacity(rows.len());
+    let mut policies: HashMap<QueueName, QueuePolicy> = HashMap::new();
+    for row in rows.iter().filter(|row| !matches!(row.try_get::<_, Option<i64>>(2), Ok(None))) {
+        let stored = read_job(row, 2)?;
+        let queue = &stored.job.spec.queue;
+        if !policies.contains_key(queue) {
+            policies.insert(queue.clone(), stored.policy()?);
+        }
+        let lease = leased(stored.job.clone(), &policies[queue]);
+        leases.push(lease);
+    }
+    let header = match rows.first().filter(|_| leases.len() < limit) {
+        Some(row) => row.try_get::<_, Option<i64>>(1)?.zip(Some(row.try_get::<_, i64>(0)?)),
+        None => None,
+    };
+    let next_due_in_ms = header.map(|(next, now)| Time::from_ms(next).ms_since(Time::from_ms(now)));
+    Ok(ClaimAnswer { leases, next_due_in_ms })
+}

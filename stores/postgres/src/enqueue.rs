@@ -1,0 +1,127 @@
+//! Enqueueing, as columns: one array per field.
+
+use std::collections::HashMap;
+
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+use windlass_core::error::{Invalid, StoreError};
+use windlass_core::id::JobId;
+use windlass_core::job::{JobSpec, NewJob, Start};
+use windlass_core::store::{ENQUEUE_MAX, Enqueued};
+use windlass_core::time::Time;
+
+use crate::error::Fault;
+use crate::link::Link;
+use crate::store::PostgresStore;
+
+/// Refuses a batch that is too long, or that names one id for two contents.
+pub(crate) fn check(jobs: &[NewJob]) -> Result<(), StoreError> {
+    if jobs.len() > ENQUEUE_MAX {
+        return Err(Invalid::new("jobs", format!("are more than {ENQUEUE_MAX}")).into());
+    }
+    let mut specs: HashMap<JobId, &JobSpec> = HashMap::with_capacity(jobs.len());
+    for job in jobs {
+        if specs.insert(job.id, &job.spec).is_some_and(|twin| *twin != job.spec) {
+            return Err(StoreError::Conflict(job.id));
+        }
+    }
+    Ok(())
+}
+
+/// New jobs as columns.
+#[derive(Default)]
+pub(crate) struct Batch<'a> {
+    ids: Vec<Uuid>,
+    kinds: Vec<&'a str>,
+    queues: Vec<&'a str>,
+    payloads: Vec<&'a str>,
+    priorities: Vec<i16>,
+    keys: Vec<Option<&'a str>>,
+    dedupe_keys: Vec<Option<&'a str>>,
+    budgets: Vec<Option<String>>,
+    retries: Vec<Option<String>>,
+    timeouts: Vec<Option<i64>>,
+    metas: Vec<Option<&'a str>>,
+    run_at: Vec<Option<i64>>,
+    delays: Vec<Option<i64>>,
+}
+
+/// Parts the names of budgets; names hold no control characters.
+const UNIT_SEPARATOR: &str = "\u{1f}";
+
+impl<'a> Batch<'a> {
+    pub(crate) fn of(jobs: &'a [NewJob]) -> Self {
+        let mut batch = Self::default();
+        for job in jobs {
+            batch.add(job);
+        }
+        batch
+    }
+
+    fn add(&mut self, NewJob { id, spec, start }: &'a NewJob) {
+        let JobSpec { kind, queue, payload, priority, key, dedupe_key, budgets, retry, timeout_ms, meta } =
+            spec;
+        self.ids.push(id.0);
+        self.kinds.push(kind.as_str());
+        self.queues.push(queue.as_str());
+        self.payloads.push(payload.as_str());
+        self.priorities.push(*priority);
+        self.keys.push(key.as_ref().map(|key| key.as_str()));
+        self.dedupe_keys.push(dedupe_key.as_ref().map(|key| key.as_str()));
+        let names: Vec<&str> = budgets.iter().map(|name| name.as_str()).collect();
+        self.budgets.push((!names.is_empty()).then(|| names.join(UNIT_SEPARATOR)));
+        self.retries.push(retry.as_ref().and_then(|rule| serde_json::to_string(rule).ok()));
+        self.timeouts.push(timeout_ms.map(|ms| ms as i64));
+        self.metas.push(meta.as_ref().map(|meta| meta.as_str()));
+        let (run_at, delay) = match *start {
+            Start::Now => (None, None),
+            Start::At(at) => (Some(at.ms()), None),
+            Start::AfterMs(ms) => (None, Some(i64::try_from(ms).unwrap_or(i64::MAX).min(Time::MAX.ms()))),
+        };
+        self.run_at.push(run_at);
+        self.delays.push(delay);
+    }
+}
+
+impl PostgresStore {
+    pub(crate) async fn enqueue_once(&self, batch: &Batch<'_>) -> Result<Vec<Enqueued>, Fault> {
+        if batch.ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        insert(&mut self.link().await?, batch, self.given_now(), true).await
+    }
+}
+
+/// Accepts a batch. `strict` refuses an id that is there with another content.
+pub(crate) async fn insert(
+    link: &mut Link,
+    batch: &Batch<'_>,
+    now: Option<i64>,
+    strict: bool,
+) -> Result<Vec<Enqueued>, Fault> {
+    let rows = link
+        .rows(
+            include_str!("../sql/enqueue.sql"),
+            &[
+                (&now, Type::INT8),
+                (&strict, Type::BOOL),
+                (&batch.ids, Type::UUID_ARRAY),
+                (&batch.kinds, Type::TEXT_ARRAY),
+                (&batch.queues, Type::TEXT_ARRAY),
+                (&batch.payloads, Type::TEXT_ARRAY),
+                (&batch.priorities, Type::INT2_ARRAY),
+                (&batch.keys, Type::TEXT_ARRAY),
+                (&batch.dedupe_keys, Type::TEXT_ARRAY),
+                (&batch.budgets, Type::TEXT_ARRAY),
+                (&batch.retries, Type::TEXT_ARRAY),
+                (&batch.timeouts, Type::INT8_ARRAY),
+                (&batch.metas, Type::TEXT_ARRAY),
+                (&batch.run_at, Type::INT8_ARRAY),
+                (&batch.delays, Type::INT8_ARRAY),
+            ],
+        )
+        .await?;
+    rows.iter()
+        .map(|row| Ok(Enqueued { id: JobId(row.try_get(0)?), deduplicated: row.try_get(1)? }))
+        .collect()
+}

@@ -1,0 +1,94 @@
+//! What the database says, as the errors of a store.
+//!
+//! Only the server's message is passed on, never its detail: the detail of a
+//! refused row holds the row, and with it a payload.
+
+use tokio_postgres::error::{DbError, SqlState};
+use windlass_core::error::StoreError;
+use windlass_core::id::JobId;
+
+/// Why a call did not succeed.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// It collided with another and changed nothing; the same call may simply be made again.
+    Collided(String),
+    /// It failed.
+    Failed(StoreError),
+}
+
+impl Fault {
+    /// What is in the store cannot be read.
+    pub(crate) fn unreadable(what: &str, why: impl std::fmt::Display) -> Self {
+        Self::Failed(StoreError::Broken(format!("{what} in the database cannot be read: {why}")))
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<windlass_core::error::Invalid> for Fault {
+    fn from(error: windlass_core::error::Invalid) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<tokio_postgres::Error> for Fault {
+    fn from(error: tokio_postgres::Error) -> Self {
+        match error.as_db_error() {
+            Some(error) => from_server(error),
+            None if error.is_closed() => {
+                Self::Failed(StoreError::Unavailable("the connection to Postgres was lost".to_owned()))
+            }
+            None => Self::Failed(StoreError::Unavailable(format!("Postgres: {error}"))),
+        }
+    }
+}
+
+impl From<deadpool_postgres::PoolError> for Fault {
+    fn from(error: deadpool_postgres::PoolError) -> Self {
+        use deadpool_postgres::PoolError;
+        match error {
+            PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => Self::Failed(StoreError::Full(
+                "all connections to Postgres are busy. Nothing was changed; ask again later, or raise \
+                 connections_max"
+                    .to_owned(),
+            )),
+            PoolError::Timeout(_) => Self::Failed(StoreError::Unavailable(
+                "Postgres did not accept a connection in time".to_owned(),
+            )),
+            PoolError::Backend(error) => error.into(),
+            other => Self::Failed(StoreError::Unavailable(format!("connections to Postgres: {other}"))),
+        }
+    }
+}
+
+fn from_server(error: &DbError) -> Fault {
+    let code = error.code();
+    let said = || format!("Postgres says {} ({})", error.message(), code.code());
+    if [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE, SqlState::UNIQUE_VIOLATION]
+        .contains(code)
+    {
+        // Two calls reached for the same unique key; the next look sees the winner.
+        return Fault::Collided(said());
+    }
+    let error = match code.code() {
+        "WL001" => match error.detail().and_then(|id| id.parse::<JobId>().ok()) {
+            Some(id) => StoreError::Conflict(id),
+            None => StoreError::Broken(said()),
+        },
+        "53100" | "25006" | "42501" => StoreError::CannotWrite(said()),
+        "53300" => StoreError::Full(said()),
+        "42P01" | "42883" | "3F000" | "42703" => StoreError::Schema(format!(
+            "{}. Open the store again, so that its schema is brought up to date",
+            said()
+        )),
+        "57014" => StoreError::Unavailable("Postgres took too long and the call was ended".to_owned()),
+        "28000" | "28P01" | "3D000" => StoreError::Unavailable(format!("{}. Check the URL", said())),
+        other if other.starts_with("23") || other.starts_with("XX") => StoreError::Broken(said()),
+        _ => StoreError::Unavailable(said()),
+    };
+    Fault::Failed(error)
+}

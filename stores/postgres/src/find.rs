@@ -1,0 +1,146 @@
+//! Questions: one job, a page of jobs, the reason why one is not running, the time.
+
+use std::collections::BTreeMap;
+
+use tokio_postgres::types::Type;
+use windlass_core::book::find::AHEAD_MAX;
+use windlass_core::eligible::{BudgetNow, Explanation, QueueNow, explain, holds};
+use windlass_core::id::JobId;
+use windlass_core::job::Job;
+use windlass_core::policy::budget::Budget;
+use windlass_core::query::{Cursor, JobFilter, ListRequest, PAGE_MAX, Page, WORKER_ALIVE_MS};
+use windlass_core::state::State;
+use windlass_core::time::Time;
+
+use crate::budgets::read_budget;
+use crate::error::Fault;
+use crate::link::Link;
+use crate::row::{Stored, read_job};
+use crate::store::PostgresStore;
+use crate::worker::read_worker;
+
+/// How many jobs one question for a page looks at.
+const LOOK_MAX: i64 = 20_000;
+
+impl PostgresStore {
+    pub(crate) async fn now_once(&self) -> Result<Time, Fault> {
+        now(&mut self.link().await?, self.given_now()).await
+    }
+
+    pub(crate) async fn get_once(&self, id: JobId) -> Result<Option<Job>, Fault> {
+        Ok(get(&mut self.link().await?, id).await?.map(|stored| stored.job))
+    }
+
+    pub(crate) async fn list_once(&self, request: &ListRequest) -> Result<Page, Fault> {
+        let limit = request.limit.clamp(1, PAGE_MAX) as usize;
+        let before = request.after.map_or(i64::MAX, |cursor| i64::try_from(cursor.0).unwrap_or(i64::MAX));
+        let mut link = self.link().await?;
+        let params: [crate::link::Param<'_>; 2] = [(&before, Type::INT8), (&(LOOK_MAX - 1), Type::INT8)];
+        let floor = link.rows(include_str!("../sql/list_floor.sql"), &params).await?;
+        let floor: Option<i64> = floor.first().map(|row| row.try_get(0)).transpose()?;
+        let mut jobs = list(&mut link, &request.filter, floor.unwrap_or(i64::MIN), before, limit + 1).await?;
+        let more = jobs.len() > limit;
+        jobs.truncate(limit);
+        let next = match floor {
+            _ if more => jobs.last().map(|job| Cursor(job.seq)),
+            Some(floor) => Some(Cursor(floor as u64)),
+            None => None,
+        };
+        Ok(Page { jobs, next })
+    }
+
+    pub(crate) async fn explain_once(&self, id: JobId) -> Result<Option<Explanation>, Fault> {
+        let mut link = self.link().await?;
+        let now = now(&mut link, self.given_now()).await?;
+        let Some(stored) = get(&mut link, id).await? else { return Ok(None) };
+        let job = &stored.job;
+        if job.state != State::Queued {
+            return Ok(Some(explain(job, Vec::new(), 0, 0)));
+        }
+        let holds = held_by(&mut link, &stored, now).await?;
+        let ahead = if holds.is_empty() { ahead(&mut link, job, now).await? } else { 0 };
+        let workers = link.rows(include_str!("../sql/workers.sql"), &[]).await?;
+        let workers = workers.iter().map(read_worker).collect::<Result<Vec<_>, _>>()?;
+        let alive = workers.iter().filter(|worker| now.ms_since(worker.seen_at) <= WORKER_ALIVE_MS);
+        let fit = alive.filter(|worker| worker.claims(&job.spec)).count();
+        Ok(Some(explain(job, holds, ahead, fit as u32)))
+    }
+}
+
+pub(crate) async fn now(link: &mut Link, given: Option<i64>) -> Result<Time, Fault> {
+    let row = link.row(include_str!("../sql/begin.sql"), &[(&given, Type::INT8)]).await?;
+    Ok(Time::from_ms(row.try_get(0)?))
+}
+
+async fn get(link: &mut Link, id: JobId) -> Result<Option<Stored>, Fault> {
+    let rows = link.rows(include_str!("../sql/get.sql"), &[(&id.0, Type::UUID)]).await?;
+    rows.first().map(|row| read_job(row, 0)).transpose()
+}
+
+async fn list(
+    link: &mut Link,
+    filter: &JobFilter,
+    floor: i64,
+    before: i64,
+    limit: usize,
+) -> Result<Vec<Job>, Fault> {
+    let JobFilter { states, queue, kind, key, since, until, text } = filter;
+    let states: Vec<i16> = states.iter().map(|state| state.code()).collect();
+    let states = (!states.is_empty()).then_some(states);
+    let rows = link
+        .rows(
+            include_str!("../sql/list.sql"),
+            &[
+                (&floor, Type::INT8),
+                (&before, Type::INT8),
+                (&(limit as i64), Type::INT8),
+                (&states, Type::INT2_ARRAY),
+                (&queue.as_ref().map(|queue| queue.as_str()), Type::TEXT),
+                (&kind.as_ref().map(|kind| kind.as_str()), Type::TEXT),
+                (&key.as_ref().map(|key| key.as_str()), Type::TEXT),
+                (&since.map(Time::ms), Type::INT8),
+                (&until.map(Time::ms), Type::INT8),
+                (&text.as_ref().map(|text| text.to_ascii_lowercase()), Type::TEXT),
+            ],
+        )
+        .await?;
+    rows.iter().map(|row| Ok(read_job(row, 0)?.job)).collect()
+}
+
+async fn held_by(
+    link: &mut Link,
+    stored: &Stored,
+    now: Time,
+) -> Result<Vec<windlass_core::eligible::Hold>, Fault> {
+    let job = &stored.job;
+    let policy = stored.policy()?;
+    let key = job.spec.key.as_ref().map(|key| key.as_str());
+    let params: [crate::link::Param<'_>; 2] = [(&job.spec.queue.as_str(), Type::TEXT), (&key, Type::TEXT)];
+    let row = link.row(include_str!("../sql/queue_now.sql"), &params).await?;
+    let queue = QueueNow {
+        policy: &policy,
+        paused: row.try_get(0)?,
+        running: row.try_get::<_, i64>(1)? as u32,
+        key_holder: row.try_get::<_, Option<uuid::Uuid>>(2)?.map(JobId),
+    };
+    let names: Vec<&str> = job.spec.budgets.iter().map(|name| name.as_str()).collect();
+    let rows = link.rows(include_str!("../sql/budgets.sql"), &[(&Some(names), Type::TEXT_ARRAY)]).await?;
+    let budgets: Vec<(Budget, u32)> = rows.iter().map(read_budget).collect::<Result<_, _>>()?;
+    let budgets: BTreeMap<_, _> = budgets
+        .iter()
+        .map(|(budget, slots_used)| (budget.name.clone(), BudgetNow { budget, slots_used: *slots_used }))
+        .collect();
+    Ok(holds(job, &queue, &budgets, now))
+}
+
+async fn ahead(link: &mut Link, job: &Job, now: Time) -> Result<u32, Fault> {
+    let params: [crate::link::Param<'_>; 5] = [
+        (&job.spec.queue.as_str(), Type::TEXT),
+        (&now.ms(), Type::INT8),
+        (&job.rank, Type::INT8),
+        (&(job.seq as i64), Type::INT8),
+        (&i64::from(AHEAD_MAX), Type::INT8),
+    ];
+    let row = link.row(include_str!("../sql/ahead.sql"), &params).await?;
+    Ok(row.try_get::<_, i64>(0)? as u32)
+}

@@ -1,0 +1,76 @@
+//! One connection for the length of one call.
+//!
+//! A connection goes back to its pool only when nothing is under way on it. A
+//! call that was given up half-way (timed out, dropped) takes its connection
+//! with it, so that the next caller never waits behind it or finds itself in
+//! somebody else's transaction.
+
+use deadpool_postgres::{Object, Pool};
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+
+use crate::error::Fault;
+
+/// A parameter with its type; statements are sent unnamed.
+pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+pub(crate) struct Link {
+    object: Option<Object>,
+    under_way: bool,
+    in_transaction: bool,
+}
+
+impl Link {
+    pub(crate) async fn of(pool: &Pool) -> Result<Self, Fault> {
+        Ok(Self { object: Some(pool.get().await?), under_way: false, in_transaction: false })
+    }
+
+    /// One statement, one round trip.
+    pub(crate) async fn rows(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Fault> {
+        let Some(object) = &self.object else { return Err(gone()) };
+        self.under_way = true;
+        let answer = object.query_typed(sql, params).await;
+        self.under_way = false;
+        Ok(answer?)
+    }
+
+    /// One statement that answers with one row.
+    pub(crate) async fn row(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Row, Fault> {
+        let rows = self.rows(sql, params).await?;
+        rows.into_iter().next().ok_or_else(|| Fault::unreadable("an answer", "it has no row"))
+    }
+
+    pub(crate) async fn begin(&mut self) -> Result<(), Fault> {
+        self.simple("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
+        self.in_transaction = true;
+        Ok(())
+    }
+
+    pub(crate) async fn commit(&mut self) -> Result<(), Fault> {
+        self.simple("COMMIT").await?;
+        self.in_transaction = false;
+        Ok(())
+    }
+
+    pub(crate) async fn simple(&mut self, sql: &str) -> Result<(), Fault> {
+        let Some(object) = &self.object else { return Err(gone()) };
+        self.under_way = true;
+        let answer = object.batch_execute(sql).await;
+        self.under_way = false;
+        Ok(answer?)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if (self.under_way || self.in_transaction)
+            && let Some(object) = self.object.take()
+        {
+            drop(Object::take(object));
+        }
+    }
+}
+
+fn gone() -> Fault {
+    Fault::unreadable("a connection", "it was given back")
+}

@@ -1,0 +1,100 @@
+//! The schema, by version. Migrations expand, then contract, and are never
+//! edited once they have shipped; functions carry their version in their name,
+//! so that an old and a new program can work on one database.
+
+use windlass_core::error::StoreError;
+
+use crate::error::Fault;
+use crate::link::Link;
+
+/// One step of the schema: its parts are run in one transaction.
+struct Migration {
+    version: i32,
+    parts: &'static [&'static str],
+}
+
+const MIGRATIONS: [Migration; 1] = [Migration {
+    version: 1,
+    parts: &[
+        include_str!("../migrations/0001_init.sql"),
+        include_str!("../sql/functions/basics.sql"),
+        include_str!("../sql/functions/keys.sql"),
+        include_str!("../sql/functions/budgets.sql"),
+        include_str!("../sql/functions/enqueue.sql"),
+        include_str!("../sql/functions/claim.sql"),
+        include_str!("../sql/functions/worker.sql"),
+        include_str!("../sql/functions/moves.sql"),
+        include_str!("../sql/functions/public.sql"),
+    ],
+}];
+
+/// The oldest server that has what we need (`xid8`, `gen_random_uuid`).
+const SERVER_MIN: i32 = 130_000;
+
+/// Checks the server and brings the schema up to date.
+pub(crate) async fn migrate(link: &mut Link) -> Result<(), Fault> {
+    check_server(link).await?;
+    let newest = MIGRATIONS[MIGRATIONS.len() - 1].version;
+    if installed(link).await? == Some(newest) {
+        return Ok(());
+    }
+    link.begin().await?;
+    // The lock ends with the transaction: a pooler may stand in between.
+    link.rows(include_str!("../sql/migrate_lock.sql"), &[]).await?;
+    link.simple(include_str!("../sql/migrate_begin.sql")).await?;
+    let have = installed(link).await?.unwrap_or(0);
+    if have > newest {
+        return Err(StoreError::Schema(format!(
+            "it is of version {have}, and this program knows versions up to {newest}. Use a newer program"
+        ))
+        .into());
+    }
+    for migration in MIGRATIONS.iter().filter(|migration| migration.version > have) {
+        for part in migration.parts {
+            link.simple(part).await?;
+        }
+        let version = migration.version;
+        link.rows(include_str!("../sql/migrate_note.sql"), &[(&version, tokio_postgres::types::Type::INT4)])
+            .await?;
+    }
+    link.commit().await
+}
+
+async fn installed(link: &mut Link) -> Result<Option<i32>, Fault> {
+    let row = link.row(include_str!("../sql/migrate_exists.sql"), &[]).await?;
+    if !row.try_get::<_, bool>(0)? {
+        return Ok(None);
+    }
+    let row = link.row(include_str!("../sql/migrate_version.sql"), &[]).await?;
+    Ok(row.try_get::<_, Option<i32>>(0)?)
+}
+
+async fn check_server(link: &mut Link) -> Result<(), Fault> {
+    let row = link.row(include_str!("../sql/server.sql"), &[]).await?;
+    let version: i32 = row.try_get(0)?;
+    let encoding: String = row.try_get(1)?;
+    let isolation: String = row.try_get(2)?;
+    let standby: bool = row.try_get(3)?;
+    if version < SERVER_MIN {
+        let major = version / 10_000;
+        return refuse(format!("Postgres {major} is too old; 13 or newer is needed"));
+    }
+    if encoding != "UTF8" {
+        return refuse(format!("the database is encoded as {encoding}; create one with ENCODING 'UTF8'"));
+    }
+    if isolation != "read committed" {
+        return refuse(format!(
+            "its default transaction isolation is {isolation:?}; run ALTER DATABASE … SET \
+             default_transaction_isolation = 'read committed'"
+        ));
+    }
+    if standby {
+        let why = "this server is a standby; use the address of the primary".to_owned();
+        return Err(StoreError::CannotWrite(why).into());
+    }
+    Ok(())
+}
+
+fn refuse(why: String) -> Result<(), Fault> {
+    Err(StoreError::Schema(why).into())
+}

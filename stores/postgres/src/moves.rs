@@ -1,0 +1,177 @@
+//! Moves that `core` decides: lock the rows, decide, save, in one transaction.
+
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+use windlass_core::book::Moves;
+use windlass_core::event::What;
+use windlass_core::id::JobId;
+use windlass_core::job::Job;
+use windlass_core::store::{CancelAnswer, EXPIRE_MAX, Expired, RetryAnswer};
+use windlass_core::time::Time;
+use windlass_core::transition::{self, Cancel, Moved};
+
+use crate::error::Fault;
+use crate::link::Link;
+use crate::row::{SavedRow, Stored, read_job};
+use crate::store::PostgresStore;
+
+/// A transaction over locked jobs: what moved in it is saved by [`Moving::commit`].
+pub(crate) struct Moving {
+    link: Link,
+    pub(crate) now: Time,
+    rows: Vec<SavedRow>,
+    moves: Moves,
+}
+
+impl Moving {
+    pub(crate) async fn begin(mut link: Link, now: Option<i64>) -> Result<Self, Fault> {
+        link.begin().await?;
+        let row = link.row(include_str!("../sql/begin.sql"), &[(&now, Type::INT8)]).await?;
+        let now = Time::from_ms(row.try_get(0)?);
+        Ok(Self { link, now, rows: Vec::new(), moves: Moves::default() })
+    }
+
+    pub(crate) fn link(&mut self) -> &mut Link {
+        &mut self.link
+    }
+
+    /// Locks jobs and reads them as they now are, in no order.
+    pub(crate) async fn lock(&mut self, ids: &[Uuid]) -> Result<Vec<Stored>, Fault> {
+        let rows = self.link.rows(include_str!("../sql/lock_jobs.sql"), &[(&ids, Type::UUID_ARRAY)]).await?;
+        rows.iter().map(|row| read_job(row, 0)).collect()
+    }
+
+    pub(crate) async fn lock_one(&mut self, id: JobId) -> Result<Option<Stored>, Fault> {
+        Ok(self.lock(&[id.0]).await?.pop())
+    }
+
+    /// Notes that a job has moved.
+    pub(crate) fn moved(&mut self, job: &Job, moved: Moved) -> Result<(), Fault> {
+        self.moves.add(moved.what, job);
+        self.rows.push(SavedRow::of(job, moved.delete)?);
+        Ok(())
+    }
+
+    /// Notes that a job was moved by a statement of its own.
+    pub(crate) fn noted(&mut self, what: What, queue: &windlass_core::id::QueueName, id: JobId) {
+        self.moves.add_id(what, queue, id);
+    }
+
+    /// Saves all that moved. Answers whether anything did.
+    pub(crate) async fn commit(mut self) -> Result<bool, Fault> {
+        let moved = !self.moves.0.is_empty();
+        if moved {
+            let rows = to_json(&self.rows)?;
+            let events = to_json(&events(&self.moves))?;
+            let params: [crate::link::Param<'_>; 3] =
+                [(&self.now.ms(), Type::INT8), (&rows, Type::TEXT), (&events, Type::TEXT)];
+            self.link.rows(include_str!("../sql/save.sql"), &params).await?;
+        }
+        self.link.commit().await?;
+        Ok(moved)
+    }
+}
+
+#[derive(serde::Serialize)]
+struct EventRow<'a> {
+    what: i16,
+    queue: &'a str,
+    jobs: &'a [JobId],
+}
+
+fn events(moves: &Moves) -> Vec<EventRow<'_>> {
+    moves
+        .0
+        .iter()
+        .map(|(what, queue, jobs)| EventRow { what: what.code(), queue: queue.as_str(), jobs })
+        .collect()
+}
+
+fn to_json<T: serde::Serialize>(rows: &T) -> Result<String, Fault> {
+    serde_json::to_string(rows).map_err(|why| Fault::unreadable("a move", why))
+}
+
+impl PostgresStore {
+    pub(crate) async fn expire_once(&self) -> Result<Expired, Fault> {
+        let now = self.given_now();
+        let mut link = self.reserved_link().await?;
+        let params: [crate::link::Param<'_>; 2] = [(&now, Type::INT8), (&(EXPIRE_MAX as i32), Type::INT4)];
+        let rows = link.rows(include_str!("../sql/run_out.sql"), &params).await?;
+        let ids = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<Uuid>, _>>()?;
+        if ids.is_empty() {
+            let next_in_ms = next_expiry(&mut link, now).await?;
+            return Ok(Expired { jobs: Vec::new(), next_in_ms });
+        }
+        let mut moving = Moving::begin(link, now).await?;
+        let mut locked = moving.lock(&ids).await?;
+        locked.sort_by_key(|stored| (stored.job.lease().map(|lease| lease.expires_at), stored.job.seq));
+        let mut expired = Expired::default();
+        for mut stored in locked {
+            let policy = stored.policy()?;
+            if let Some(moved) = transition::expire(&mut stored.job, &policy, moving.now) {
+                expired.jobs.push(stored.job.id);
+                moving.moved(&stored.job, moved)?;
+            }
+        }
+        if moving.commit().await? {
+            self.wake.work();
+        }
+        expired.next_in_ms = next_expiry(&mut self.reserved_link().await?, now).await?;
+        Ok(expired)
+    }
+
+    pub(crate) async fn cancel_once(&self, id: JobId) -> Result<CancelAnswer, Fault> {
+        let mut moving = Moving::begin(self.link().await?, self.given_now()).await?;
+        let Some(mut stored) = moving.lock_one(id).await? else {
+            moving.commit().await?;
+            return Ok(CancelAnswer::NotFound);
+        };
+        let policy = stored.policy()?;
+        let (answer, moved) = match transition::cancel(&mut stored.job, &policy, moving.now) {
+            Cancel::Canceled(moved) => (CancelAnswer::Canceled, Some(moved)),
+            Cancel::Requested(moved) => (CancelAnswer::Requested, Some(moved)),
+            Cancel::AlreadyRequested => (CancelAnswer::Requested, None),
+            Cancel::Final => (CancelAnswer::Final, None),
+        };
+        if let Some(moved) = moved {
+            moving.moved(&stored.job, moved)?;
+        }
+        if moving.commit().await? {
+            // The worker is to hear of it soon, and a key may be free now.
+            self.wake.work();
+        }
+        Ok(answer)
+    }
+
+    pub(crate) async fn retry_once(&self, id: JobId) -> Result<RetryAnswer, Fault> {
+        let mut moving = Moving::begin(self.link().await?, self.given_now()).await?;
+        let Some(mut stored) = moving.lock_one(id).await? else {
+            moving.commit().await?;
+            return Ok(RetryAnswer::NotFound);
+        };
+        let Some(moved) = transition::retry(&mut stored.job, moving.now) else {
+            moving.commit().await?;
+            return Ok(RetryAnswer::NotFinal);
+        };
+        if let Some(key) = &stored.job.spec.dedupe_key {
+            let params: [crate::link::Param<'_>; 1] = [(&key.as_str(), Type::TEXT)];
+            let rows = moving.link().rows(include_str!("../sql/dedupe_holder.sql"), &params).await?;
+            if let Some(row) = rows.first() {
+                let holder = JobId(row.try_get(0)?);
+                moving.commit().await?;
+                return Ok(RetryAnswer::Taken(holder));
+            }
+        }
+        moving.moved(&stored.job, moved)?;
+        moving.commit().await?;
+        self.wake.work();
+        Ok(RetryAnswer::Retried)
+    }
+}
+
+async fn next_expiry(link: &mut Link, now: Option<i64>) -> Result<Option<u64>, Fault> {
+    let row = link.row(include_str!("../sql/next_expiry.sql"), &[(&now, Type::INT8)]).await?;
+    let next: Option<i64> = row.try_get(0)?;
+    let now: i64 = row.try_get(1)?;
+    Ok(next.map(|next| Time::from_ms(next).ms_since(Time::from_ms(now))))
+}

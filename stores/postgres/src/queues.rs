@@ -1,0 +1,104 @@
+//! Queues and retention.
+
+use tokio_postgres::types::Type;
+use windlass_core::id::QueueName;
+use windlass_core::policy::queue::QueuePolicy;
+use windlass_core::query::{QueueStatus, WORKER_FORGET_MS};
+use windlass_core::store::{CLAIM_MEMORY_MS, EVENTS_KEPT, PRUNE_MAX};
+use windlass_core::time::Time;
+
+use crate::error::Fault;
+use crate::row::read_policy;
+use crate::store::PostgresStore;
+
+impl PostgresStore {
+    pub(crate) async fn queues_once(&self) -> Result<Vec<QueueStatus>, Fault> {
+        let params: [crate::link::Param<'_>; 1] = [(&self.given_now(), Type::INT8)];
+        let rows = self.link().await?.rows(include_str!("../sql/queues.sql"), &params).await?;
+        let status = |row: &tokio_postgres::Row| {
+            let name: &str = row.try_get(0)?;
+            Ok(QueueStatus {
+                name: QueueName::new(name).map_err(|why| Fault::unreadable("a queue", why))?,
+                policy: read_policy(row.try_get(1)?)?,
+                paused: row.try_get(2)?,
+                queued: row.try_get::<_, i64>(3)? as u64,
+                running: row.try_get::<_, i64>(4)? as u64,
+                oldest_due: row.try_get::<_, Option<i64>>(5)?.map(Time::from_ms),
+            })
+        };
+        rows.iter().map(status).collect()
+    }
+
+    pub(crate) async fn put_queue_once(&self, name: &QueueName, policy: &QueuePolicy) -> Result<(), Fault> {
+        self.write_queue(include_str!("../sql/put_queue.sql"), name, policy, false).await
+    }
+
+    pub(crate) async fn pause_queue_once(&self, name: &QueueName, paused: bool) -> Result<(), Fault> {
+        // The policy is only for a queue that nobody has configured yet.
+        self.write_queue(include_str!("../sql/pause_queue.sql"), name, &QueuePolicy::default(), paused).await
+    }
+
+    async fn write_queue(
+        &self,
+        sql: &str,
+        name: &QueueName,
+        policy: &QueuePolicy,
+        paused: bool,
+    ) -> Result<(), Fault> {
+        let text = serde_json::to_string(policy).map_err(|why| Fault::unreadable("a queue's policy", why))?;
+        let QueuePolicy {
+            limit,
+            ladder: _,
+            max_attempts: _,
+            lease_ms,
+            on_crash: _,
+            crashes_max: _,
+            retention_days: _,
+            finished_max,
+            delete_finished,
+            ageing_ms,
+        } = policy;
+        let bounded = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        self.link()
+            .await?
+            .rows(
+                sql,
+                &[
+                    (&name.as_str(), Type::TEXT),
+                    (&text, Type::TEXT),
+                    (&paused, Type::BOOL),
+                    (&limit.map(i64::from), Type::INT8),
+                    (&i64::from(*lease_ms), Type::INT8),
+                    (&ageing_ms.map(bounded), Type::INT8),
+                    (delete_finished, Type::BOOL),
+                    (&policy.retention_ms(), Type::INT8),
+                    (&bounded(*finished_max), Type::INT8),
+                ],
+            )
+            .await?;
+        // More may run now, or again.
+        self.wake.work();
+        Ok(())
+    }
+
+    pub(crate) async fn prune_once(&self) -> Result<u64, Fault> {
+        let default = QueuePolicy::default();
+        let mut link = self.link().await?;
+        let now = crate::find::now(&mut link, self.given_now()).await?.ms();
+        let rest: [crate::link::Param<'_>; 4] = [
+            (&now, Type::INT8),
+            (&CLAIM_MEMORY_MS, Type::INT8),
+            (&WORKER_FORGET_MS, Type::INT8),
+            (&(EVENTS_KEPT as i64), Type::INT8),
+        ];
+        link.rows(include_str!("../sql/prune_rest.sql"), &rest).await?;
+        let jobs: [crate::link::Param<'_>; 4] = [
+            (&now, Type::INT8),
+            (&(PRUNE_MAX as i32), Type::INT4),
+            (&default.retention_ms(), Type::INT8),
+            (&(default.finished_max as i64), Type::INT8),
+        ];
+        let row = link.row(include_str!("../sql/prune_jobs.sql"), &jobs).await?;
+        Ok(row.try_get::<_, i64>(0)? as u64)
+    }
+}

@@ -1,0 +1,123 @@
+//! Schedules. A run's job has an id that follows from the run, and the rows are
+//! locked while runs are fired, so that a run is one job over the whole fleet.
+
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use windlass_core::id::ScheduleName;
+use windlass_core::job::NewJob;
+use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
+use windlass_core::store::{Fired, FiredRun};
+use windlass_core::time::Time;
+
+use crate::enqueue::{Batch, insert};
+use crate::error::Fault;
+use crate::find::now;
+use crate::link::Link;
+use crate::store::PostgresStore;
+
+impl PostgresStore {
+    pub(crate) async fn schedules_once(&self) -> Result<Vec<Schedule>, Fault> {
+        read_all(&mut self.link().await?, include_str!("../sql/schedules.sql")).await
+    }
+
+    pub(crate) async fn put_schedule_once(
+        &self,
+        name: &ScheduleName,
+        policy: &SchedulePolicy,
+    ) -> Result<(), Fault> {
+        let mut link = self.link().await?;
+        link.begin().await?;
+        let now = now(&mut link, self.given_now()).await?;
+        let new = Schedule::new(name.clone(), policy.clone(), now);
+        let params: [crate::link::Param<'_>; 2] =
+            [(&name.as_str(), Type::TEXT), (&to_text(&new)?, Type::TEXT)];
+        // Locks the row that is there, so that a run fired meanwhile is not forgotten.
+        let rows = link.rows(include_str!("../sql/add_schedule.sql"), &params).await?;
+        if rows.is_empty() {
+            let one = link.rows(include_str!("../sql/schedule.sql"), &params[..1]).await?;
+            let Some(row) = one.first() else { return Err(Fault::Collided("the schedule vanished".into())) };
+            let mut schedule = read_schedule(row)?;
+            schedule.policy = policy.clone();
+            save(&mut link, &schedule).await?;
+        }
+        link.commit().await
+    }
+
+    pub(crate) async fn delete_schedule_once(&self, name: &ScheduleName) -> Result<bool, Fault> {
+        let params: [crate::link::Param<'_>; 1] = [(&name.as_str(), Type::TEXT)];
+        let rows = self.link().await?.rows(include_str!("../sql/delete_schedule.sql"), &params).await?;
+        Ok(!rows.is_empty())
+    }
+
+    pub(crate) async fn fire_schedules_once(&self) -> Result<Fired, Fault> {
+        let mut link = self.link().await?;
+        let moment = now(&mut link, self.given_now()).await?;
+        let seen = read_all(&mut link, include_str!("../sql/schedules.sql")).await?;
+        if !seen.iter().any(|schedule| schedule.next_due().is_some_and(|due| due <= moment)) {
+            return Ok(Fired { runs: Vec::new(), next_in_ms: next_in(&seen, moment) });
+        }
+        link.begin().await?;
+        let mut schedules = read_all(&mut link, include_str!("../sql/lock_schedules.sql")).await?;
+        let runs = fire(&mut link, &mut schedules, moment).await?;
+        link.commit().await?;
+        if runs.iter().any(|run| !run.skipped) {
+            self.wake.work();
+        }
+        Ok(Fired { runs, next_in_ms: next_in(&schedules, moment) })
+    }
+}
+
+fn next_in(schedules: &[Schedule], now: Time) -> Option<u64> {
+    schedules.iter().filter_map(Schedule::next_due).min().map(|at| at.ms_since(now))
+}
+
+async fn fire(link: &mut Link, schedules: &mut [Schedule], now: Time) -> Result<Vec<FiredRun>, Fault> {
+    let mut due: Vec<(usize, Time)> = Vec::new();
+    let mut jobs: Vec<NewJob> = Vec::new();
+    for (at, schedule) in schedules.iter().enumerate() {
+        for run in schedule.due(now) {
+            due.push((at, run));
+            jobs.push(schedule.job_for(run));
+        }
+    }
+    let enqueued = if jobs.is_empty() {
+        Vec::new()
+    } else {
+        insert(link, &Batch::of(&jobs), Some(now.ms()), false).await?
+    };
+    let mut runs = Vec::with_capacity(due.len());
+    for ((at, run), enqueued) in due.into_iter().zip(enqueued) {
+        let schedule = &mut schedules[at];
+        if !enqueued.deduplicated {
+            schedule.last_run = Some(run);
+            schedule.last_job = Some(enqueued.id);
+        }
+        let (job_id, skipped) = (enqueued.id, enqueued.deduplicated);
+        runs.push(FiredRun { schedule: schedule.name.clone(), run, job_id, skipped });
+    }
+    for schedule in schedules.iter_mut().filter(|schedule| !schedule.policy.paused) {
+        schedule.settled_to = now.max(schedule.settled_to);
+        save(link, schedule).await?;
+    }
+    Ok(runs)
+}
+
+async fn save(link: &mut Link, schedule: &Schedule) -> Result<(), Fault> {
+    let params: [crate::link::Param<'_>; 2] =
+        [(&schedule.name.as_str(), Type::TEXT), (&to_text(schedule)?, Type::TEXT)];
+    link.rows(include_str!("../sql/save_schedule.sql"), &params).await?;
+    Ok(())
+}
+
+async fn read_all(link: &mut Link, sql: &str) -> Result<Vec<Schedule>, Fault> {
+    let rows = link.rows(sql, &[]).await?;
+    rows.iter().map(read_schedule).collect()
+}
+
+fn read_schedule(row: &Row) -> Result<Schedule, Fault> {
+    serde_json::from_str(row.try_get(0)?).map_err(|why| Fault::unreadable("a schedule", why))
+}
+
+fn to_text(schedule: &Schedule) -> Result<String, Fault> {
+    serde_json::to_string(schedule).map_err(|why| Fault::unreadable("a schedule", why))
+}

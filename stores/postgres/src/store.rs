@@ -1,0 +1,227 @@
+//! The store itself, and the list of what it does. Each verb lives in the file
+//! of its noun; here they are only tied to the traits.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use deadpool_postgres::Pool;
+use windlass_core::eligible::Explanation;
+use windlass_core::error::StoreError;
+use windlass_core::event::{Event, Position};
+use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
+use windlass_core::job::{Job, NewJob};
+use windlass_core::policy::budget::BudgetPolicy;
+use windlass_core::policy::queue::QueuePolicy;
+use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
+use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::store::{
+    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, ProgressWrite,
+    RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn, WorkerBeat, Written,
+};
+use windlass_core::time::Time;
+
+use crate::error::Fault;
+use crate::link::Link;
+use crate::options::Options;
+use crate::wake::Wake;
+
+/// How often a call that collided with another is made again.
+pub(crate) const TRIES_MAX: u32 = 10;
+
+/// Jobs in a Postgres database.
+pub struct PostgresStore {
+    main: Pool,
+    reserved: Pool,
+    pub(crate) wake: Wake,
+    options: Options,
+}
+
+/// Makes a call, with a limit of time, again when it collided with another.
+macro_rules! call {
+    ($store:expr, $once:expr) => {{
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match tokio::time::timeout($store.call_time(), $once).await {
+                Ok(Ok(answer)) => break Ok(answer),
+                Ok(Err($crate::error::Fault::Collided(why))) if tries < $crate::store::TRIES_MAX => {
+                    tracing::debug!(tries, why, "collided with another call; trying again");
+                }
+                Ok(Err(fault)) => break Err($crate::connect::settled(fault)),
+                Err(_) => {
+                    break Err(windlass_core::error::StoreError::Unavailable(
+                        "Postgres did not answer in time".to_owned(),
+                    ));
+                }
+            }
+        }
+    }};
+}
+
+impl PostgresStore {
+    pub(crate) fn new(main: Pool, reserved: Pool, wake: Wake, options: Options) -> Self {
+        Self { main, reserved, wake, options }
+    }
+
+    pub(crate) fn call_time(&self) -> Duration {
+        Duration::from_millis(self.options.call_ms)
+    }
+
+    /// The time that a test injected; nothing lets the database's clock decide.
+    pub(crate) fn given_now(&self) -> Option<i64> {
+        self.options.clock.as_ref().map(|clock| clock.wall().ms())
+    }
+
+    /// A connection for enqueues, claims and questions.
+    pub(crate) async fn link(&self) -> Result<Link, Fault> {
+        Link::of(&self.main).await
+    }
+
+    /// A connection for what a worker must be able to write at any time.
+    pub(crate) async fn reserved_link(&self) -> Result<Link, Fault> {
+        Link::of(&self.reserved).await
+    }
+}
+
+#[async_trait]
+impl Source for PostgresStore {
+    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
+        windlass_core::book::claim::check(&request)?;
+        call!(self, self.claim_once(&request))
+    }
+
+    async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
+        call!(self, self.renew_once(&leases))
+    }
+
+    async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
+        call!(self, self.cancels_once(&leases))
+    }
+
+    async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
+        call!(self, self.store_steps_once(&steps))
+    }
+
+    async fn progress(&self, reports: Vec<ProgressWrite>) -> Result<Vec<Written>, StoreError> {
+        call!(self, self.progress_once(&reports))
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
+        call!(self, self.settle_once(&settlements))
+    }
+
+    async fn expire(&self) -> Result<Expired, StoreError> {
+        call!(self, self.expire_once())
+    }
+
+    async fn spend(&self, budget: BudgetName, amount: u32) -> Result<Spent, StoreError> {
+        call!(self, self.spend_once(&budget, amount))
+    }
+
+    async fn cool_down(&self, budget: BudgetName, for_ms: u64) -> Result<(), StoreError> {
+        call!(self, self.cool_down_once(&budget, for_ms))
+    }
+
+    fn on_work(&self, wake: WakeFn) {
+        self.wake.register(wake);
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
+        crate::enqueue::check(&jobs)?;
+        let batch = crate::enqueue::Batch::of(&jobs);
+        let answers = call!(self, self.enqueue_once(&batch))?;
+        if answers.iter().any(|answer| !answer.deduplicated) {
+            self.wake.work();
+        }
+        Ok(answers)
+    }
+
+    async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        call!(self, self.get_once(id))
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
+        call!(self, self.list_once(&request))
+    }
+
+    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
+        call!(self, self.cancel_once(id))
+    }
+
+    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
+        call!(self, self.retry_once(id))
+    }
+
+    async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
+        call!(self, self.explain_once(id))
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
+        call!(self, self.queues_once())
+    }
+
+    async fn put_queue(&self, name: QueueName, policy: QueuePolicy) -> Result<(), StoreError> {
+        let policy = policy.checked()?;
+        call!(self, self.put_queue_once(&name, &policy))
+    }
+
+    async fn pause_queue(&self, name: QueueName, paused: bool) -> Result<(), StoreError> {
+        call!(self, self.pause_queue_once(&name, paused))
+    }
+
+    async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
+        call!(self, self.budgets_once())
+    }
+
+    async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
+        call!(self, self.put_budget_once(&name, policy))
+    }
+
+    async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {
+        call!(self, self.schedules_once())
+    }
+
+    async fn put_schedule(&self, name: ScheduleName, policy: SchedulePolicy) -> Result<(), StoreError> {
+        let policy = policy.checked()?;
+        call!(self, self.put_schedule_once(&name, &policy))
+    }
+
+    async fn delete_schedule(&self, name: ScheduleName) -> Result<bool, StoreError> {
+        call!(self, self.delete_schedule_once(&name))
+    }
+
+    async fn fire_schedules(&self) -> Result<Fired, StoreError> {
+        call!(self, self.fire_schedules_once())
+    }
+
+    async fn beat(&self, worker: WorkerBeat) -> Result<(), StoreError> {
+        call!(self, self.beat_once(&worker))
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerStatus>, StoreError> {
+        call!(self, self.workers_once())
+    }
+
+    async fn forget_worker(&self, name: WorkerName) -> Result<(), StoreError> {
+        call!(self, self.forget_worker_once(&name))
+    }
+
+    async fn prune(&self) -> Result<u64, StoreError> {
+        call!(self, self.prune_once())
+    }
+
+    async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
+        call!(self, self.events_once(since, limit))
+    }
+
+    async fn events_end(&self) -> Result<Position, StoreError> {
+        call!(self, self.events_end_once())
+    }
+
+    async fn now(&self) -> Result<Time, StoreError> {
+        call!(self, self.now_once())
+    }
+}

@@ -1,0 +1,5 @@
+//! The numbered promises of a store, on a real Postgres.
+
+mod place;
+
+windlass_testkit::conformance!(place::Place);

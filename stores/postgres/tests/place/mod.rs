@@ -1,0 +1,44 @@
+//! A database of a test's own, with the store in it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio_postgres::NoTls;
+use windlass_core::error::StoreError;
+use windlass_core::store::Store;
+use windlass_postgres::{Options, PostgresStore};
+use windlass_testkit::clock::FakeClock;
+use windlass_testkit::postgres::{Database, Server};
+use windlass_testkit::subject::Subject;
+
+/// A database of a test's own.
+pub struct Place {
+    database: Database,
+    clock: FakeClock,
+}
+
+#[async_trait]
+impl Subject for Place {
+    const NAME: &'static str = "postgres";
+    const SHARED: bool = true;
+
+    async fn create(clock: FakeClock) -> Self {
+        Self { database: Server::shared().await.fresh_database().await, clock }
+    }
+
+    async fn open(&self) -> Result<Arc<dyn Store>, StoreError> {
+        let options = Options { clock: Some(Arc::new(self.clock.clone())), ..Options::default() };
+        Ok(PostgresStore::connect(&self.database.url(), options).await?)
+    }
+
+    async fn wipe(&self) {
+        let (client, connection) =
+            tokio_postgres::connect(&self.database.url(), NoTls).await.expect("the test's own database");
+        let connection = tokio::spawn(connection);
+        let tables = "jobs, steps, keys, queues, budgets, schedules, workers, claims, events";
+        let tables: Vec<String> = tables.split(", ").map(|table| format!("windlass.{table}")).collect();
+        client.batch_execute(&format!("TRUNCATE {}", tables.join(", "))).await.expect("tables of the store");
+        drop(client);
+        drop(connection.await);
+    }
+}
