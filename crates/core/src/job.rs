@@ -81,7 +81,7 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// What the caller wants to remember; the engine does not look at it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::json::present", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
 }
 
@@ -149,7 +149,7 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<WorkerName>,
     /// What the handler last said of its progress.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::json::present", skip_serializing_if = "Option::is_none")]
     pub progress: Option<Json>,
     /// The stages that have finished, in the order in which they were stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -234,6 +234,17 @@ pub fn bounded_error(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Fault 56: a `null` that somebody gave is not nothing.
+    #[test]
+    fn fault_56_null_is_not_nothing() {
+        let mut spec = JobSpec::new(Kind::new("k").unwrap(), QueueName::default(), Json::null());
+        for meta in [None, Some(Json::null()), Some(Json::payload("[1.10]").unwrap())] {
+            spec.meta = meta;
+            let text = serde_json::to_string(&spec).unwrap();
+            assert_eq!(serde_json::from_str::<JobSpec>(&text).unwrap(), spec, "{text}");
+        }
+    }
 
     /// Fault 57: a huge error text is cut with a mark.
     #[test]

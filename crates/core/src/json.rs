@@ -107,6 +107,12 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
+/// Reads a field that may be left out: when it is there it is JSON, even when
+/// that JSON is `null`. For `#[serde(default, deserialize_with = "…")]`.
+pub fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(from).map(Some)
+}
+
 struct Gate<'a> {
     text: &'a str,
     at: usize,

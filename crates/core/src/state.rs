@@ -22,7 +22,7 @@ pub enum State {
         /// When it ended.
         ended_at: Time,
         /// What it gave.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "crate::json::present", skip_serializing_if = "Option::is_none")]
         result: Option<Json>,
     },
     /// Over without success.
