@@ -202,6 +202,13 @@ impl Book {
         self.events[from..].iter().take(limit.min(EVENTS_MAX) as usize).cloned().collect()
     }
 
+    /// Keeps only the newest `max` events, for a store to which
+    /// [`crate::store::EVENTS_KEPT`] are too many.
+    pub fn keep_events(&mut self, max: usize) {
+        let surplus = self.events.len().saturating_sub(max);
+        self.events.drain(..surplus);
+    }
+
     /// The newest position.
     pub fn events_end(&self) -> Position {
         Position { major: 0, minor: self.next_event }
