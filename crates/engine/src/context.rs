@@ -30,7 +30,7 @@ struct Inner {
     world: Arc<dyn World>,
     signals: watch::Receiver<Signal>,
     steps: Mutex<HashMap<StepName, Json>>,
-    _slot: Slot,
+    _slot: Arc<Slot>,
 }
 
 impl Context {
@@ -39,7 +39,7 @@ impl Context {
         source: Arc<dyn Source>,
         world: Arc<dyn World>,
         signals: watch::Receiver<Signal>,
-        slot: Slot,
+        slot: Arc<Slot>,
     ) -> Self {
         let steps = std::mem::take(&mut job.steps);
         let steps = steps.into_iter().map(|step| (step.name, step.output)).collect();

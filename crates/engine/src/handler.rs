@@ -51,7 +51,12 @@ where
     async fn run(&self, context: Context) -> Result<Option<Json>, Failure> {
         let payload = context.payload_as()?;
         let function = self.0.clone();
-        let ran = tokio::task::spawn_blocking(move || function(payload, context)).await;
+        // The thread goes on when this future is dropped, and keeps its slot so long.
+        let ran = tokio::task::spawn_blocking(move || {
+            let _until_it_ends = context.clone();
+            function(payload, context)
+        })
+        .await;
         match ran {
             Ok(value) => result(&value?),
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),

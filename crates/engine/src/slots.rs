@@ -29,25 +29,30 @@ impl Slots {
         self.total.saturating_sub(self.taken())
     }
 
-    pub(crate) fn take(self: &Arc<Self>) -> Slot {
+    pub(crate) fn take(self: &Arc<Self>) -> Arc<Slot> {
         self.taken.fetch_add(1, Ordering::AcqRel);
-        Slot(self.clone())
+        Arc::new(Slot(self.clone()))
     }
 
-    /// Waits until a slot was given back since the last wait.
-    pub(crate) async fn given_back(&self) {
+    /// Says that there may be room again.
+    pub(crate) fn room_made(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Waits until room was made since the last wait.
+    pub(crate) async fn room(&self) {
         self.changed.notified().await;
     }
 }
 
-/// A slot that is taken, until this is dropped: by the handler's own end, and
-/// not when the engine gives up waiting for it. So a handler that never yields
+/// A slot that is taken, until the last handle on it is dropped: by the
+/// handler's own end, and not when the engine gives up waiting for it. So a handler that never yields
 /// keeps its slot out of use and cannot pile up.
 pub(crate) struct Slot(Arc<Slots>);
 
 impl Drop for Slot {
     fn drop(&mut self) {
         self.0.taken.fetch_sub(1, Ordering::AcqRel);
-        self.0.changed.notify_one();
+        self.0.room_made();
     }
 }

@@ -137,6 +137,28 @@ impl SimWorld {
         }
     }
 
+    /// Lets time pass to the next moment at which somebody wakes, but at most
+    /// `ms_max`, and waits a moment for those who woke to sleep again.
+    ///
+    /// What runs meanwhile runs on real threads, so the wait is bounded and not
+    /// exact: a test must not depend on one step being enough.
+    #[expect(clippy::disallowed_methods, reason = "real threads need real time to act")]
+    pub async fn step(&self, ms_max: u64) {
+        const LOOKS_MAX: u32 = 30;
+        let (sleepers, ms) = {
+            let sim = self.lock();
+            let next = sim.sleepers.peek().map_or(u64::MAX, |sleeper| sleeper.until_ms);
+            (sim.sleepers.len(), next.saturating_sub(sim.boot_ms).clamp(1, ms_max))
+        };
+        self.advance(ms);
+        for _ in 0..LOOKS_MAX {
+            tokio::time::sleep(Duration::from_micros(100)).await;
+            if self.lock().sleepers.len() >= sleepers {
+                return;
+            }
+        }
+    }
+
     /// Sets the wall clock forwards or back; no time passes.
     pub fn jump_wall(&self, ms: i64) {
         let mut sim = self.lock();

@@ -15,6 +15,7 @@ use crate::context::{Context, timed_out};
 use crate::failure::Failure;
 use crate::handler::Handler;
 use crate::signal::{Attempt, Signal, Stop};
+use crate::slots::Slot;
 use crate::world::jittered;
 
 /// Starts an attempt on the runtime where handlers run.
@@ -30,9 +31,10 @@ pub(super) fn start(engine: Arc<Engine>, leased: Leased, attempt: Arc<Attempt>) 
             return;
         };
         let timeout_text = timed_out(&job);
-        let context = context(&engine, job, &attempt, slot);
+        let context = context(&engine, job, &attempt, slot.clone());
         let ladder_ms = retry_delay_ms.map(|ms| jittered(&*engine.world, ms));
         let ended = run(handler, context, &attempt).await;
+        drop(slot);
         let told = match *attempt.signals().borrow() {
             Signal::Go => None,
             Signal::Told(stop) | Signal::Halt(stop) => Some(stop),
@@ -44,7 +46,7 @@ pub(super) fn start(engine: Arc<Engine>, leased: Leased, attempt: Arc<Attempt>) 
     });
 }
 
-fn context(engine: &Engine, job: Job, attempt: &Attempt, slot: crate::slots::Slot) -> Context {
+fn context(engine: &Engine, job: Job, attempt: &Attempt, slot: Arc<Slot>) -> Context {
     Context::new(job, engine.source.clone(), engine.world.clone(), attempt.signals(), slot)
 }
 

@@ -13,6 +13,9 @@ use crate::signal::{Attempt, Stop};
 
 /// How often it looks at its attempts, at least and at most.
 const TICK_MS: std::ops::RangeInclusive<u64> = 5..=250;
+/// A renewal is waited for this part of the lease: asked for after a third, it
+/// can hang three times before the attempt has to end itself.
+const PATIENCE_SHARE: u64 = 10;
 /// How often the store is asked for cancels that it did not call about.
 const CANCEL_POLL_MS: u64 = 500;
 
@@ -89,7 +92,7 @@ async fn renew_always(engine: Arc<Engine>) {
         let shortest_ms = due.iter().map(|attempt| attempt.lease_ms).min();
         let mut pause_ms = tick_ms(&engine.held());
         if let Some(shortest_ms) = shortest_ms {
-            let renewed = renew(&engine, &due, now_ms, shortest_ms / 3).await;
+            let renewed = renew(&engine, &due, now_ms, shortest_ms / PATIENCE_SHARE).await;
             pause_ms = if renewed { pause_ms } else { (shortest_ms / 20).clamp(5, 1_000) };
         }
         engine.world.sleep_ms(pause_ms).await;

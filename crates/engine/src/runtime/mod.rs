@@ -208,6 +208,7 @@ impl Engine {
         let mut held = self.lock_held();
         if held.get(&job_id).is_some_and(|attempt| attempt.lease.fence == fence) {
             held.remove(&job_id);
+            self.slots.room_made();
         }
     }
 

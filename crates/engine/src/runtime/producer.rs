@@ -70,7 +70,7 @@ async fn free_slots(engine: &Engine, busy: bool) -> Option<usize> {
         }
         tokio::select! {
             () = engine.until(|phase| *phase != super::Phase::Working) => return None,
-            () = engine.slots.given_back() => {}
+            () = engine.slots.room() => {}
             () = engine.world.sleep_ms(GATHER_MS), if free > 0 => return Some(room(engine)),
         }
     }

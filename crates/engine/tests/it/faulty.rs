@@ -1,0 +1,124 @@
+//! A source that fails when it is told to.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use windlass::core::error::StoreError;
+use windlass::core::id::BudgetName;
+use windlass::core::store::{
+    ClaimAnswer, ClaimRequest, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, Source, Spent,
+    StepWrite, WakeFn, Written,
+};
+
+/// Passes everything on, and fails as its switches say.
+pub struct Faulty {
+    inner: Arc<dyn Source>,
+    /// Nothing gets through.
+    pub cut_off: AtomicBool,
+    /// So many answers are lost after the store has acted.
+    pub swallow: AtomicU32,
+    /// Renewals hang.
+    pub hang_renewals: AtomicBool,
+    /// The claims that came.
+    pub claims: Mutex<Vec<ClaimRequest>>,
+    /// How many settlements came in each call.
+    pub settles: Mutex<Vec<usize>>,
+    /// How many renewals came.
+    pub renewals: AtomicU32,
+}
+
+impl Faulty {
+    pub fn new(inner: Arc<dyn Source>) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            cut_off: AtomicBool::new(false),
+            swallow: AtomicU32::new(0),
+            hang_renewals: AtomicBool::new(false),
+            claims: Mutex::default(),
+            settles: Mutex::default(),
+            renewals: AtomicU32::new(0),
+        })
+    }
+
+    fn reach(&self) -> Result<(), StoreError> {
+        match self.cut_off.load(Ordering::SeqCst) {
+            true => Err(StoreError::Unavailable("the line is cut".into())),
+            false => Ok(()),
+        }
+    }
+
+    fn answer<T>(&self, answer: T) -> Result<T, StoreError> {
+        let lost = self.swallow.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+        self.reach()?;
+        match lost {
+            Ok(_) => Err(StoreError::Unavailable("the answer was lost".into())),
+            Err(_) => Ok(answer),
+        }
+    }
+}
+
+#[async_trait]
+impl Source for Faulty {
+    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
+        self.reach()?;
+        self.claims.lock().unwrap().push(request.clone());
+        let answer = self.inner.claim(request).await?;
+        if answer.leases.is_empty() { Ok(answer) } else { self.answer(answer) }
+    }
+
+    async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
+        if self.hang_renewals.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        self.reach()?;
+        self.renewals.fetch_add(1, Ordering::SeqCst);
+        let answer = self.inner.renew(leases).await?;
+        self.answer(answer)
+    }
+
+    async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<windlass::core::id::JobId>, StoreError> {
+        self.reach()?;
+        // Not by a renewal: the tests count and block those.
+        let _ = leases;
+        Ok(Vec::new())
+    }
+
+    async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
+        self.reach()?;
+        let answer = self.inner.store_steps(steps).await?;
+        self.answer(answer)
+    }
+
+    async fn progress(&self, reports: Vec<ProgressWrite>) -> Result<Vec<Written>, StoreError> {
+        self.reach()?;
+        let answer = self.inner.progress(reports).await?;
+        self.answer(answer)
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
+        self.reach()?;
+        self.settles.lock().unwrap().push(settlements.len());
+        let answer = self.inner.settle(settlements).await?;
+        self.answer(answer)
+    }
+
+    async fn expire(&self) -> Result<Expired, StoreError> {
+        self.reach()?;
+        self.inner.expire().await
+    }
+
+    async fn spend(&self, budget: BudgetName, amount: u32) -> Result<Spent, StoreError> {
+        self.reach()?;
+        self.inner.spend(budget, amount).await
+    }
+
+    async fn cool_down(&self, budget: BudgetName, for_ms: u64) -> Result<(), StoreError> {
+        self.reach()?;
+        self.inner.cool_down(budget, for_ms).await
+    }
+
+    fn on_work(&self, wake: WakeFn) {
+        self.inner.on_work(wake);
+    }
+}

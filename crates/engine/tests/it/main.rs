@@ -1,0 +1,8 @@
+//! The engine on the reference store, in a world whose time the tests move.
+
+mod faulty;
+mod process;
+mod stage;
+mod stopping;
+mod trouble;
+mod working;

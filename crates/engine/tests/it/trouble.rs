@@ -1,0 +1,264 @@
+//! A store that is away, answers that are lost, leases that run out.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use windlass::core::state::StateName;
+use windlass::core::store::Source;
+use windlass::core::time::Clock;
+use windlass::{BreakerPolicy, Context, Failure, Worker};
+
+use crate::faulty::Faulty;
+use crate::stage::{Note, Stage};
+
+fn faulty(stage: &Stage) -> (Arc<Faulty>, Worker) {
+    let faulty = Faulty::new(stage.store.clone());
+    let worker = stage.dress(Worker::from_source(faulty.clone()));
+    (faulty, worker)
+}
+
+/// Fault 2: a claim whose answer was lost is asked again with the same id and
+/// gives the same leases: nothing waits for a lease to run out.
+#[tokio::test]
+async fn fault_2_a_lost_answer_of_a_claim() {
+    let stage = Stage::new();
+    let (faulty, worker) = faulty(&stage);
+    let id = stage.enqueue("once").await;
+    faulty.swallow.store(1, Ordering::SeqCst);
+    let running = stage.start(worker.handle(async |_: Note, _: Context| Ok(())));
+    let job = stage.until_state(id, StateName::Completed).await;
+    assert_eq!((job.attempt, job.crashes, job.fence), (1, 0, 1));
+    running.stop().await;
+}
+
+/// Fault 3: a settlement whose answer was lost is sent again and is fine.
+#[tokio::test]
+async fn fault_3_a_lost_answer_of_a_settlement() {
+    let stage = Stage::new();
+    let (faulty, worker) = faulty(&stage);
+    let id = stage.enqueue("once").await;
+    let runs = Arc::new(AtomicU32::new(0));
+    let worker = worker.handle({
+        let (faulty, runs) = (faulty.clone(), runs.clone());
+        move |_: Note, _: Context| {
+            // From here on the next answer is that of the settlement.
+            faulty.swallow.store(1, Ordering::SeqCst);
+            runs.fetch_add(1, Ordering::SeqCst);
+            async { Ok(()) }
+        }
+    });
+    let running = stage.start(worker);
+    stage.until_state(id, StateName::Completed).await;
+    let summary = running.stop().await;
+    assert_eq!((summary.settled, summary.lost, runs.load(Ordering::SeqCst)), (1, 0, 1));
+}
+
+/// Faults 24, 25, 36: a worker that cannot renew stops its attempt after two
+/// thirds of the lease, before the store could give the job to another; what
+/// it says afterwards changes nothing.
+#[tokio::test]
+async fn fault_24_25_36_a_worker_that_is_cut_off_stops_by_itself() {
+    let stage = Stage::new();
+    let (faulty, worker) = faulty(&stage);
+    let id = stage.enqueue("cut off").await;
+    let stopped_at = Arc::new(Mutex::new(None));
+    let worker = worker.housekeeping(false).handle({
+        let (stage, stopped_at) = (stage.clone(), stopped_at.clone());
+        move |_: Note, ctx: Context| {
+            let guard = OnDrop(stage.clone(), stopped_at.clone());
+            async move {
+                let _guard = guard;
+                ctx.canceled().await;
+                Ok(())
+            }
+        }
+    });
+    let running = stage.start(worker);
+    let job = stage.until_state(id, StateName::Running).await;
+    faulty.cut_off.store(true, Ordering::SeqCst);
+    stage.until("the attempt is stopped", async || stopped_at.lock().unwrap().is_some()).await;
+    let ran = stopped_at.lock().unwrap().unwrap() - job.started_at.unwrap().ms();
+    assert!((19_000..25_000).contains(&ran), "ran for {ran} ms of a lease of 30000");
+    assert!(stage.store.expire().await.unwrap().jobs.is_empty(), "the store still honours the lease");
+    faulty.cut_off.store(false, Ordering::SeqCst);
+    let summary = running.stop().await;
+    assert_eq!((summary.lost, summary.settled), (1, 0));
+    assert_eq!(stage.job(id).await.state.name(), StateName::Running, "nothing was written");
+}
+
+struct OnDrop(Stage, Arc<Mutex<Option<i64>>>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        *self.1.lock().unwrap() = Some(self.0.world.wall().ms());
+    }
+}
+
+/// Fault 37: a renewal that hangs is asked again; the lease is kept.
+#[tokio::test]
+async fn fault_37_a_renewal_that_hangs() {
+    let stage = Stage::new();
+    let (faulty, worker) = faulty(&stage);
+    let id = stage.enqueue("long").await;
+    let done = Arc::new(AtomicBool::new(false));
+    let worker = worker.handle({
+        let done = done.clone();
+        move |_: Note, ctx: Context| {
+            let done = done.clone();
+            async move {
+                while !done.load(Ordering::SeqCst) {
+                    ctx.sleep(1_000).await?;
+                }
+                Ok(())
+            }
+        }
+    });
+    let running = stage.start(worker);
+    stage.until_state(id, StateName::Running).await;
+    faulty.hang_renewals.store(true, Ordering::SeqCst);
+    let later = stage.world.boot_ms() + 14_000;
+    while stage.world.boot_ms() < later {
+        stage.world.step(100).await;
+    }
+    faulty.hang_renewals.store(false, Ordering::SeqCst);
+    stage.until("it is renewed several times", async || faulty.renewals.load(Ordering::SeqCst) >= 3).await;
+    done.store(true, Ordering::SeqCst);
+    let job = stage.until_state(id, StateName::Completed).await;
+    assert_eq!((job.attempt, job.crashes), (1, 0));
+    running.stop().await;
+}
+
+/// Fault 15: the store is away while attempts run and end; nothing is lost and
+/// nothing runs twice.
+#[tokio::test]
+async fn fault_15_a_store_that_comes_back() {
+    let stage = Stage::new();
+    let (faulty, worker) = faulty(&stage);
+    let runs = Arc::new(AtomicU32::new(0));
+    let mut ids = Vec::new();
+    for at in 0..20 {
+        ids.push(stage.enqueue(&at.to_string()).await);
+    }
+    let worker = worker.slots(5).handle({
+        let (faulty, runs) = (faulty.clone(), runs.clone());
+        move |note: Note, ctx: Context| {
+            let (faulty, runs) = (faulty.clone(), runs.clone());
+            async move {
+                runs.fetch_add(1, Ordering::SeqCst);
+                if note.text == "7" {
+                    faulty.cut_off.store(true, Ordering::SeqCst);
+                }
+                ctx.step("while it is away", async || Ok(())).await
+            }
+        }
+    });
+    let running = stage.start(worker);
+    stage.until("it is cut off", async || faulty.cut_off.load(Ordering::SeqCst)).await;
+    let later = stage.world.boot_ms() + 5_000;
+    while stage.world.boot_ms() < later {
+        stage.world.step(100).await;
+    }
+    faulty.cut_off.store(false, Ordering::SeqCst);
+    for id in ids {
+        let job = stage.until_state(id, StateName::Completed).await;
+        assert_eq!((job.attempt, job.crashes, job.steps.len()), (1, 0, 1));
+    }
+    running.stop().await;
+    assert_eq!(runs.load(Ordering::SeqCst), 20);
+}
+
+/// Many attempts that end together are settled in few commits.
+#[tokio::test]
+async fn settlements_are_grouped() {
+    let stage = Stage::new();
+    let (faulty, worker) = faulty(&stage);
+    for at in 0..400 {
+        stage.enqueue(&at.to_string()).await;
+    }
+    let barrier = Arc::new(tokio::sync::Barrier::new(100));
+    let worker = worker.slots(100).handle(move |_: Note, _: Context| {
+        let barrier = barrier.clone();
+        async move {
+            barrier.wait().await;
+            Ok(())
+        }
+    });
+    let ended = tokio::spawn(worker.run_until_idle());
+    stage.until("the worker ends", async || ended.is_finished()).await;
+    assert_eq!(ended.await.unwrap().unwrap().settled, 400);
+    let settles = faulty.settles.lock().unwrap();
+    assert_eq!(settles.iter().sum::<usize>(), 400);
+    assert!(settles.len() <= 200, "{} commits", settles.len());
+}
+
+/// Fault 33: handlers that never yield cannot starve the leases.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fault_33_spinning_handlers_do_not_starve_renewals() {
+    let stage = Stage::new();
+    let (faulty, worker) = faulty(&stage);
+    let enough = Arc::new(AtomicBool::new(false));
+    let ids = [stage.enqueue("a").await, stage.enqueue("b").await];
+    // The handlers spin on a runtime of their own, both of its threads; the
+    // test's runtime is left to the test.
+    let handlers =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let worker = worker.slots(2).handle({
+        let enough = enough.clone();
+        move |_: Note, _: Context| {
+            let enough = enough.clone();
+            async move {
+                while !enough.load(Ordering::SeqCst) {
+                    std::hint::spin_loop();
+                }
+                Ok(())
+            }
+        }
+    });
+    let ended = handlers.spawn(worker.run_until_idle());
+    for id in ids {
+        stage.until_state(id, StateName::Running).await;
+    }
+    stage.until("five renewals", async || faulty.renewals.load(Ordering::SeqCst) >= 5).await;
+    enough.store(true, Ordering::SeqCst);
+    stage.until("the worker ends", async || ended.is_finished()).await;
+    for id in ids {
+        let job = stage.job(id).await;
+        assert_eq!((job.state.name(), job.attempt, job.crashes), (StateName::Completed, 1, 0));
+    }
+    handlers.shutdown_background();
+}
+
+/// Fault 39: while all attempts of a kind fail, its jobs wait without using attempts.
+#[tokio::test]
+async fn fault_39_the_breaker_saves_attempts() {
+    let stage = Stage::new();
+    stage.policy(|policy| policy.ladder = "1s 1s 1s 1s".parse().unwrap()).await;
+    let down = Arc::new(AtomicBool::new(true));
+    let calls = Arc::new(AtomicU32::new(0));
+    let mut ids = Vec::new();
+    for at in 0..40 {
+        ids.push(stage.enqueue(&at.to_string()).await);
+    }
+    let breaker = BreakerPolicy { failures: 5, rest_ms: 10_000, rest_ms_max: 60_000 };
+    let worker = stage.worker().slots(1).breaker(breaker).handle({
+        let (down, calls) = (down.clone(), calls.clone());
+        move |_: Note, _: Context| {
+            calls.fetch_add(1, Ordering::SeqCst);
+            let down = down.load(Ordering::SeqCst);
+            async move { if down { Err(Failure::retry("upstream is down")) } else { Ok(()) } }
+        }
+    });
+    let running = stage.start(worker);
+    stage.until("the breaker has seen enough", async || calls.load(Ordering::SeqCst) >= 5).await;
+    let minute = stage.world.boot_ms() + 60_000;
+    while stage.world.boot_ms() < minute {
+        stage.world.step(100).await;
+    }
+    let while_down = calls.load(Ordering::SeqCst);
+    assert!(while_down <= 12, "{while_down} calls in a minute of failing");
+    down.store(false, Ordering::SeqCst);
+    for id in ids {
+        stage.until_state(id, StateName::Completed).await;
+    }
+    running.stop().await;
+}
