@@ -126,36 +126,41 @@ pub async fn p13_memories_are_forgotten<S: Subject>() {
     assert!(scene.store().workers().await.expect("workers").is_empty());
 }
 
-/// Of the events the newest are kept, after a prune at most so many.
+/// Of the events the newest are kept: at least a thousand, and after a prune
+/// no more than so many.
 pub async fn p13_events_are_bounded<S: Subject>() {
     const QUEUES: u32 = 1_000;
     let scene = Scene::<S>::new().await;
     let names: Vec<String> = (0..QUEUES).map(|n| format!("q{n}")).collect();
-    let lane = |n: u32| job_with(u128::from(n) + 1, |spec| spec.queue = queue(&names[n as usize]));
-    scene.add((0..QUEUES).map(lane).collect()).await;
     let queues: Vec<&str> = names.iter().map(String::as_str).collect();
-    let rounds = EVENTS_KEPT / u64::from(2 * QUEUES);
-    for _ in 0..rounds {
+    let rounds = EVENTS_KEPT / u64::from(3 * QUEUES) + 2;
+    for round in 0..rounds {
+        let lane = |n: u32| {
+            let number = u128::from(round) * 10_000 + u128::from(n) + 1;
+            job_with(number, |spec| spec.queue = queue(&names[n as usize]))
+        };
+        scene.add((0..QUEUES).map(lane).collect()).await;
         let leases = scene.claim_from(&queues, QUEUES).await;
         assert_eq!(leases.len(), QUEUES as usize);
-        let back = |leased: &windlass_core::store::Leased| Settlement {
+        let done = |leased: &windlass_core::store::Leased| Settlement {
             lease: leased.lease_ref(),
-            outcome: Outcome::Released,
+            outcome: Outcome::DONE,
         };
-        scene.store().settle(leases.iter().map(back).collect()).await.expect("settle");
+        scene.store().settle(leases.iter().map(done).collect()).await.expect("settle");
+        scene.clock.advance(ms("31d"));
+        assert_eq!(scene.store().prune().await.expect("prune"), u64::from(QUEUES));
     }
-    scene.store().prune().await.expect("prune");
-    let (mut count, mut since, mut enqueued) = (0, None, 0);
+    let (mut kept, mut since) = (Vec::new(), None);
     loop {
         let events: Vec<Event> = scene.store().events(since, EVENTS_MAX).await.expect("events");
         let Some(last) = events.last() else { break };
         since = Some(last.position);
-        count += events.len() as u64;
-        enqueued += events.iter().filter(|event| event.what == What::Enqueued).count();
+        kept.extend(events.iter().map(|event| (event.at, event.what)));
     }
-    assert!(count <= EVENTS_KEPT, "{count} events are kept");
-    assert_eq!(enqueued, 0, "the oldest go first");
-    assert!(count >= EVENTS_KEPT / 2, "{count} events are too few");
+    let count = kept.len() as u64;
+    assert!((1_000..=EVENTS_KEPT).contains(&count), "{count} events are kept");
+    let newest = scene.store().now().await.expect("now").plus_ms(-(ms("31d") as i64));
+    assert_eq!(kept.last(), Some(&(newest, What::Completed)), "the oldest go first");
 }
 
 /// A batch that is too large is refused whole.

@@ -1,0 +1,142 @@
+//! The document on disk: written whole or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use windlass_core::time::Time;
+
+/// A document with its neighbours: `.1` (the one before), `.tmp` (the one that
+/// is being written), `.lock`, `.corrupt-<time>` (what could not be read).
+#[derive(Debug, Clone)]
+pub struct StoreFile {
+    path: PathBuf,
+    folder: PathBuf,
+}
+
+/// Why a document was not written.
+#[derive(Debug)]
+pub enum NotWritten {
+    /// Nothing changed; it may be tried again.
+    Refused(String),
+    /// An fsync failed: what is on the disk is not known any more.
+    Unsure(String),
+}
+
+impl StoreFile {
+    /// The document at `path`.
+    pub fn new(path: &Path) -> Self {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Self { path: path.to_owned(), folder: folder.unwrap_or(Path::new(".")).to_owned() }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn previous(&self) -> PathBuf {
+        self.beside("1")
+    }
+
+    pub fn lock(&self) -> PathBuf {
+        self.beside("lock")
+    }
+
+    fn beside(&self, ending: &str) -> PathBuf {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(".");
+        name.push(ending);
+        PathBuf::from(name)
+    }
+
+    /// The bytes of a file, or nothing when there is none.
+    pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+        match fs::read(path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether somebody has taken the right to write the document away. A
+    /// rename would not ask for it.
+    pub fn is_read_only(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|file| file.permissions().mode() & 0o200 == 0)
+    }
+
+    /// Sets a document aside that cannot be read. Answers where it is now.
+    pub fn set_aside(&self, now: Time) -> io::Result<PathBuf> {
+        let time = now.to_string().replace(':', "");
+        let mut aside = self.beside(&format!("corrupt-{time}"));
+        let mut number = 1;
+        while aside.exists() {
+            number += 1;
+            aside = self.beside(&format!("corrupt-{time}-{number}"));
+        }
+        fs::rename(&self.path, &aside)?;
+        self.sync_folder()?;
+        Ok(aside)
+    }
+
+    /// Writes the document: a temporary file, fsync, the old one kept as `.1`,
+    /// rename, fsync of the folder.
+    pub fn write(&self, bytes: &[u8]) -> Result<(), NotWritten> {
+        let temporary = self.beside("tmp");
+        let refused = |what: &str, error: io::Error| {
+            // What was half written is of no use; the room it takes may be.
+            drop(fs::remove_file(&temporary));
+            NotWritten::Refused(format!("{what} {}: {error}", self.path.display()))
+        };
+        let file = fill(&temporary, bytes).map_err(|error| refused("cannot write beside", error))?;
+        if let Err(error) = file.sync_all() {
+            return Err(self.unsure(error));
+        }
+        drop(file);
+        self.keep_previous().map_err(|error| refused("cannot keep a copy of", error))?;
+        fs::rename(&temporary, &self.path).map_err(|error| refused("cannot replace", error))?;
+        self.sync_folder().map_err(|error| self.unsure(error))
+    }
+
+    /// Makes `.1` another name of the document as it is. At no moment is
+    /// either of the two names without a whole document.
+    fn keep_previous(&self) -> io::Result<()> {
+        let next = self.beside("1.tmp");
+        match fs::remove_file(&next) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        match fs::hard_link(&self.path, &next) {
+            Ok(()) => fs::rename(&next, self.previous()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(_) => self.copy_previous(&next),
+        }
+    }
+
+    /// For file systems without hard links.
+    fn copy_previous(&self, next: &Path) -> io::Result<()> {
+        fill(next, &fs::read(&self.path)?)?.sync_all()?;
+        fs::rename(next, self.previous())
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        File::open(&self.folder)?.sync_all()
+    }
+
+    fn unsure(&self, error: io::Error) -> NotWritten {
+        NotWritten::Unsure(format!(
+            "an fsync of {} failed ({error}); look at the disk, then start the program again",
+            self.path.display()
+        ))
+    }
+}
+
+/// A new file with this content, for its owner alone.
+fn fill(path: &Path, bytes: &[u8]) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(true).write(true).mode(0o600);
+    let mut file = options.open(path)?;
+    file.set_permissions(fs::Permissions::from_mode(0o600))?;
+    file.write_all(bytes)?;
+    Ok(file)
+}

@@ -1,0 +1,164 @@
+//! The store: opened, asked, closed.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use windlass_core::book::Book;
+use windlass_core::error::StoreError;
+use windlass_core::store::WakeFn;
+use windlass_core::time::{Clock, Time};
+use windlass_core::timekeeper::Timekeeper;
+
+use crate::desk::{Change, Desk, Sheet};
+use crate::file::StoreFile;
+use crate::lock::Lock;
+use crate::opening::{self, Opening};
+use crate::options::Options;
+use crate::writer::Writer;
+
+/// How many events are kept. Every change writes them all, so they are far
+/// fewer than in other stores.
+pub const EVENTS_KEPT: usize = 2_000;
+
+/// A store on one JSON file. It closes when it is dropped: what was asked for
+/// is written, and the file is free for the next.
+pub struct JsonStore {
+    desk: Arc<Desk>,
+    clock: Arc<dyn Clock>,
+    jobs_max: usize,
+    opening: Opening,
+    wakes: Mutex<Vec<WakeFn>>,
+    writer: Option<JoinHandle<()>>,
+    // Let go of only after the writer has ended.
+    _lock: Lock,
+}
+
+impl JsonStore {
+    /// Opens the store at `path`, and makes it when there is none.
+    pub async fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<Self>, StoreError> {
+        let file = StoreFile::new(path.as_ref());
+        let opened = tokio::task::spawn_blocking(move || Self::open_now(file, options));
+        match opened.await {
+            Ok(store) => store.map(Arc::new),
+            Err(error) => Err(StoreError::Unavailable(format!("opening the store was cut short: {error}"))),
+        }
+    }
+
+    fn open_now(file: StoreFile, options: Options) -> Result<Self, StoreError> {
+        let lock = Lock::take(&file.lock())?;
+        let (content, opening) = opening::load(&file, &options)?;
+        let Options { clock, jobs_max, layout, on_open: _ } = options;
+        let timekeeper = content.timekeeper.unwrap_or_else(|| Timekeeper::begin(clock.as_ref()));
+        let desk = Arc::new(Desk::new(Sheet { book: content.book, timekeeper }));
+        let writer = Writer { desk: desk.clone(), file, layout, clock: clock.clone() };
+        let thread = std::thread::Builder::new().name("windlass-json".to_owned()).spawn(move || writer.run());
+        let writer = thread.map_err(|error| {
+            StoreError::Unavailable(format!("the writer's thread does not start: {error}"))
+        })?;
+        Ok(Self {
+            desk,
+            clock,
+            jobs_max,
+            opening,
+            wakes: Mutex::default(),
+            writer: Some(writer),
+            _lock: lock,
+        })
+    }
+
+    /// What was found when the store was opened. Whoever runs it should say so
+    /// when a copy had to be taken.
+    pub fn opening(&self) -> &Opening {
+        &self.opening
+    }
+
+    /// Forgets everything, durably. For tests, which reuse a store.
+    #[doc(hidden)]
+    pub async fn clear(&self) -> Result<(), StoreError> {
+        self.write(|book, _| {
+            *book = Book::new();
+            Ok(Change { answer: (), changed: true })
+        })
+        .await
+    }
+
+    pub(crate) fn jobs_max(&self) -> usize {
+        self.jobs_max
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        self.clock.as_ref()
+    }
+
+    /// Looks at what is durable.
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&Book, Time) -> T) -> Result<T, StoreError> {
+        let Sheet { book, timekeeper } = self.desk.durable()?;
+        Ok(look(&book, timekeeper.now(self.clock())))
+    }
+
+    /// Changes the book, and answers when that is durable.
+    pub(crate) async fn write<T>(
+        &self,
+        change: impl FnOnce(&mut Book, Time) -> Result<Change<T>, StoreError>,
+    ) -> Result<T, StoreError> {
+        let at_now =
+            |book: &mut Book, timekeeper: &mut Timekeeper| change(book, timekeeper.now(self.clock()));
+        Ok(self.write_with(at_now).await?.0)
+    }
+
+    /// As [`Self::write`]; whoever waits for work is told when something changed.
+    pub(crate) async fn write_and_wake<T>(
+        &self,
+        change: impl FnOnce(&mut Book, Time) -> Result<Change<T>, StoreError>,
+    ) -> Result<T, StoreError> {
+        let at_now =
+            |book: &mut Book, timekeeper: &mut Timekeeper| change(book, timekeeper.now(self.clock()));
+        let (answer, changed) = self.write_with(at_now).await?;
+        if changed {
+            self.wake();
+        }
+        Ok(answer)
+    }
+
+    /// Changes book and timekeeper, and answers when that is durable, and
+    /// whether anything changed.
+    pub(crate) async fn write_with<T>(
+        &self,
+        change: impl FnOnce(&mut Book, &mut Timekeeper) -> Result<Change<T>, StoreError>,
+    ) -> Result<(T, bool), StoreError> {
+        let bounded = |book: &mut Book, timekeeper: &mut Timekeeper| {
+            let answer = change(book, timekeeper)?;
+            book.keep_events(EVENTS_KEPT);
+            Ok(answer)
+        };
+        let (answer, changed, promise) = self.desk.change(bounded)?;
+        let Some(promise) = promise else { return Ok((answer, changed)) };
+        match promise.await {
+            Ok(outcome) => outcome.map(|()| (answer, changed)),
+            Err(_) => Err(StoreError::Unavailable("the store's writer has ended".to_owned())),
+        }
+    }
+
+    pub(crate) fn add_wake(&self, wake: WakeFn) {
+        self.wakes.lock().unwrap_or_else(PoisonError::into_inner).push(wake);
+    }
+
+    pub(crate) fn wake(&self) {
+        let wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for wake in wakes {
+            wake();
+        }
+    }
+}
+
+impl Drop for JsonStore {
+    fn drop(&mut self) {
+        self.desk.close();
+        if let Some(writer) = self.writer.take()
+            && writer.join().is_err()
+        {
+            tracing::error!("the store's writer had panicked");
+        }
+    }
+}

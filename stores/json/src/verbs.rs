@@ -1,0 +1,184 @@
+//! What clients and operators ask for.
+
+use async_trait::async_trait;
+use windlass_core::book::Book;
+use windlass_core::eligible::Explanation;
+use windlass_core::error::StoreError;
+use windlass_core::event::{Event, Position};
+use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
+use windlass_core::job::{Job, NewJob};
+use windlass_core::policy::budget::BudgetPolicy;
+use windlass_core::policy::queue::QueuePolicy;
+use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
+use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::store::{BudgetStatus, CancelAnswer, Enqueued, Fired, RetryAnswer, Store, WorkerBeat};
+use windlass_core::time::Time;
+
+use crate::desk::Change;
+use crate::store::JsonStore;
+
+#[async_trait]
+impl Store for JsonStore {
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
+        self.write_and_wake(|book, now| {
+            refuse_overflow(book, &jobs, self.jobs_max(), now)?;
+            let answer = book.enqueue(jobs, now)?;
+            let changed = answer.iter().any(|enqueued| !enqueued.deduplicated);
+            Ok(Change { answer, changed })
+        })
+        .await
+    }
+
+    async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        self.read(|book, _| book.job(id).cloned())
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
+        let ListRequest { filter, limit, after } = request;
+        let request = ListRequest { filter: filter.checked()?, limit, after };
+        self.read(|book, _| book.list(&request))
+    }
+
+    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
+        self.write_and_wake(|book, now| {
+            let answer = book.cancel(id, now);
+            let changed = matches!(answer, CancelAnswer::Canceled | CancelAnswer::Requested);
+            Ok(Change { answer, changed })
+        })
+        .await
+    }
+
+    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
+        self.write_and_wake(|book, now| {
+            let answer = book.retry(id, now);
+            Ok(Change { answer, changed: answer == RetryAnswer::Retried })
+        })
+        .await
+    }
+
+    async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
+        self.read(|book, now| book.explain(id, now))
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
+        self.read(|book, now| book.queues(now))
+    }
+
+    async fn put_queue(&self, name: QueueName, policy: QueuePolicy) -> Result<(), StoreError> {
+        self.write_and_wake(|book, _| {
+            book.put_queue(name, policy)?;
+            Ok(DONE)
+        })
+        .await
+    }
+
+    async fn pause_queue(&self, name: QueueName, paused: bool) -> Result<(), StoreError> {
+        self.write_and_wake(|book, _| {
+            book.pause_queue(name, paused);
+            Ok(DONE)
+        })
+        .await
+    }
+
+    async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
+        self.read(|book, now| book.budgets(now))
+    }
+
+    async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
+        self.write_and_wake(|book, _| {
+            book.put_budget(name, policy);
+            Ok(DONE)
+        })
+        .await
+    }
+
+    async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {
+        self.read(|book, _| book.schedules())
+    }
+
+    async fn put_schedule(&self, name: ScheduleName, policy: SchedulePolicy) -> Result<(), StoreError> {
+        self.write(|book, now| {
+            book.put_schedule(name, policy, now)?;
+            Ok(DONE)
+        })
+        .await
+    }
+
+    async fn delete_schedule(&self, name: ScheduleName) -> Result<bool, StoreError> {
+        self.write(|book, _| {
+            let answer = book.delete_schedule(&name);
+            Ok(Change { answer, changed: answer })
+        })
+        .await
+    }
+
+    async fn fire_schedules(&self) -> Result<Fired, StoreError> {
+        self.write_and_wake(|book, now| {
+            let changed = book.schedules().iter().any(|schedule| !schedule.policy.paused);
+            if changed && book.len() >= self.jobs_max() {
+                return Err(full(book.len(), self.jobs_max()));
+            }
+            Ok(Change { answer: book.fire_schedules(now), changed })
+        })
+        .await
+    }
+
+    async fn beat(&self, worker: WorkerBeat) -> Result<(), StoreError> {
+        self.write(|book, now| {
+            book.beat(worker, now);
+            Ok(DONE)
+        })
+        .await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerStatus>, StoreError> {
+        self.read(|book, _| book.workers())
+    }
+
+    async fn forget_worker(&self, name: WorkerName) -> Result<(), StoreError> {
+        self.write(|book, _| {
+            book.forget_worker(&name);
+            Ok(DONE)
+        })
+        .await
+    }
+
+    async fn prune(&self) -> Result<u64, StoreError> {
+        self.write(|book, now| Ok(Change { answer: book.prune(now), changed: true })).await
+    }
+
+    async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
+        self.read(|book, _| book.events(since, limit))
+    }
+
+    async fn events_end(&self) -> Result<Position, StoreError> {
+        self.read(|book, _| book.events_end())
+    }
+
+    async fn now(&self) -> Result<Time, StoreError> {
+        self.read(|_, now| now)
+    }
+}
+
+const DONE: Change<()> = Change { answer: (), changed: true };
+
+/// Refuses jobs that are more than the store keeps. How many of them are new
+/// is only known by trying, which is worth the while near the limit alone.
+fn refuse_overflow(book: &Book, jobs: &[NewJob], jobs_max: usize, now: Time) -> Result<(), StoreError> {
+    if book.len() + jobs.len() <= jobs_max {
+        return Ok(());
+    }
+    let mut trial = book.clone();
+    trial.enqueue(jobs.to_vec(), now)?;
+    if trial.len() > jobs_max && trial.len() > book.len() {
+        return Err(full(book.len(), jobs_max));
+    }
+    Ok(())
+}
+
+fn full(len: usize, jobs_max: usize) -> StoreError {
+    StoreError::Full(format!(
+        "it keeps {len} jobs and may keep {jobs_max}; let finished jobs go sooner (retention), \
+         or move to the SQLite store"
+    ))
+}

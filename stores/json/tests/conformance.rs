@@ -1,0 +1,42 @@
+//! The promises of a store, on a JSON file in a temporary folder.
+
+use std::sync::{Arc, Mutex, Weak};
+
+use async_trait::async_trait;
+use tempfile::TempDir;
+use windlass_core::error::StoreError;
+use windlass_core::store::Store;
+use windlass_json::{JsonStore, Options};
+use windlass_testkit::clock::FakeClock;
+use windlass_testkit::subject::Subject;
+
+struct JsonSubject {
+    folder: TempDir,
+    clock: FakeClock,
+    open: Mutex<Weak<JsonStore>>,
+}
+
+#[async_trait]
+impl Subject for JsonSubject {
+    const NAME: &'static str = "json";
+    const SHARED: bool = false;
+
+    async fn create(clock: FakeClock) -> Self {
+        let folder = TempDir::new().expect("a temporary folder");
+        Self { folder, clock, open: Mutex::default() }
+    }
+
+    async fn open(&self) -> Result<Arc<dyn Store>, StoreError> {
+        let options = Options::new(Arc::new(self.clock.clone()));
+        let store = JsonStore::open(self.folder.path().join("jobs.json"), options).await?;
+        *self.open.lock().expect("no test panics with it") = Arc::downgrade(&store);
+        Ok(store)
+    }
+
+    async fn wipe(&self) {
+        let open = self.open.lock().expect("no test panics with it").upgrade();
+        open.expect("a store that is open").clear().await.expect("an empty store");
+    }
+}
+
+windlass_testkit::conformance!(JsonSubject);
