@@ -35,7 +35,7 @@ CREATE TABLE windlass.jobs (
     state            smallint NOT NULL CHECK (state BETWEEN 0 AND 4),
     -- Why a queued job can or cannot be claimed: 1 ready, 2 delayed, 3 behind its key.
     lane             smallint CHECK (lane BETWEEN 1 AND 3),
-    -- Jobs of one gate (queue, kind, budgets) are held back by the same things.
+    -- Jobs of one gate (queue, kind, budgets, keyed or not) are held back by the same things.
     gate             bigint NOT NULL,
     attempt          integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
     crashes          integer NOT NULL DEFAULT 0,
@@ -72,8 +72,12 @@ CREATE UNIQUE INDEX jobs_id ON windlass.jobs (id);
 CREATE UNIQUE INDEX jobs_dedupe ON windlass.jobs (dedupe_key) WHERE dedupe_key IS NOT NULL AND state < 2;
 CREATE INDEX jobs_ready ON windlass.jobs (gate, rank, seq) WHERE lane = 1;
 CREATE INDEX jobs_delayed ON windlass.jobs (run_at_ms) WHERE lane = 2;
-CREATE UNIQUE INDEX jobs_exposed ON windlass.jobs (queue, key) WHERE key IS NOT NULL AND (lane = 1 OR state = 1);
-CREATE INDEX jobs_waiting ON windlass.jobs (queue, key, rank, seq) WHERE lane = 3;
+-- Of the jobs of one key at most one runs. While none does, the best due one of
+-- each gate is ready, so that one that is held back holds back no other of its
+-- key; all the others wait in lane 3, where no claim meets them.
+CREATE UNIQUE INDEX jobs_key_running ON windlass.jobs (queue, key) WHERE key IS NOT NULL AND state = 1;
+CREATE UNIQUE INDEX jobs_exposed ON windlass.jobs (queue, key, gate) WHERE key IS NOT NULL AND lane = 1;
+CREATE INDEX jobs_waiting ON windlass.jobs (queue, key, gate, rank, seq) WHERE lane = 3;
 -- The expiry is in no index, so that renewing a lease touches none.
 CREATE INDEX jobs_running ON windlass.jobs (queue) WHERE state = 1;
 CREATE INDEX jobs_spending ON windlass.jobs (queue) WHERE state = 1 AND budgets IS NOT NULL;

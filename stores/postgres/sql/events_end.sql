@@ -1,3 +1,3 @@
 SELECT e.xid::text, e.pos FROM windlass.events e
- WHERE e.xid < pg_snapshot_xmin(pg_current_snapshot())
+ WHERE e.xid < $1::text::xid8
  ORDER BY e.xid DESC, e.pos DESC LIMIT 1

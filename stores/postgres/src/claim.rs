@@ -39,11 +39,11 @@ impl PostgresStore {
                 ],
             )
             .await?;
-        answer(&rows, request.limit as usize)
+        answer(&rows)
     }
 }
 
-fn answer(rows: &[tokio_postgres::Row], limit: usize) -> Result<ClaimAnswer, Fault> {
+fn answer(rows: &[tokio_postgres::Row]) -> Result<ClaimAnswer, Fault> {
     let mut leases = Vec::with_capacity(rows.len());
     let mut policies: HashMap<QueueName, QueuePolicy> = HashMap::new();
     for row in rows.iter().filter(|row| !matches!(row.try_get::<_, Option<i64>>(2), Ok(None))) {
@@ -55,7 +55,7 @@ fn answer(rows: &[tokio_postgres::Row], limit: usize) -> Result<ClaimAnswer, Fau
         let lease = leased(stored.job.clone(), &policies[queue]);
         leases.push(lease);
     }
-    let header = match rows.first().filter(|_| leases.len() < limit) {
+    let header = match rows.first() {
         Some(row) => row.try_get::<_, Option<i64>>(1)?.zip(Some(row.try_get::<_, i64>(0)?)),
         None => None,
     };

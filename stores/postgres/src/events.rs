@@ -1,7 +1,7 @@
 //! Events, in the order of their transactions.
 //!
 //! A reader sees only what was written by transactions older than every one
-//! that is still running, so that no position ever passes over one that commits
+//! of its database that is still running, so that no position ever passes over one that commits
 //! late. When something that is committed is hidden behind a running
 //! transaction, the reader waits for it, but not for long.
 
@@ -23,11 +23,12 @@ impl PostgresStore {
     pub(crate) async fn events_once(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, Fault> {
         let since = since.unwrap_or_default();
         let mut link = self.link().await?;
-        wait_for_hidden(&mut link).await?;
-        let params: [crate::link::Param<'_>; 3] = [
+        let horizon = horizon(&mut link).await?;
+        let params: [crate::link::Param<'_>; 4] = [
             (&since.major.to_string(), Type::TEXT),
             (&i64::try_from(since.minor).unwrap_or(i64::MAX), Type::INT8),
             (&i64::from(limit.min(EVENTS_MAX)), Type::INT8),
+            (&horizon, Type::TEXT),
         ];
         let rows = link.rows(include_str!("../sql/events.sql"), &params).await?;
         rows.iter().map(read_event).collect()
@@ -35,20 +36,25 @@ impl PostgresStore {
 
     pub(crate) async fn events_end_once(&self) -> Result<Position, Fault> {
         let mut link = self.link().await?;
-        wait_for_hidden(&mut link).await?;
-        let rows = link.rows(include_str!("../sql/events_end.sql"), &[]).await?;
+        let horizon = horizon(&mut link).await?;
+        let rows = link.rows(include_str!("../sql/events_end.sql"), &[(&horizon, Type::TEXT)]).await?;
         rows.first().map_or(Ok(Position::default()), position)
     }
 }
 
-async fn wait_for_hidden(link: &mut Link) -> Result<(), Fault> {
-    for _ in 0..LOOKS_MAX {
-        let row = link.row(include_str!("../sql/events_hidden.sql"), &[]).await?;
-        if !row.try_get::<_, bool>(0)? {
-            break;
+/// The transaction below which all is decided.
+async fn horizon(link: &mut Link) -> Result<String, Fault> {
+    let mut looks = 0;
+    loop {
+        let row = link.row(include_str!("../sql/events_horizon.sql"), &[]).await?;
+        let horizon: String = row.try_get(0)?;
+        let params: [crate::link::Param<'_>; 1] = [(&horizon, Type::TEXT)];
+        let hidden = link.row(include_str!("../sql/events_hidden.sql"), &params).await?;
+        looks += 1;
+        if looks == LOOKS_MAX || !hidden.try_get::<_, bool>(0)? {
+            return Ok(horizon);
         }
     }
-    Ok(())
 }
 
 fn position(row: &tokio_postgres::Row) -> Result<Position, Fault> {

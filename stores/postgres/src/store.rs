@@ -144,6 +144,7 @@ impl Store for PostgresStore {
     }
 
     async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
+        let request = ListRequest { filter: request.filter.checked()?, ..request };
         call!(self, self.list_once(&request))
     }
 

@@ -27,9 +27,9 @@ END $$;
 -- are the time and the moment when time alone may free another job, and the
 -- others are a leased job, or nothing.
 --
--- Locks: the keys of due jobs (promotion) come first and are not waited for
--- again; then the rows of limited queues and of budgets, each sorted; the jobs
--- themselves are never waited for.
+-- Locks: the keys of due jobs (promotion) come first; then the rows of limited
+-- queues and of budgets, each sorted; then the jobs with the rows of their keys,
+-- which are not waited for: who holds a queue or a budget waits for nothing else.
 CREATE FUNCTION windlass.claim_1(
     p_now bigint, p_request uuid, p_worker text, p_queues text[], p_kinds text[], p_limit integer,
     p_lease_ms bigint, p_promote_max integer)
@@ -58,6 +58,10 @@ DECLARE
     v_room jsonb := '{}';
     v_names text[];
     v_at integer;
+    v_keyed boolean[];
+    v_crossed boolean;
+    v_used jsonb := '{}';
+    v_picks bigint[];
     r record;
 BEGIN
     IF EXISTS (SELECT FROM windlass.claims c WHERE c.request_id = p_request) THEN
@@ -73,18 +77,22 @@ BEGIN
         PERFORM windlass.promote_1(v_now, p_promote_max);
     END IF;
     WITH RECURSIVE gates AS (
-        (SELECT j.gate, j.queue, j.kind, j.budgets FROM windlass.jobs j WHERE j.lane = 1
+        (SELECT j.gate, j.queue, j.kind, j.budgets, j.key FROM windlass.jobs j WHERE j.lane = 1
           ORDER BY j.gate, j.rank, j.seq LIMIT 1)
         UNION ALL
         SELECT n.* FROM gates g CROSS JOIN LATERAL (
-            SELECT j.gate, j.queue, j.kind, j.budgets FROM windlass.jobs j WHERE j.lane = 1 AND j.gate > g.gate
+            SELECT j.gate, j.queue, j.kind, j.budgets, j.key FROM windlass.jobs j WHERE j.lane = 1 AND j.gate > g.gate
              ORDER BY j.gate, j.rank, j.seq LIMIT 1) n
     )
     SELECT array_agg(g.gate), array_agg(g.queue), array_agg(g.kind),
            array_agg(coalesce(array_to_string(g.budgets, chr(31)), '')),
            array_agg(coalesce(p_lease_ms, q.lease_ms, 30000)),
-           array_agg(g.queue) FILTER (WHERE q.limit_jobs IS NOT NULL)
-      INTO v_gates, v_of, v_kinds, v_budgets, v_lease_ms, v_limited
+           array_agg(g.key IS NOT NULL),
+           array_agg(g.queue) FILTER (WHERE q.limit_jobs IS NOT NULL),
+           -- Whether a key may have ready jobs in more than one gate.
+           count(*) FILTER (WHERE g.key IS NOT NULL)
+               > count(DISTINCT g.queue) FILTER (WHERE g.key IS NOT NULL)
+      INTO v_gates, v_of, v_kinds, v_budgets, v_lease_ms, v_keyed, v_limited, v_crossed
       FROM gates g LEFT JOIN windlass.queues q ON q.name = g.queue
      WHERE g.queue = ANY (p_queues) AND (p_kinds IS NULL OR g.kind = ANY (p_kinds)) AND q.paused IS NOT TRUE;
 
@@ -109,10 +117,10 @@ BEGIN
         END IF;
 
         -- How many each gate gives.
-        IF v_room <> '{}' THEN
+        IF v_room <> '{}' OR v_crossed THEN
             v_takes := array_fill(0::bigint, ARRAY[cardinality(v_gates)]);
             FOR r IN
-                SELECT g.at, g.queue, g.names
+                SELECT g.at, g.queue, g.names, head.seq, head.key
                   FROM (SELECT u.at, u.gate, u.queue, u.kind, u.names,
                                (SELECT least(p_limit, min((v_room ->> n.name)::bigint))
                                   FROM (SELECT 'q' || u.queue AS name UNION ALL
@@ -121,17 +129,24 @@ BEGIN
                           FROM unnest(v_gates, v_of, v_kinds, v_budgets) WITH ORDINALITY
                                AS u(gate, queue, kind, names, at)) g
                  CROSS JOIN LATERAL (
-                       SELECT j.rank, j.seq FROM windlass.jobs j
+                       SELECT j.rank, j.seq, j.key FROM windlass.jobs j
                         WHERE j.lane = 1 AND j.gate = g.gate AND j.queue = g.queue AND j.kind = g.kind
-                        ORDER BY j.rank, j.seq LIMIT g.cap) head
+                        -- As many again can have a key that another gate takes.
+                        ORDER BY j.rank, j.seq
+                        LIMIT CASE WHEN v_crossed AND g.cap > 0 THEN g.cap + p_limit ELSE g.cap END) head
                  ORDER BY head.rank, head.seq
             LOOP
+                CONTINUE WHEN v_crossed AND r.key IS NOT NULL AND v_used ? (r.queue || chr(31) || r.key);
                 v_names := ARRAY(SELECT n.name FROM (SELECT 'q' || r.queue AS name UNION ALL
                     SELECT 'b' || b.name FROM unnest(string_to_array(r.names, chr(31))) AS b(name)) n
                     WHERE v_room ? n.name);
                 CONTINUE WHEN EXISTS (SELECT FROM unnest(v_names) AS n(name) WHERE (v_room ->> n.name)::bigint <= 0);
                 SELECT v_room || coalesce(jsonb_object_agg(n.name, (v_room ->> n.name)::bigint - 1), '{}')
                   INTO v_room FROM unnest(v_names) AS n(name);
+                IF v_crossed AND r.key IS NOT NULL THEN
+                    v_used := v_used || jsonb_build_object(r.queue || chr(31) || r.key, 1);
+                    v_picks := v_picks || r.seq;
+                END IF;
                 v_at := r.at;
                 v_takes[v_at] := v_takes[v_at] + 1;
                 p_limit := p_limit - 1;
@@ -154,13 +169,27 @@ BEGIN
         END IF;
 
         SELECT array_agg(t.seq), array_agg(g.lease_ms) INTO v_seqs, v_leases
-          FROM unnest(v_gates, v_takes, v_of, v_kinds, v_budgets, v_lease_ms) AS g(gate, takes, queue, kind, names, lease_ms)
+          FROM unnest(v_gates, v_takes, v_of, v_kinds, v_budgets, v_lease_ms, v_keyed)
+               AS g(gate, takes, queue, kind, names, lease_ms, keyed)
          CROSS JOIN LATERAL (
                SELECT j.seq FROM windlass.jobs j
-                WHERE j.lane = 1 AND j.gate = g.gate AND j.queue = g.queue AND j.kind = g.kind
+                WHERE j.lane = 1 AND j.gate = g.gate AND j.queue = g.queue AND j.kind = g.kind AND j.key IS NULL
                   AND coalesce(array_to_string(j.budgets, chr(31)), '') = g.names
                 ORDER BY j.rank, j.seq LIMIT g.takes FOR UPDATE SKIP LOCKED) t
-         WHERE g.takes > 0;
+         WHERE g.takes > 0 AND NOT g.keyed;
+        IF true = ANY (v_keyed) THEN
+            SELECT v_seqs || array_agg(t.seq), v_leases || array_agg(g.lease_ms) INTO v_seqs, v_leases
+              FROM unnest(v_gates, v_takes, v_of, v_kinds, v_budgets, v_lease_ms, v_keyed)
+                   AS g(gate, takes, queue, kind, names, lease_ms, keyed)
+             CROSS JOIN LATERAL (
+                   SELECT j.seq FROM windlass.jobs j
+                     JOIN windlass.keys k ON k.queue = j.queue AND k.key = j.key
+                    WHERE j.lane = 1 AND j.gate = g.gate AND j.queue = g.queue AND j.kind = g.kind
+                      AND coalesce(array_to_string(j.budgets, chr(31)), '') = g.names
+                      AND (v_picks IS NULL OR j.seq = ANY (v_picks))
+                    ORDER BY j.rank, j.seq LIMIT g.takes FOR UPDATE SKIP LOCKED) t
+             WHERE g.takes > 0 AND g.keyed;
+        END IF;
     END IF;
 
     IF v_seqs IS NOT NULL THEN
@@ -180,6 +209,13 @@ BEGIN
         )
         INSERT INTO windlass.events (at_ms, what, queue, jobs)
         SELECT v_now, 1, o.queue, array_agg(o.id ORDER BY o.n) FROM ordered o GROUP BY o.queue ORDER BY min(o.n);
+        IF true = ANY (v_keyed) THEN
+            -- The keys are taken: their ready jobs of other gates wait again.
+            UPDATE windlass.jobs o SET lane = 3
+              FROM windlass.jobs j
+             WHERE j.seq = ANY (v_seqs) AND j.key IS NOT NULL
+               AND o.queue = j.queue AND o.key = j.key AND o.lane = 1;
+        END IF;
         IF v_spending IS NOT NULL THEN
             UPDATE windlass.budgets b
                SET second_window = CASE WHEN b.per_second IS NULL THEN b.second_window
@@ -196,7 +232,7 @@ BEGIN
     SELECT min(m.ms) INTO v_next FROM (
         SELECT min(j.run_at_ms) AS ms FROM windlass.jobs j WHERE j.lane = 2
         UNION ALL
-        SELECT windlass.budget_free_1(b, v_now) FROM windlass.budgets b
+        SELECT CASE WHEN b.cooling_ms > v_now THEN b.cooling_ms ELSE windlass.budget_free_1(b, v_now) END FROM windlass.budgets b
          WHERE b.name = ANY (v_spending) AND windlass.spendable_1(b, v_now) = 0) m;
 
     RETURN QUERY

@@ -44,7 +44,7 @@ BEGIN
                    CASE WHEN a.run_at_ms > v_now THEN 2
                         WHEN a.key IS NULL THEN 1
                         WHEN v_fresh THEN 3 ELSE 2 END,
-                   windlass.gate_1(a.queue, a.kind, a.budgets)
+                   windlass.gate_1(a.queue, a.kind, a.budgets, a.key IS NOT NULL)
               FROM asked a
             ON CONFLICT DO NOTHING
             RETURNING id, queue, seq

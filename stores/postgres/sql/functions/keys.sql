@@ -9,27 +9,35 @@ BEGIN
     ON CONFLICT (queue, key) DO UPDATE SET key = excluded.key WHERE false;
 END $$;
 
--- Makes the best due job of each of these locked keys the one that a claim can
--- see, unless another of the key is running.
+-- Makes the best due job of each gate of each of these locked keys one that a
+-- claim can see; none of them while another of the key is running.
 CREATE FUNCTION windlass.expose_1(p_queues text[], p_keys text[]) RETURNS boolean LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     UPDATE windlass.jobs j SET lane = 3
       FROM (SELECT DISTINCT queue, key FROM unnest(p_queues, p_keys) AS u(queue, key)) k
-     CROSS JOIN LATERAL (
-           SELECT w.rank, w.seq FROM windlass.jobs w
-            WHERE w.queue = k.queue AND w.key = k.key AND w.lane = 3
-            ORDER BY w.rank, w.seq LIMIT 1) best
      WHERE j.queue = k.queue AND j.key = k.key AND j.lane = 1
-       AND (best.rank, best.seq) < (j.rank, j.seq);
+       AND (EXISTS (SELECT FROM windlass.jobs h WHERE h.queue = k.queue AND h.key = k.key AND h.state = 1)
+            OR EXISTS (SELECT FROM windlass.jobs w
+                        WHERE w.queue = k.queue AND w.key = k.key AND w.gate = j.gate AND w.lane = 3
+                          AND (w.rank, w.seq) < (j.rank, j.seq)));
     UPDATE windlass.jobs j SET lane = 1
       FROM (SELECT DISTINCT queue, key FROM unnest(p_queues, p_keys) AS u(queue, key)) k
      CROSS JOIN LATERAL (
-           SELECT w.seq FROM windlass.jobs w
-            WHERE w.queue = k.queue AND w.key = k.key AND w.lane = 3
-            ORDER BY w.rank, w.seq LIMIT 1) best
+           WITH RECURSIVE best AS (
+               (SELECT w.gate, w.seq FROM windlass.jobs w
+                 WHERE w.queue = k.queue AND w.key = k.key AND w.lane = 3
+                 ORDER BY w.gate, w.rank, w.seq LIMIT 1)
+               UNION ALL
+               SELECT n.gate, n.seq FROM best b CROSS JOIN LATERAL (
+                   SELECT w.gate, w.seq FROM windlass.jobs w
+                    WHERE w.queue = k.queue AND w.key = k.key AND w.lane = 3 AND w.gate > b.gate
+                    ORDER BY w.gate, w.rank, w.seq LIMIT 1) n
+           )
+           SELECT b.gate, b.seq FROM best b) best
      WHERE j.seq = best.seq
-       AND NOT EXISTS (SELECT FROM windlass.jobs h
-                        WHERE h.queue = k.queue AND h.key = k.key AND (h.lane = 1 OR h.state = 1));
+       AND NOT EXISTS (SELECT FROM windlass.jobs h WHERE h.queue = k.queue AND h.key = k.key AND h.state = 1)
+       AND NOT EXISTS (SELECT FROM windlass.jobs r
+                        WHERE r.queue = k.queue AND r.key = k.key AND r.gate = best.gate AND r.lane = 1);
     RETURN FOUND;
 END $$;

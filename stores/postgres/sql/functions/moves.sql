@@ -115,15 +115,25 @@ END $$;
 
 -- Deletes remembered claims, silent workers, old events, and keys of no job.
 CREATE FUNCTION windlass.prune_rest_1(p_now bigint, p_claim_ms bigint, p_worker_ms bigint, p_events bigint)
-RETURNS void LANGUAGE plpgsql AS $$
+RETURNS void LANGUAGE plpgsql
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+    v_queues text[];
+    v_keys text[];
 BEGIN
     DELETE FROM windlass.claims WHERE at_ms <= p_now - p_claim_ms;
     DELETE FROM windlass.workers WHERE seen_ms <= p_now - p_worker_ms;
     DELETE FROM windlass.events WHERE pos <= (SELECT max(pos) FROM windlass.events) - p_events;
-    DELETE FROM windlass.keys WHERE ctid = ANY (ARRAY(
-        SELECT k.ctid FROM windlass.keys k
-         WHERE NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.queue = k.queue AND j.key = k.key AND j.lane = 3)
-           AND NOT EXISTS (SELECT FROM windlass.jobs j
-                            WHERE j.queue = k.queue AND j.key = k.key AND (j.lane = 1 OR j.state = 1))
-         LIMIT 10000 FOR UPDATE SKIP LOCKED));
+    -- A key that is locked is in use. One that we hold cannot be added to.
+    SELECT array_agg(k.queue), array_agg(k.key) INTO v_queues, v_keys FROM (
+        SELECT k.queue, k.key FROM windlass.keys k
+         WHERE NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.queue = k.queue AND j.key = k.key AND j.lane = 1)
+           AND NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.queue = k.queue AND j.key = k.key AND j.lane = 3)
+           AND NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.queue = k.queue AND j.key = k.key AND j.state = 1)
+         LIMIT 10000 FOR UPDATE SKIP LOCKED) k;
+    DELETE FROM windlass.keys k USING unnest(v_queues, v_keys) AS u(queue, key)
+     WHERE k.queue = u.queue AND k.key = u.key
+       AND NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.queue = k.queue AND j.key = k.key AND j.lane = 1)
+       AND NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.queue = k.queue AND j.key = k.key AND j.lane = 3)
+       AND NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.queue = k.queue AND j.key = k.key AND j.state = 1);
 END $$;
