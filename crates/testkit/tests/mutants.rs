@@ -1,0 +1,411 @@
+//! The suite is worth what it catches: stores that are broken on purpose, each
+//! in one way that a real store has been broken in, and the suite must fail
+//! every one of them.
+
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use windlass_core::book::Book;
+use windlass_core::eligible::Explanation;
+use windlass_core::error::StoreError;
+use windlass_core::event::{Event, Position};
+use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
+use windlass_core::job::{Job, NewJob, Start};
+use windlass_core::policy::budget::BudgetPolicy;
+use windlass_core::policy::queue::QueuePolicy;
+use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
+use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::store::*;
+use windlass_core::time::Time;
+use windlass_core::transition::Outcome;
+use windlass_testkit::clock::FakeClock;
+use windlass_testkit::conformance::promises;
+use windlass_testkit::memory::MemoryStore;
+use windlass_testkit::subject::Subject;
+
+/// A way to be broken: what it does to calls, and what to a restart.
+trait Flaw: Send + Sync + 'static {
+    fn claim(request: ClaimRequest) -> ClaimRequest {
+        request
+    }
+    fn lease(_book: &Book, lease: LeaseRef) -> LeaseRef {
+        lease
+    }
+    fn settlement(settlement: Settlement) -> Settlement {
+        settlement
+    }
+    fn settled(answers: Vec<Written>) -> Vec<Written> {
+        answers
+    }
+    fn step(step: StepWrite) -> StepWrite {
+        step
+    }
+    fn jobs(jobs: Vec<NewJob>) -> Vec<NewJob> {
+        jobs
+    }
+    fn policy(policy: QueuePolicy) -> QueuePolicy {
+        policy
+    }
+    fn budget(policy: BudgetPolicy) -> BudgetPolicy {
+        policy
+    }
+    fn found(job: Job) -> Job {
+        job
+    }
+    fn leases(leases: Vec<Leased>) -> Vec<Leased> {
+        leases
+    }
+    fn events(events: Vec<Event>) -> Vec<Event> {
+        events
+    }
+    fn reopened(_book: &mut Book) {}
+    const EXPIRES: bool = true;
+    const PRUNES: bool = true;
+    const CANCELS: bool = true;
+}
+
+struct Broken<F> {
+    inner: MemoryStore,
+    flaw: PhantomData<F>,
+}
+
+impl<F: Flaw> Broken<F> {
+    fn leases(&self, leases: Vec<LeaseRef>) -> Vec<LeaseRef> {
+        let book = self.inner.book();
+        leases.into_iter().map(|lease| F::lease(&book, lease)).collect()
+    }
+
+    fn lease(&self, lease: LeaseRef) -> LeaseRef {
+        F::lease(&self.inner.book(), lease)
+    }
+}
+
+#[async_trait]
+impl<F: Flaw> Source for Broken<F> {
+    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
+        let ClaimAnswer { leases, next_due_in_ms } = self.inner.claim(F::claim(request)).await?;
+        Ok(ClaimAnswer { leases: F::leases(leases), next_due_in_ms })
+    }
+
+    async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
+        self.inner.renew(self.leases(leases)).await
+    }
+
+    async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
+        let fix = |step: StepWrite| F::step(StepWrite { lease: self.lease(step.lease), ..step });
+        self.inner.store_steps(steps.into_iter().map(fix).collect()).await
+    }
+
+    async fn progress(&self, reports: Vec<ProgressWrite>) -> Result<Vec<Written>, StoreError> {
+        self.inner.progress(reports).await
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
+        let fix = |one: Settlement| F::settlement(Settlement { lease: self.lease(one.lease), ..one });
+        Ok(F::settled(self.inner.settle(settlements.into_iter().map(fix).collect()).await?))
+    }
+
+    async fn expire(&self) -> Result<Expired, StoreError> {
+        if F::EXPIRES { self.inner.expire().await } else { Ok(Expired::default()) }
+    }
+
+    async fn spend(&self, budget: BudgetName, amount: u32) -> Result<Spent, StoreError> {
+        self.inner.spend(budget, amount).await
+    }
+
+    async fn cool_down(&self, budget: BudgetName, for_ms: u64) -> Result<(), StoreError> {
+        self.inner.cool_down(budget, for_ms).await
+    }
+
+    fn on_work(&self, wake: WakeFn) {
+        self.inner.on_work(wake);
+    }
+}
+
+#[async_trait]
+impl<F: Flaw> Store for Broken<F> {
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
+        self.inner.enqueue(F::jobs(jobs)).await
+    }
+
+    async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        Ok(self.inner.get(id).await?.map(F::found))
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
+        self.inner.list(request).await
+    }
+
+    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
+        if F::CANCELS { self.inner.cancel(id).await } else { Ok(CancelAnswer::Canceled) }
+    }
+
+    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
+        self.inner.retry(id).await
+    }
+
+    async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
+        self.inner.explain(id).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
+        self.inner.queues().await
+    }
+
+    async fn put_queue(&self, name: QueueName, policy: QueuePolicy) -> Result<(), StoreError> {
+        self.inner.put_queue(name, F::policy(policy)).await
+    }
+
+    async fn pause_queue(&self, name: QueueName, paused: bool) -> Result<(), StoreError> {
+        self.inner.pause_queue(name, paused).await
+    }
+
+    async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
+        self.inner.budgets().await
+    }
+
+    async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
+        self.inner.put_budget(name, F::budget(policy)).await
+    }
+
+    async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {
+        self.inner.schedules().await
+    }
+
+    async fn put_schedule(&self, name: ScheduleName, policy: SchedulePolicy) -> Result<(), StoreError> {
+        self.inner.put_schedule(name, policy).await
+    }
+
+    async fn delete_schedule(&self, name: ScheduleName) -> Result<bool, StoreError> {
+        self.inner.delete_schedule(name).await
+    }
+
+    async fn fire_schedules(&self) -> Result<Fired, StoreError> {
+        self.inner.fire_schedules().await
+    }
+
+    async fn beat(&self, worker: WorkerBeat) -> Result<(), StoreError> {
+        self.inner.beat(worker).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerStatus>, StoreError> {
+        self.inner.workers().await
+    }
+
+    async fn forget_worker(&self, name: WorkerName) -> Result<(), StoreError> {
+        self.inner.forget_worker(name).await
+    }
+
+    async fn prune(&self) -> Result<u64, StoreError> {
+        if F::PRUNES { self.inner.prune().await } else { Ok(0) }
+    }
+
+    async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
+        Ok(F::events(self.inner.events(since, limit).await?))
+    }
+
+    async fn events_end(&self) -> Result<Position, StoreError> {
+        self.inner.events_end().await
+    }
+
+    async fn now(&self) -> Result<Time, StoreError> {
+        self.inner.now().await
+    }
+}
+
+struct BrokenSubject<F> {
+    inner: MemoryStore,
+    opened: AtomicU64,
+    flaw: PhantomData<F>,
+}
+
+#[async_trait]
+impl<F: Flaw> Subject for BrokenSubject<F> {
+    const NAME: &'static str = "broken";
+    const SHARED: bool = false;
+
+    async fn create(clock: FakeClock) -> Self {
+        Self { inner: MemoryStore::new(Arc::new(clock)), opened: AtomicU64::new(0), flaw: PhantomData }
+    }
+
+    async fn open(&self) -> Result<Arc<dyn Store>, StoreError> {
+        if self.opened.fetch_add(1, Ordering::Relaxed) > 0 {
+            F::reopened(&mut self.inner.book());
+        }
+        Ok(Arc::new(Broken::<F> { inner: self.inner.clone(), flaw: PhantomData }))
+    }
+
+    async fn wipe(&self) {
+        *self.inner.book() = Book::new();
+    }
+}
+
+/// The promise of this name must see the flaw.
+fn caught<F: Flaw>(by: &str) {
+    let (name, promise) = promises::<BrokenSubject<F>>()
+        .into_iter()
+        .find(|(name, _)| *name == by)
+        .expect("a promise of that name");
+    let held = catch_unwind(AssertUnwindSafe(promise)).is_ok();
+    assert!(!held, "{name} did not see {}", std::any::type_name::<F>());
+}
+
+/// The generated sequences find a flaw too, without knowing of it.
+fn caught_by_sequences<F: Flaw>() {
+    caught::<F>("p21_generated_sequences_match_the_book");
+}
+
+macro_rules! mutants {
+    ($($(#[$doc:meta])* $test:ident: $flaw:ident by $promise:literal $(and $sequences:ident)? { $($body:tt)* })*) => {$(
+        $(#[$doc])*
+        struct $flaw;
+        impl Flaw for $flaw { $($body)* }
+
+        #[test]
+        fn $test() {
+            caught::<$flaw>($promise);
+            $(mutants!(@ $sequences $flaw);)?
+        }
+    )*};
+    (@ sequences $flaw:ident) => { caught_by_sequences::<$flaw>() };
+}
+
+mutants! {
+    /// Takes whatever fence for the current one.
+    no_fence: NoFence by "p04_a_stale_fence_changes_nothing" and sequences {
+        fn lease(book: &Book, lease: LeaseRef) -> LeaseRef {
+            let fence = book.job(lease.job_id).map_or(lease.fence, |job| job.fence);
+            LeaseRef { fence, ..lease }
+        }
+    }
+    /// Two running jobs share a key.
+    double_key: DoubleKey by "p03_a_key_runs_once" and sequences {
+        fn jobs(mut jobs: Vec<NewJob>) -> Vec<NewJob> {
+            jobs.iter_mut().for_each(|job| job.spec.key = None);
+            jobs
+        }
+    }
+    /// Forgets the limit of a queue.
+    no_limit: NoLimit by "p03_a_queue_keeps_its_limit" and sequences {
+        fn policy(policy: QueuePolicy) -> QueuePolicy {
+            QueuePolicy { limit: None, ..policy }
+        }
+    }
+    /// Everything is gone after a restart.
+    loses_jobs: LosesJobs by "p01_what_was_answered_survives_a_restart" and sequences {
+        fn reopened(book: &mut Book) {
+            *book = Book::new();
+        }
+    }
+    /// A restart begins the fences anew.
+    resets_fences: ResetsFences by "p02_the_fence_rises_with_each_claim" {
+        fn reopened(book: &mut Book) {
+            let text = serde_json::to_string(&book.to_document()).expect("a document");
+            let text = text.replace("\"fence\":4", "\"fence\":1");
+            let document = serde_json::from_str(&text).expect("a document");
+            *book = Book::from_document(document).expect("a book");
+        }
+    }
+    /// Makes a second job for a dedupe key.
+    ignores_dedupe: IgnoresDedupe by "p09_a_dedupe_key_has_one_unfinished_job" and sequences {
+        fn jobs(mut jobs: Vec<NewJob>) -> Vec<NewJob> {
+            jobs.iter_mut().for_each(|job| job.spec.dedupe_key = None);
+            jobs
+        }
+    }
+    /// Never takes back a lease.
+    never_expires: NeverExpires by "p02_a_job_has_one_lease" and sequences {
+        const EXPIRES: bool = false;
+    }
+    /// Never deletes anything.
+    never_prunes: NeverPrunes by "p13_finished_jobs_go_by_age" and sequences {
+        const PRUNES: bool = false;
+    }
+    /// Says that it canceled, and did not.
+    lies_about_cancel: LiesAboutCancel by "p10_a_canceled_queued_job_never_starts" and sequences {
+        const CANCELS: bool = false;
+    }
+    /// Slots of a budget do not count.
+    no_slots: NoSlots by "p11_slots" and sequences {
+        fn budget(policy: BudgetPolicy) -> BudgetPolicy {
+            BudgetPolicy { slots: None, ..policy }
+        }
+    }
+    /// A rate does not count.
+    no_rate: NoRate by "p11_per_second" and sequences {
+        fn budget(policy: BudgetPolicy) -> BudgetPolicy {
+            BudgetPolicy { per_second: None, ..policy }
+        }
+    }
+    /// Delays are forgotten.
+    no_delay: NoDelay by "p12_one_clock_decides" and sequences {
+        fn jobs(mut jobs: Vec<NewJob>) -> Vec<NewJob> {
+            jobs.iter_mut().for_each(|job| job.start = Start::Now);
+            jobs
+        }
+    }
+    /// Jobs are handed out in another order.
+    reverses_order: ReversesOrder by "p08_first_come_first_served" and sequences {
+        fn leases(mut leases: Vec<Leased>) -> Vec<Leased> {
+            leases.reverse();
+            leases
+        }
+    }
+    /// A claim that is asked again takes further jobs.
+    forgets_requests: ForgetsRequests by "p15_a_repeated_claim_gives_the_same_leases" and sequences {
+        fn claim(mut request: ClaimRequest) -> ClaimRequest {
+            static ASKED: AtomicU64 = AtomicU64::new(1);
+            request.request_id = uuid::Uuid::from_u128(u128::from(ASKED.fetch_add(1, Ordering::Relaxed)) << 80);
+            request
+        }
+    }
+    /// A repeated settlement is called lost.
+    repeats_are_lost: RepeatsAreLost by "p15_a_repeated_settlement_is_done" {
+        fn settled(answers: Vec<Written>) -> Vec<Written> {
+            static SEEN: AtomicU64 = AtomicU64::new(0);
+            let repeat = SEEN.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+            if repeat { vec![Written::Lost; answers.len()] } else { answers }
+        }
+    }
+    /// A release costs an attempt.
+    release_costs: ReleaseCosts by "p07_release_and_park_give_the_attempt_back" and sequences {
+        fn settlement(settlement: Settlement) -> Settlement {
+            let outcome = match settlement.outcome {
+                Outcome::Released => Outcome::Retry { error: String::new(), when: Some(Start::Now) },
+                other => other,
+            };
+            Settlement { outcome, ..settlement }
+        }
+    }
+    /// A number is rounded on its way.
+    rounds_numbers: RoundsNumbers by "p16_json_comes_back_exactly" {
+        fn found(mut job: Job) -> Job {
+            let number: serde_json::Value = job.spec.payload.read().expect("JSON");
+            job.spec.payload = windlass_core::json::Json::from_value("payload", &number, 1 << 21).expect("JSON");
+            job
+        }
+    }
+    /// Steps of a job are shown without their order.
+    shuffles_steps: ShufflesSteps by "p13_steps_are_bounded" and sequences {
+        fn found(mut job: Job) -> Job {
+            job.steps.reverse();
+            job
+        }
+    }
+    /// Every step has the same name, so that all but the first are dropped.
+    drops_steps: DropsSteps by "p06_a_stored_step_stays" and sequences {
+        fn step(step: StepWrite) -> StepWrite {
+            StepWrite { name: windlass_core::id::StepName::new("same").expect("a name"), ..step }
+        }
+    }
+    /// Tells an event again.
+    doubles_events: DoublesEvents by "p20_events_follow_a_position" and sequences {
+        fn events(mut events: Vec<Event>) -> Vec<Event> {
+            events.extend(events.first().cloned());
+            events
+        }
+    }
+}
