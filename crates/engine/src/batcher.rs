@@ -13,6 +13,7 @@ use windlass_core::store::{ENQUEUE_MAX, Enqueued, Store};
 
 /// How many jobs one shared commit carries.
 const SHARED_MAX: usize = 2_000;
+const _: () = assert!(SHARED_MAX <= ENQUEUE_MAX);
 
 /// Gathers calls. Clones share their commits.
 #[derive(Clone)]
@@ -81,7 +82,6 @@ impl Batcher {
     }
 
     async fn commit(&self, calls: Vec<Call>) {
-        debug_assert!(SHARED_MAX <= ENQUEUE_MAX);
         let jobs: Vec<NewJob> = calls.iter().flat_map(|call| call.jobs.iter().cloned()).collect();
         match self.store.enqueue(jobs).await {
             Ok(answers) => {

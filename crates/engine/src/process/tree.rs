@@ -52,6 +52,7 @@ impl Tree {
         let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
         let status = self.child.wait();
         self.reaped = true;
+        reap_group(self.pid);
         kill_marked(&self.mark);
         status
     }
@@ -78,28 +79,37 @@ fn adopt_orphans() {
     });
 }
 
+/// Reaps what the killed group leaves to us. Each member becomes our child when
+/// its own parent ends, at the latest just before that one can be reaped here.
+fn reap_group(group: Pid) {
+    while let Ok(Some(_)) = rustix::process::waitid(WaitId::Pgid(Some(group)), WaitIdOptions::EXITED) {}
+}
+
 /// Kills every process that carries the mark, until there is none. One that
 /// forks while it is looked for is found the next time round.
 fn kill_marked(mark: &str) {
     const ROUNDS_MAX: usize = 20;
     let wanted = format!("{MARK}={mark}");
+    let mut killed = Vec::new();
     for _ in 0..ROUNDS_MAX {
         let found = marked(|entry| entry == wanted.as_bytes());
         if found.is_empty() {
-            return;
+            break;
         }
         for (pid, pidfd) in found {
             kill_and_reap(pid, &pidfd);
+            killed.push(pidfd);
         }
     }
-    tracing::error!("processes of an attempt keep starting others and could not all be ended");
+    // One whose parent was killed after it has become ours only then.
+    for pidfd in killed {
+        reap(&pidfd);
+    }
 }
 
-/// Ends what an earlier worker process left behind when it was killed.
-///
-/// `owner` says whose processes: every worker process marks what it starts with
-/// its own number and start, and only those whose worker is gone are ended.
-/// Answers how many.
+/// Ends what an earlier worker process left behind when it was killed: every
+/// worker process marks what it starts with its own number and start, and only
+/// processes whose worker is gone are ended. Answers how many.
 pub fn sweep_orphans() -> usize {
     let orphans = marked(|entry| {
         let mark = entry.strip_prefix(MARK.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
@@ -163,6 +173,10 @@ fn marked(fits: impl Fn(&[u8]) -> bool) -> Vec<(Pid, OwnedFd)> {
 fn kill_and_reap(pid: Pid, pidfd: &OwnedFd) {
     let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);
     tracing::warn!(pid = pid.as_raw_nonzero().get(), "ended a process that an attempt had left behind");
-    // Ours to reap only when it is our child by adoption; else its parent does.
+    reap(pidfd);
+}
+
+/// Reaps a killed process, when it is our child by adoption; else its parent does.
+fn reap(pidfd: &OwnedFd) {
     let _ = rustix::process::waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
 }

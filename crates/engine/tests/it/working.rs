@@ -33,7 +33,7 @@ async fn async_and_blocking_handlers_give_results() {
     let running = stage.start(blocking);
     let job = stage.until_state(id, StateName::Completed).await;
     assert_eq!(job.progress.unwrap().as_str(), r#""half""#);
-    assert_eq!(job.state.ended_at().is_some(), true);
+    assert!(job.state.ended_at().is_some());
     running.stop().await;
 }
 
