@@ -76,6 +76,12 @@ impl World for RealWorld {
     }
 }
 
+/// Nanoseconds on a clock of this process that only goes forward: for measuring.
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// A new job id: version 7, so that ids made later sort later.
 pub fn new_id(world: &dyn World) -> JobId {
     let chance = u128::from(world.chance()) << 64 | u128::from(world.chance());

@@ -1,0 +1,4 @@
+//! One file for each verb.
+
+pub mod bench;
+pub mod migrate;

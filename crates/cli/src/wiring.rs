@@ -1,0 +1,55 @@
+//! The one file that names every store.
+
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use windlass::core::store::Store;
+use windlass::world::RealWorld;
+
+/// Opens the store of a URL, and brings its schema up to date.
+pub async fn open_store(url: &str) -> anyhow::Result<Arc<dyn Store>> {
+    let clock = Arc::new(RealWorld::new());
+    let opened = || format!("cannot open the store {}", without_password(url));
+    if let Some(path) = url.strip_prefix("sqlite:") {
+        let options = windlass_sqlite::Options::new(clock);
+        return Ok(windlass_sqlite::SqliteStore::open(path, options).await.with_context(opened)?);
+    }
+    if let Some(path) = url.strip_prefix("json:") {
+        let options = windlass_json::Options::new(clock);
+        return Ok(windlass_json::JsonStore::open(path, options).await.with_context(opened)?);
+    }
+    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        let options = windlass_postgres::Options::default();
+        return Ok(windlass_postgres::PostgresStore::connect(url, options).await.with_context(opened)?);
+    }
+    bail!(
+        "{:?} is not the URL of a store; write json:FILE, sqlite:FILE or postgres://USER@HOST/DATABASE",
+        without_password(url)
+    )
+}
+
+/// A URL as it may be shown.
+pub fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let authority_end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let Some(at) = rest[..authority_end].rfind('@') else { return url.to_owned() };
+    let user = rest[..at].split(':').next().unwrap_or_default();
+    format!("{scheme}://{user}@{}", &rest[at + 1..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_shown() {
+        for (url, shown) in [
+            ("postgres://me:secret@host:5432/db?x=1", "postgres://me@host:5432/db?x=1"),
+            ("postgres://me:se@cret@host/db", "postgres://me@host/db"),
+            ("postgres://host/db", "postgres://host/db"),
+            ("sqlite:a@b.db", "sqlite:a@b.db"),
+        ] {
+            assert_eq!(without_password(url), shown);
+        }
+    }
+}
