@@ -156,6 +156,16 @@ impl Desk {
         tell(told, &Err(error));
     }
 
+    /// How many changes the draft has seen.
+    pub fn drafted(&self) -> u64 {
+        self.state().drafted
+    }
+
+    /// How many callers wait.
+    pub fn waiting(&self) -> usize {
+        self.state().waiting.len()
+    }
+
     /// No further changes will come.
     pub fn close(&self) {
         self.state().closed = true;

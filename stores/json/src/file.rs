@@ -15,6 +15,9 @@ pub struct StoreFile {
     folder: PathBuf,
 }
 
+/// On a full disk a document that grows by no more than this is worth the copy.
+const GROWTH_BYTES_MAX: u64 = 4_096;
+
 /// Why a document was not written.
 #[derive(Debug)]
 pub enum NotWritten {
@@ -88,7 +91,8 @@ impl StoreFile {
             drop(fs::remove_file(&temporary));
             NotWritten::Refused(format!("{what} {}: {error}", self.path.display()))
         };
-        let file = fill(&temporary, bytes).map_err(|error| refused("cannot write beside", error))?;
+        let file = self.make_room(bytes, fill(&temporary, bytes));
+        let file = file.map_err(|error| refused("cannot write beside", error))?;
         if let Err(error) = file.sync_all() {
             return Err(self.unsure(error));
         }
@@ -96,6 +100,21 @@ impl StoreFile {
         self.keep_previous().map_err(|error| refused("cannot keep a copy of", error))?;
         fs::rename(&temporary, &self.path).map_err(|error| refused("cannot replace", error))?;
         self.sync_folder().map_err(|error| self.unsure(error))
+    }
+
+    /// On a full disk the copy gives its room to a document that hardly grows,
+    /// so that jobs can still end and be deleted; nothing else could make room.
+    fn make_room(&self, bytes: &[u8], filled: io::Result<File>) -> io::Result<File> {
+        let Err(error) = filled else { return filled };
+        let len = fs::metadata(&self.path).map_or(0, |file| file.len());
+        let grows_little = bytes.len() as u64 <= len + GROWTH_BYTES_MAX;
+        if error.kind() != io::ErrorKind::StorageFull || !grows_little {
+            return Err(error);
+        }
+        drop(fs::remove_file(self.beside("tmp")));
+        fs::remove_file(self.previous()).map_err(|_| error)?;
+        tracing::warn!(file = %self.path.display(), "the disk is full; the copy of the store's file gave its room");
+        fill(&self.beside("tmp"), bytes)
     }
 
     /// Makes `.1` another name of the document as it is. At no moment is

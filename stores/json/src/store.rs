@@ -83,6 +83,18 @@ impl JsonStore {
         .await
     }
 
+    /// How many changes were asked for, written or not. For tests.
+    #[doc(hidden)]
+    pub fn drafted(&self) -> u64 {
+        self.desk.drafted()
+    }
+
+    /// How many callers wait for the disk. For tests.
+    #[doc(hidden)]
+    pub fn waiting(&self) -> usize {
+        self.desk.waiting()
+    }
+
     pub(crate) fn jobs_max(&self) -> usize {
         self.jobs_max
     }
