@@ -8,12 +8,14 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use rusqlite::Connection;
+use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
 use windlass_core::error::StoreError;
 use windlass_core::time::Clock;
 
 use crate::ballast::Ballast;
 use crate::fail::{Done, Fail, NO_ROOM};
+use crate::file;
 use crate::head::Head;
 use crate::options::Options;
 use crate::tx::{QueueMemory, Tx};
@@ -43,16 +45,17 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// The crew of an opened file.
-    pub fn new(
-        conn: Connection,
-        path: &Path,
-        options: &Options,
-        wakers: Arc<Wakers>,
-        health: Health,
-        wal_pages: Arc<AtomicU32>,
-    ) -> Self {
-        Self {
+    /// Opens the file, brings its schema up to date and begins the store's time.
+    pub fn open(path: &Path, options: &Options, wakers: Arc<Wakers>, health: Health) -> Done<Self> {
+        file::create(path)?;
+        let mut conn = file::open_writer(path, options.busy_ms)?;
+        let wal_pages = Arc::new(AtomicU32::new(0));
+        let seen = Arc::clone(&wal_pages);
+        conn.wal_hook(Some(move |_: &mut Wal, pages: i32| {
+            seen.store(pages.unsigned_abs(), Ordering::Relaxed);
+            Ok(())
+        }))?;
+        let mut crew = Self {
             conn,
             clock: Arc::clone(&options.clock),
             memory: QueueMemory::default(),
@@ -63,11 +66,13 @@ impl Crew {
             wal_pages_max: options.wal_pages,
             busy: Duration::from_millis(u64::from(options.busy_ms)),
             expected: 1,
-        }
+        };
+        crew.begin()?;
+        Ok(crew)
     }
 
     /// Begins the store's time, or goes on with it.
-    pub fn begin(&mut self) -> Done<()> {
+    fn begin(&mut self) -> Done<()> {
         self.conn.execute_batch("BEGIN IMMEDIATE")?;
         let begun = Head::load(&self.conn, &*self.clock).and_then(|head| head.save(&self.conn));
         let done = begun.and_then(|()| Ok(self.conn.execute_batch("COMMIT")?));
@@ -143,14 +148,13 @@ impl Crew {
         group: &mut Vec<Box<dyn Call>>,
         calls: Option<&Receiver<Box<dyn Call>>>,
     ) -> Done<bool> {
-        self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        let stored = Head::load(&self.conn, &*self.clock)?;
+        self.run("BEGIN IMMEDIATE")?;
+        let mut head = Head::load(&self.conn, &*self.clock)?;
         let changes = self.conn.total_changes();
-        let mut head = stored;
         let mut wake = false;
         let mut at = 0;
         while at < group.len() {
-            wake |= self.run_one(&mut *group[at], &mut head)?;
+            wake |= self.run_one(&mut *group[at], at == 0, &mut head)?;
             at += 1;
             if at == group.len()
                 && at < GROUP_MAX
@@ -163,7 +167,7 @@ impl Crew {
         if self.conn.total_changes() != changes {
             head.save(&self.conn)?;
         }
-        self.conn.prepare_cached("COMMIT")?.execute([])?;
+        self.run("COMMIT")?;
         Ok(wake)
     }
 
@@ -176,32 +180,52 @@ impl Crew {
         }
     }
 
-    /// Runs one call in a savepoint. What it is refused for is its own affair;
-    /// an error of this function ends the whole group.
-    fn run_one(&mut self, call: &mut dyn Call, head: &mut Head) -> Done<bool> {
+    /// Runs one call in a savepoint; the first of a group needs none, since
+    /// there is nothing before it to keep. What a call is refused for is its
+    /// own affair; an error of this function ends the whole group.
+    fn run_one(&mut self, call: &mut dyn Call, first: bool, head: &mut Head) -> Done<bool> {
         if call.sort() == Sort::Adds && !self.ballast.take() {
             call.fail(StoreError::CannotWrite(NO_ROOM.into()));
             return Ok(false);
         }
-        self.conn.prepare_cached("SAVEPOINT call")?.execute([])?;
+        if !first {
+            self.run("SAVEPOINT call")?;
+        }
         let now = head.timekeeper.now(&*self.clock);
         let mut tx = Tx::new(&self.conn, *head, &mut self.memory, now);
         let done = call.run(&mut tx).and_then(|()| tx.finish());
         match done {
             Ok((after, wake)) => {
-                self.conn.prepare_cached("RELEASE call")?.execute([])?;
+                if !first {
+                    self.run("RELEASE call")?;
+                }
                 *head = after;
                 Ok(wake)
             }
             Err(fail) if fail.is_full() || fail.is_fatal() || self.conn.is_autocommit() => Err(fail),
             Err(fail) => {
-                self.conn.prepare_cached("ROLLBACK TO call")?.execute([])?;
-                self.conn.prepare_cached("RELEASE call")?.execute([])?;
+                self.undo(first)?;
                 self.memory.forget();
+                if first {
+                    // Another process may have written between the two transactions.
+                    *head = Head::load(&self.conn, &*self.clock)?;
+                }
                 call.fail(fail.into_store_error());
                 Ok(false)
             }
         }
+    }
+
+    fn undo(&self, first: bool) -> Done<()> {
+        let (back, on) =
+            if first { ("ROLLBACK", "BEGIN IMMEDIATE") } else { ("ROLLBACK TO call", "RELEASE call") };
+        self.run(back)?;
+        self.run(on)
+    }
+
+    fn run(&self, sql: &'static str) -> Done<()> {
+        self.conn.prepare_cached(sql)?.execute([])?;
+        Ok(())
     }
 
     fn roll_back(&self) {

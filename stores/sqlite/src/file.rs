@@ -21,7 +21,7 @@ const STATEMENTS_KEPT: usize = 128;
 /// How far the log's file is cut back after it was written into the database.
 const WAL_BYTES_KEPT: u32 = 64 * 1024 * 1024;
 
-/// Makes the file, for its owner only, when it is not there.
+/// Makes the file, for its owner only, when it is not there; refuses one that may not be written.
 pub fn create(path: &Path) -> Result<(), StoreError> {
     let folder = folder_of(path);
     let cannot = |error: std::io::Error| cannot_write(path, &error);
@@ -31,7 +31,9 @@ pub fn create(path: &Path) -> Result<(), StoreError> {
             file.sync_all().map_err(cannot)?;
             File::open(&folder).and_then(|folder| folder.sync_all()).map_err(cannot)
         }
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            OpenOptions::new().write(true).open(path).map(drop).map_err(|error| read_only(path, &error))
+        }
         Err(error) => Err(cannot(error)),
     }
 }
@@ -46,6 +48,13 @@ fn folder_of(path: &Path) -> PathBuf {
 fn cannot_write(path: &Path, error: &std::io::Error) -> StoreError {
     StoreError::CannotWrite(format!(
         "{} cannot be made ({error}); choose a folder that this program may write to",
+        path.display()
+    ))
+}
+
+fn read_only(path: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::CannotWrite(format!(
+        "{} may not be written ({error}); give this program the right to write the file and its folder",
         path.display()
     ))
 }
@@ -65,13 +74,6 @@ pub fn open_writer(path: &Path, busy_ms: u32) -> Done<Connection> {
     conn.busy_timeout(Duration::from_millis(u64::from(busy_ms)))?;
     // Before anything is changed: a file of another program stays as it is.
     migrate::refuse_strangers(&conn, path)?;
-    if conn.is_readonly(rusqlite::MAIN_DB)? {
-        return Err(StoreError::CannotWrite(format!(
-            "{} is read-only; give this program the right to write it and its folder",
-            path.display()
-        ))
-        .into());
-    }
     conn.execute_batch(include_str!("../sql/pragmas_writer.sql"))?;
     conn.pragma_update(None, "journal_size_limit", WAL_BYTES_KEPT)?;
     harden(&conn)?;

@@ -41,7 +41,7 @@ pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
     for (at, gate) in gates.iter_mut().enumerate() {
         let batch = if alone && gate.unbounded { request.limit } else { BATCH_FIRST };
         gate.batch = batch.min(request.limit);
-        heads.extend(gate.head(tx)?.map(|place| Reverse((place, at))));
+        heads.extend(gate.head(tx, request.limit)?.map(|place| Reverse((place, at))));
     }
     let mut jobs = Vec::new();
     while let Some(Reverse((_, at))) = heads.pop() {
@@ -60,7 +60,8 @@ pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
             Entry::Held => !gates[at].admits(&found.job),
         };
         if open {
-            heads.extend(gates[at].head(tx)?.map(|place| Reverse((place, at))));
+            let left = request.limit as usize - jobs.len();
+            heads.extend(gates[at].head(tx, left as u32)?.map(|place| Reverse((place, at))));
         }
     }
     Ok(Picked { jobs, more: false, next_free: hall.next_free, spent: hall.into_spent() })
@@ -83,9 +84,11 @@ struct Gate {
 }
 
 impl Gate {
-    /// The place of the first job that was not looked at.
-    fn head(&mut self, tx: &Tx<'_>) -> Done<Option<(i64, u64)>> {
+    /// The place of the first job that was not looked at. No more are read
+    /// than the claim still wants, and one that tells whether there are more.
+    fn head(&mut self, tx: &Tx<'_>, left: u32) -> Done<Option<(i64, u64)>> {
         if self.found.is_empty() && !self.over {
+            self.batch = self.batch.min(left.saturating_add(1));
             self.read(tx)?;
         }
         Ok(self.found.front().map(|found| (found.job.rank, found.job.seq)))

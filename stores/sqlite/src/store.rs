@@ -1,6 +1,6 @@
 //! The store: each verb is handed to the writer or to a reader.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -19,15 +19,15 @@ use windlass_core::store::{
 };
 use windlass_core::time::{Clock, Time};
 
-use crate::fail::{Done, Fail};
+use crate::fail::Done;
 use crate::options::Options;
 use crate::readers::{Readers, View};
 use crate::tx::Tx;
 use crate::wake::Wakers;
 use crate::writer::{Health, Sort, Writer};
 use crate::{
-    budgets, claim, enqueue, events, expire, explain, file, list, operate, prune, queues, row, schedules,
-    settle, worker_writes, workers,
+    budgets, claim, enqueue, events, expire, explain, list, operate, prune, queues, row, schedules, settle,
+    worker_writes, workers,
 };
 
 /// A store in one SQLite file. Dropping the last of it closes the file, after
@@ -43,23 +43,12 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens a file, and makes it when it is not there.
     pub async fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<Self>, StoreError> {
-        let path = path.as_ref().to_owned();
-        let open = move || Self::open_blocking(path, &options);
-        let opened = tokio::task::spawn_blocking(open).await;
-        let opened = opened.map_err(|_| StoreError::Unavailable("opening it was given up".into()))?;
-        Ok(Arc::new(opened.map_err(Fail::into_store_error)?))
-    }
-
-    fn open_blocking(path: PathBuf, options: &Options) -> Done<Self> {
-        file::create(&path)?;
         let (wakers, health) = (Arc::new(Wakers::default()), Health::default());
-        Ok(Self {
-            writer: Writer::start(&path, options, Arc::clone(&wakers), Arc::clone(&health))?,
-            readers: Readers::new(&path, options),
-            wakers,
-            health,
-            clock: Arc::clone(&options.clock),
-        })
+        let readers = Readers::new(path.as_ref(), &options);
+        let clock = Arc::clone(&options.clock);
+        let path = path.as_ref().to_owned();
+        let writer = Writer::start(path, options, Arc::clone(&wakers), Arc::clone(&health)).await?;
+        Ok(Arc::new(Self { writer, readers, wakers, health, clock }))
     }
 
     async fn add<T: Send + 'static>(

@@ -2,8 +2,7 @@
 //! savepoint, commits once, and only then answers. No answer comes before what
 //! it says is on the disk.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -13,7 +12,6 @@ use windlass_core::error::StoreError;
 
 use crate::crew::Crew;
 use crate::fail::Done;
-use crate::file;
 use crate::options::Options;
 use crate::tx::Tx;
 use crate::wake::Wakers;
@@ -38,24 +36,28 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Opens the file, brings its schema up to date and starts the thread.
-    /// Blocks: call it where that is allowed.
-    pub fn start(path: &Path, options: &Options, wakers: Arc<Wakers>, health: Health) -> Done<Self> {
-        let mut conn = file::open_writer(path, options.busy_ms)?;
-        let wal_pages = Arc::new(AtomicU32::new(0));
-        let seen = Arc::clone(&wal_pages);
-        conn.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages: i32| {
-            seen.store(pages.unsigned_abs(), Ordering::Relaxed);
-            Ok(())
-        }))?;
-        let mut crew = Crew::new(conn, path, options, wakers, health, wal_pages);
-        crew.begin()?;
+    /// Starts the thread, which opens the file, and waits until it is open.
+    pub async fn start(
+        path: PathBuf,
+        options: Options,
+        wakers: Arc<Wakers>,
+        health: Health,
+    ) -> Result<Self, StoreError> {
+        let room = Arc::new(Semaphore::new(options.waiting_max.max(1)));
         let (sender, calls): (_, Receiver<Box<dyn Call>>) = mpsc::channel();
-        let work = move || crew.work(&calls);
+        let (opened, is_open) = oneshot::channel();
+        let work = move || match Crew::open(&path, &options, wakers, health) {
+            Ok(mut crew) => {
+                // Whoever opened it may be gone; then no call will come.
+                let _ = opened.send(Ok(()));
+                crew.work(&calls);
+            }
+            Err(fail) => drop(opened.send(Err(fail.into_store_error()))),
+        };
         let thread = thread::Builder::new().name("windlass-sqlite".into()).spawn(work).map_err(|error| {
             StoreError::Unavailable(format!("no thread could be started for it ({error}); try again later"))
         })?;
-        let room = Arc::new(Semaphore::new(options.waiting_max.max(1)));
+        is_open.await.map_err(|_| StoreError::Unavailable("opening it was given up".into()))??;
         Ok(Self { sender: Some(sender), room, thread: Some(thread) })
     }
 

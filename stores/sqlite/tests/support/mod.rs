@@ -1,6 +1,6 @@
 //! A place for a store under test: a file in a temporary folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -39,7 +39,19 @@ impl Subject for SqliteSubject {
     }
 
     async fn wipe(&self) {
+        audit(&self.path());
         let conn = Connection::open(self.path()).expect("the file of the store");
         conn.execute_batch(include_str!("wipe.sql")).expect("an empty store");
     }
+}
+
+/// Fails when the file is damaged, or its rows contradict each other.
+pub fn audit(path: &Path) {
+    let conn = Connection::open(path).expect("the file of the store");
+    let sound: String = conn.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a check");
+    assert_eq!(sound, "ok", "{}", path.display());
+    let mut select = conn.prepare(include_str!("audit.sql")).expect("the audit");
+    let breaches = select.query_map([], |row| row.get::<_, String>(0)).expect("the audit");
+    let breaches: Vec<String> = breaches.map(|breach| breach.expect("a breach")).collect();
+    assert!(breaches.is_empty(), "{breaches:#?}");
 }
