@@ -55,7 +55,8 @@ CREATE TABLE windlass.jobs (
     CHECK ((state = 0) = (lane IS NOT NULL)),
     CHECK (lane IS DISTINCT FROM 3 OR key IS NOT NULL),
     CHECK ((state = 1) = (expires_ms IS NOT NULL)),
-    CHECK (state <> 1 OR (worker IS NOT NULL AND lease_ms IS NOT NULL AND started_ms IS NOT NULL AND fence > 0)),
+    CHECK ((state = 1) = (lease_ms IS NOT NULL)),
+    CHECK (state <> 1 OR (worker IS NOT NULL AND started_ms IS NOT NULL AND fence > 0)),
     CHECK ((state >= 2) = (ended_ms IS NOT NULL)),
     CHECK ((state = 3) = (failure IS NOT NULL))
 ) WITH (
@@ -78,9 +79,11 @@ CREATE INDEX jobs_delayed ON windlass.jobs (run_at_ms) WHERE lane = 2;
 CREATE UNIQUE INDEX jobs_key_running ON windlass.jobs (queue, key) WHERE key IS NOT NULL AND state = 1;
 CREATE UNIQUE INDEX jobs_exposed ON windlass.jobs (queue, key, gate) WHERE key IS NOT NULL AND lane = 1;
 CREATE INDEX jobs_waiting ON windlass.jobs (queue, key, gate, rank, seq) WHERE lane = 3;
--- The expiry is in no index, so that renewing a lease touches none.
-CREATE INDEX jobs_running ON windlass.jobs (queue) WHERE state = 1;
-CREATE INDEX jobs_spending ON windlass.jobs (queue) WHERE state = 1 AND budgets IS NOT NULL;
+-- The expiry is in no index, so that renewing a lease touches none. Running is
+-- said by the lease here, so that "state = 1" with an id or a key is never
+-- looked up by walking over all that run.
+CREATE INDEX jobs_running ON windlass.jobs (queue) WHERE lease_ms IS NOT NULL;
+CREATE INDEX jobs_spending ON windlass.jobs (queue) WHERE lease_ms IS NOT NULL AND budgets IS NOT NULL;
 CREATE INDEX jobs_finished ON windlass.jobs (queue, ended_ms, seq) WHERE state >= 2;
 
 CREATE TABLE windlass.steps (

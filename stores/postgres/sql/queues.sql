@@ -7,7 +7,7 @@ unfinished AS (
     UNION ALL
     SELECT j.queue, 1, 0, j.run_at_ms FROM windlass.jobs j WHERE j.lane = 3
     UNION ALL
-    SELECT j.queue, 0, 1, NULL FROM windlass.jobs j WHERE j.state = 1
+    SELECT j.queue, 0, 1, NULL FROM windlass.jobs j WHERE j.lease_ms IS NOT NULL
 ), counted AS (
     SELECT u.queue, sum(u.queued) AS queued, sum(u.running) AS running,
            min(u.run_at_ms) FILTER (WHERE u.run_at_ms <= t.now_ms) AS oldest_due

@@ -53,8 +53,8 @@ impl PostgresStore {
         let mut link = self.link().await?;
         let moment = now(&mut link, self.given_now()).await?;
         let seen = read_all(&mut link, include_str!("../sql/schedules.sql")).await?;
-        if !seen.iter().any(|schedule| schedule.next_due().is_some_and(|due| due <= moment)) {
-            return Ok(Fired { runs: Vec::new(), next_in_ms: next_in(&seen, moment) });
+        if seen.iter().all(|schedule| schedule.policy.paused) {
+            return Ok(Fired::default());
         }
         link.begin().await?;
         let mut schedules = read_all(&mut link, include_str!("../sql/lock_schedules.sql")).await?;

@@ -100,7 +100,7 @@ BEGIN
         IF v_limited IS NOT NULL THEN
             PERFORM FROM windlass.queues q WHERE q.name = ANY (v_limited) ORDER BY q.name FOR UPDATE;
             SELECT jsonb_object_agg('q' || q.name, greatest(0, q.limit_jobs -
-                       (SELECT count(*) FROM windlass.jobs j WHERE j.state = 1 AND j.queue = q.name))) INTO v_room
+                       (SELECT count(*) FROM windlass.jobs j WHERE j.lease_ms IS NOT NULL AND j.queue = q.name))) INTO v_room
               FROM windlass.queues q WHERE q.name = ANY (v_limited) AND q.limit_jobs IS NOT NULL;
             v_room := coalesce(v_room, '{}');
         END IF;
@@ -112,7 +112,7 @@ BEGIN
             SELECT v_room || coalesce(jsonb_object_agg('b' || b.name, greatest(0, least(
                        windlass.spendable_1(b, v_now),
                        b.slots - (SELECT count(*) FROM windlass.jobs j
-                                   WHERE j.state = 1 AND j.budgets IS NOT NULL AND b.name = ANY (j.budgets))))), '{}')
+                                   WHERE j.lease_ms IS NOT NULL AND j.budgets IS NOT NULL AND b.name = ANY (j.budgets))))), '{}')
               INTO v_room FROM windlass.budgets b WHERE b.name = ANY (v_spending);
         END IF;
 

@@ -64,7 +64,7 @@ END $$;
 
 -- The leases that have run out, those that ran out first first.
 CREATE FUNCTION windlass.run_out_1(p_now bigint, p_max integer) RETURNS SETOF uuid LANGUAGE sql STABLE AS $$
-    SELECT j.id FROM windlass.jobs j WHERE j.state = 1 AND j.expires_ms <= p_now
+    SELECT j.id FROM windlass.jobs j WHERE j.lease_ms IS NOT NULL AND j.expires_ms <= p_now
      ORDER BY j.expires_ms, j.seq LIMIT p_max
 $$;
 

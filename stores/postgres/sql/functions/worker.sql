@@ -1,4 +1,7 @@
 -- What workers write. Rows are locked in the order of their ids, everywhere.
+-- What a row must be is given as columns of the sorted list, which the planner
+-- cannot see through: a batch is looked up by its ids, however few jobs the
+-- statistics say are running.
 
 CREATE FUNCTION windlass.renew_1(p_now bigint, p_ids uuid[], p_fences bigint[])
 RETURNS TABLE (id uuid, fence bigint, cancel_requested boolean) LANGUAGE plpgsql
@@ -9,8 +12,9 @@ DECLARE
 BEGIN
     RETURN QUERY
     UPDATE windlass.jobs j SET expires_ms = windlass.moment_1(v_now + j.lease_ms)
-      FROM (SELECT DISTINCT u.id, u.fence FROM unnest(p_ids, p_fences) AS u(id, fence) ORDER BY u.id) l
-     WHERE j.id = l.id AND j.state = 1 AND j.fence = l.fence AND j.expires_ms > v_now
+      FROM (SELECT DISTINCT u.id, u.fence, 1 AS running, v_now AS now_ms
+              FROM unnest(p_ids, p_fences) AS u(id, fence) ORDER BY u.id) l
+     WHERE j.id = l.id AND j.state = l.running AND j.fence = l.fence AND j.expires_ms > l.now_ms
     RETURNING j.id, j.fence, j.cancel_requested;
 END $$;
 
@@ -23,10 +27,10 @@ DECLARE
 BEGIN
     RETURN QUERY
     UPDATE windlass.jobs j SET progress = l.progress
-      FROM (SELECT DISTINCT ON (u.id, u.fence) u.id, u.fence, u.progress
+      FROM (SELECT DISTINCT ON (u.id, u.fence) u.id, u.fence, u.progress, 1 AS running, v_now AS now_ms
               FROM unnest(p_ids, p_fences, p_progress) WITH ORDINALITY AS u(id, fence, progress, ord)
              ORDER BY u.id, u.fence, u.ord DESC) l
-     WHERE j.id = l.id AND j.state = 1 AND j.fence = l.fence AND j.expires_ms > v_now
+     WHERE j.id = l.id AND j.state = l.running AND j.fence = l.fence AND j.expires_ms > l.now_ms
     RETURNING j.id, j.fence;
 END $$;
 
@@ -84,11 +88,11 @@ BEGIN
             UPDATE windlass.jobs j
                SET state = 2, ended_ms = v_now, result = l.result, lease_ms = NULL, expires_ms = NULL,
                    cancel_requested = false
-              FROM (SELECT u.id, u.fence, u.result, u.ord
+              FROM (SELECT u.id, u.fence, u.result, u.ord, 1 AS running, v_now AS now_ms, v_keyed AS keyed
                       FROM unnest(p_ids, p_fences, p_results) WITH ORDINALITY AS u(id, fence, result, ord)
                      ORDER BY u.id) l
-             WHERE j.id = l.id AND j.state = 1 AND j.fence = l.fence AND j.expires_ms > v_now
-               AND (j.key IS NOT NULL) = v_keyed
+             WHERE j.id = l.id AND j.state = l.running AND j.fence = l.fence AND j.expires_ms > l.now_ms
+               AND (j.key IS NOT NULL) = l.keyed
             RETURNING j.id, j.seq, j.queue, j.budgets, l.ord
         )
         SELECT array_agg(d.id) AS ids, array_agg(d.queue) AS queues, array_agg(d.seq) AS seqs,
