@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 use windlass_core::error::StoreError;
 use windlass_core::id::{BudgetName, JobId, StepName};
 use windlass_core::job::Job;
@@ -15,7 +14,7 @@ use windlass_core::json::{Json, PROGRESS_BYTES_MAX, STEP_BYTES_MAX};
 use windlass_core::store::{LeaseRef, ProgressWrite, Source, Spent, StepWrite, Written};
 
 use crate::failure::Failure;
-use crate::signal::{Signal, Stop};
+use crate::signal::{Attempt, Signal, Stop};
 use crate::slots::Slot;
 use crate::world::{World, half_jittered};
 
@@ -28,7 +27,7 @@ struct Inner {
     job: Job,
     source: Arc<dyn Source>,
     world: Arc<dyn World>,
-    signals: watch::Receiver<Signal>,
+    attempt: Arc<Attempt>,
     steps: Mutex<HashMap<StepName, Json>>,
     _slot: Arc<Slot>,
 }
@@ -38,12 +37,12 @@ impl Context {
         mut job: Job,
         source: Arc<dyn Source>,
         world: Arc<dyn World>,
-        signals: watch::Receiver<Signal>,
+        attempt: Arc<Attempt>,
         slot: Arc<Slot>,
     ) -> Self {
         let steps = std::mem::take(&mut job.steps);
         let steps = steps.into_iter().map(|step| (step.name, step.output)).collect();
-        Self(Arc::new(Inner { job, source, world, signals, steps: Mutex::new(steps), _slot: slot }))
+        Self(Arc::new(Inner { job, source, world, attempt, steps: Mutex::new(steps), _slot: slot }))
     }
 
     /// The job, as it was when it was claimed.
@@ -176,7 +175,12 @@ impl Context {
 
     /// Why the handler should stop now, if it should: cancel, shutdown, timeout or a lost lease.
     pub fn stop(&self) -> Option<Stop> {
-        match *self.0.signals.borrow() {
+        // Asked of the clock and not only of the lease keeper: a process that
+        // stood still and wakes must not begin anything before the keeper does.
+        if self.0.attempt.is_past_fence(self.0.world.boot_ms()) {
+            return Some(Stop::LeaseLost);
+        }
+        match self.0.attempt.signal() {
             Signal::Go => None,
             Signal::Told(stop) | Signal::Halt(stop) => Some(stop),
         }
@@ -222,7 +226,7 @@ impl Context {
     }
 
     async fn stopped_by(&self, fits: impl Fn(Stop) -> bool) {
-        let mut signals = self.0.signals.clone();
+        let mut signals = self.0.attempt.signals();
         let told = signals.wait_for(|signal| match signal {
             Signal::Go => false,
             Signal::Told(stop) | Signal::Halt(stop) => fits(*stop),
@@ -242,7 +246,7 @@ impl Context {
     {
         let mut wait_ms = 50;
         loop {
-            if matches!(*self.0.signals.borrow(), Signal::Halt(_)) {
+            if matches!(self.0.attempt.signal(), Signal::Halt(_)) {
                 return Err(Failure::LeaseLost);
             }
             match ask(self.0.source.clone()).await {

@@ -104,7 +104,7 @@ impl Attempt {
 
     /// Why the attempt was told to stop, when waiting for it is over.
     pub(crate) fn waited_long_enough(&self, now_ms: u64) -> Option<Stop> {
-        match *self.signal.borrow() {
+        match self.signal() {
             Signal::Told(stop) if now_ms >= self.grace_ends_ms.load(Ordering::Relaxed) => Some(stop),
             _ => None,
         }
@@ -117,6 +117,10 @@ impl Attempt {
             *signal = if halted { *signal } else { Signal::Halt(stop) };
             !halted
         });
+    }
+
+    pub(crate) fn signal(&self) -> Signal {
+        *self.signal.borrow()
     }
 
     pub(crate) fn signals(&self) -> watch::Receiver<Signal> {

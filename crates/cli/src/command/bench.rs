@@ -271,7 +271,8 @@ fn print(report: &Report, json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let row = |figure: &Figure| {
-        let number = |value: Option<f64>, unit: &str| value.map(|v| format!("{v:.2}{unit}")).unwrap_or_default();
+        let number =
+            |value: Option<f64>, unit: &str| value.map(|v| format!("{v:.2}{unit}")).unwrap_or_default();
         vec![
             figure.part.to_owned(),
             thousands(f64::from(figure.jobs)),

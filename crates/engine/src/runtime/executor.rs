@@ -35,7 +35,7 @@ pub(super) fn start(engine: Arc<Engine>, leased: Leased, attempt: Arc<Attempt>) 
         let ladder_ms = retry_delay_ms.map(|ms| jittered(&*engine.world, ms));
         let ended = run(handler, context, &attempt).await;
         drop(slot);
-        let told = match *attempt.signals().borrow() {
+        let told = match attempt.signal() {
             Signal::Go => None,
             Signal::Told(stop) | Signal::Halt(stop) => Some(stop),
         };
@@ -46,8 +46,8 @@ pub(super) fn start(engine: Arc<Engine>, leased: Leased, attempt: Arc<Attempt>) 
     });
 }
 
-fn context(engine: &Engine, job: Job, attempt: &Attempt, slot: Arc<Slot>) -> Context {
-    Context::new(job, engine.source.clone(), engine.world.clone(), attempt.signals(), slot)
+fn context(engine: &Engine, job: Job, attempt: &Arc<Attempt>, slot: Arc<Slot>) -> Context {
+    Context::new(job, engine.source.clone(), engine.world.clone(), attempt.clone(), slot)
 }
 
 /// How the handler's future ended.

@@ -1,0 +1,7 @@
+//! The whole of it: real programs, real stores, real kills.
+
+mod crash;
+mod edges;
+mod examples;
+mod history;
+mod programs;
