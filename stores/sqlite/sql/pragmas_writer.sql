@@ -1,5 +1,4 @@
 -- FULL: a commit is on the disk when it answers. Checkpoints are the writer's own, after its answers.
-PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
 PRAGMA foreign_keys = ON;
 PRAGMA wal_autocheckpoint = 0;

@@ -2,13 +2,14 @@
 //! deleting jobs needs room too. So a file of some size lies beside the
 //! database, and is given up when the disk is full; from then on jobs can be
 //! finished and canceled, and none can be added until the file fits again.
+//! Jobs are refused a little before: when no more than as much again is free.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
 /// The file that is given up.
 pub struct Ballast {
@@ -29,13 +30,25 @@ impl Ballast {
         ballast
     }
 
-    /// Whether there is room for new jobs.
+    /// Whether the room is kept aside.
     pub fn is_aboard(&self) -> bool {
         self.aboard
     }
 
+    /// Whether jobs may be added: the ballast is aboard, and as much again is free.
+    pub fn has_room(&mut self) -> bool {
+        self.take() && self.free_bytes() >= self.bytes
+    }
+
+    /// How much may still be written to the disk.
+    pub fn free_bytes(&self) -> u64 {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        // A file system that does not tell is taken to have room; a write will find out.
+        statvfs(folder.unwrap_or(Path::new("."))).map_or(u64::MAX, |disk| disk.f_bavail * disk.f_frsize)
+    }
+
     /// Takes the ballast aboard, when there is room; answers whether there was.
-    pub fn take(&mut self) -> bool {
+    fn take(&mut self) -> bool {
         if self.aboard {
             return true;
         }

@@ -28,7 +28,9 @@ const GROUP_MAX: usize = 512;
 /// come back at once: less than a tenth of what the commit takes.
 const PATIENCE: Duration = Duration::from_micros(40);
 /// How long a checkpoint waits for readers when the log has grown long.
-const CHECKPOINT_WAIT: Duration = Duration::from_millis(250);
+const CHECKPOINT_WAIT: Duration = Duration::from_millis(50);
+/// What a page of the log takes at most, with its header.
+const PAGE_BYTES: u64 = 4_096 + 24;
 
 /// The writer's thread, with all that it owns.
 pub struct Crew {
@@ -40,6 +42,10 @@ pub struct Crew {
     health: Health,
     wal_pages: Arc<AtomicU32>,
     wal_pages_max: u32,
+    /// How long the log must be for the next checkpoint: longer, when one was held back.
+    checkpoint_at: u32,
+    /// Whether jobs may be added, as far as this group has asked.
+    room: Option<bool>,
     busy: Duration,
     expected: usize,
 }
@@ -64,10 +70,13 @@ impl Crew {
             health,
             wal_pages,
             wal_pages_max: options.wal_pages,
+            checkpoint_at: options.wal_pages,
+            room: None,
             busy: Duration::from_millis(u64::from(options.busy_ms)),
             expected: 1,
         };
         crew.begin()?;
+        file::sync_folder(path)?;
         Ok(crew)
     }
 
@@ -148,6 +157,7 @@ impl Crew {
         group: &mut Vec<Box<dyn Call>>,
         calls: Option<&Receiver<Box<dyn Call>>>,
     ) -> Done<bool> {
+        self.room = None;
         self.run("BEGIN IMMEDIATE")?;
         let mut head = Head::load(&self.conn, &*self.clock)?;
         let changes = self.conn.total_changes();
@@ -184,7 +194,7 @@ impl Crew {
     /// there is nothing before it to keep. What a call is refused for is its
     /// own affair; an error of this function ends the whole group.
     fn run_one(&mut self, call: &mut dyn Call, first: bool, head: &mut Head) -> Done<bool> {
-        if call.sort() == Sort::Adds && !self.ballast.take() {
+        if call.sort() == Sort::Adds && !self.has_room() {
             call.fail(StoreError::CannotWrite(NO_ROOM.into()));
             return Ok(false);
         }
@@ -216,6 +226,11 @@ impl Crew {
         }
     }
 
+    /// Whether jobs may be added; asked of the disk once for a group.
+    fn has_room(&mut self) -> bool {
+        *self.room.get_or_insert_with(|| self.ballast.has_room())
+    }
+
     fn undo(&self, first: bool) -> Done<()> {
         let (back, on) =
             if first { ("ROLLBACK", "BEGIN IMMEDIATE") } else { ("ROLLBACK TO call", "RELEASE call") };
@@ -240,20 +255,35 @@ impl Crew {
     /// answers by now, so this costs them nothing.
     fn checkpoint(&mut self) {
         let pages = self.wal_pages.load(Ordering::Relaxed);
-        let due = pages >= self.wal_pages_max || (pages > 0 && !self.ballast.is_aboard());
-        if !due || self.health.get().is_some() {
-            return;
-        }
-        // A reader keeps the log from being begun anew; when it has grown far, wait for that reader.
-        let far = pages >= self.wal_pages_max.saturating_mul(4);
-        let mode = if far { CheckpointMode::TRUNCATE } else { CheckpointMode::PASSIVE };
+        let Some(mode) = self.checkpoint_mode(pages) else { return };
         let done = self.with_wait(CHECKPOINT_WAIT, |conn| conn.wal_checkpoint_v2(None::<&str>, mode));
+        self.checkpoint_at = pages.saturating_add(self.wal_pages_max);
         match done.map_err(Fail::from) {
-            Ok((left, written)) if left == written => self.wal_pages.store(0, Ordering::Relaxed),
+            Ok((left, written)) if left == written => {
+                self.wal_pages.store(0, Ordering::Relaxed);
+                self.checkpoint_at = self.wal_pages_max;
+            }
             Ok(_) => {}
             Err(fail) if fail.is_fatal() => self.stop(&fail.into_store_error()),
             Err(fail) => tracing::debug!(error = %fail.into_store_error(), "the log stays for now"),
         }
+    }
+
+    fn checkpoint_mode(&self, pages: u32) -> Option<CheckpointMode> {
+        if self.health.get().is_some() || pages == 0 {
+            return None;
+        }
+        if !self.ballast.is_aboard() {
+            // On a full disk the log's own room is worth having, if what it holds fits into the file.
+            let fits = self.ballast.free_bytes() >= u64::from(pages) * PAGE_BYTES;
+            return fits.then_some(CheckpointMode::TRUNCATE);
+        }
+        if pages < self.checkpoint_at {
+            return None;
+        }
+        // A reader keeps the log from being begun anew; when it has grown far, wait for that reader.
+        let far = pages >= self.wal_pages_max.saturating_mul(4);
+        Some(if far { CheckpointMode::TRUNCATE } else { CheckpointMode::PASSIVE })
     }
 
     fn with_wait<T>(

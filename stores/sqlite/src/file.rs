@@ -29,13 +29,20 @@ pub fn create(path: &Path) -> Result<(), StoreError> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(file) => {
             file.sync_all().map_err(cannot)?;
-            File::open(&folder).and_then(|folder| folder.sync_all()).map_err(cannot)
+            sync_folder(path)
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             OpenOptions::new().write(true).open(path).map(drop).map_err(|error| read_only(path, &error))
         }
         Err(error) => Err(cannot(error)),
     }
+}
+
+/// Makes the names of the files durable. SQLite does that too, and does not
+/// look whether it worked.
+pub fn sync_folder(path: &Path) -> Result<(), StoreError> {
+    let synced = File::open(folder_of(path)).and_then(|folder| folder.sync_all());
+    synced.map_err(|error| cannot_write(path, &error))
 }
 
 fn folder_of(path: &Path) -> PathBuf {
@@ -74,11 +81,30 @@ pub fn open_writer(path: &Path, busy_ms: u32) -> Done<Connection> {
     conn.busy_timeout(Duration::from_millis(u64::from(busy_ms)))?;
     // Before anything is changed: a file of another program stays as it is.
     migrate::refuse_strangers(&conn, path)?;
+    use_log(&conn)?;
     conn.execute_batch(include_str!("../sql/pragmas_writer.sql"))?;
     conn.pragma_update(None, "journal_size_limit", WAL_BYTES_KEPT)?;
     harden(&conn)?;
     migrate::run(&mut conn, path)?;
     Ok(conn)
+}
+
+/// Switches the file to a write-ahead log. The switch is a commit that can fail
+/// after its answer, and SQLite then goes on without a log; so it is run to its
+/// end, and looked at afterwards.
+fn use_log(conn: &Connection) -> Done<()> {
+    let mut switch = conn.prepare("PRAGMA journal_mode = WAL")?;
+    let mut rows = switch.query([])?;
+    while rows.next()?.is_some() {}
+    let mode: String = conn.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    Err(StoreError::Unavailable(format!(
+        "its file could not be switched to a write-ahead log (it stays at {mode}); check the disk, and that the \
+         file is not on a network file system"
+    ))
+    .into())
 }
 
 /// A connection that reads. The writer has opened the file before.

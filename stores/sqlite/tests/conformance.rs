@@ -1,5 +1,8 @@
 //! The promises of a store, on SQLite.
 
-mod support;
+#[path = "support/audit.rs"]
+mod audit;
+#[path = "support/subject.rs"]
+mod subject;
 
-windlass_testkit::conformance!(support::SqliteSubject);
+windlass_testkit::conformance!(subject::SqliteSubject);

@@ -1,6 +1,6 @@
 //! A place for a store under test: a file in a temporary folder.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -12,6 +12,8 @@ use windlass_sqlite::{Options, SqliteStore};
 use windlass_testkit::clock::FakeClock;
 use windlass_testkit::subject::Subject;
 
+use crate::audit::audit;
+
 /// A file in a folder of its own.
 pub struct SqliteSubject {
     folder: TempDir,
@@ -20,7 +22,7 @@ pub struct SqliteSubject {
 
 impl SqliteSubject {
     /// The file.
-    pub fn path(&self) -> PathBuf {
+    fn path(&self) -> PathBuf {
         self.folder.path().join("windlass.db")
     }
 }
@@ -43,15 +45,4 @@ impl Subject for SqliteSubject {
         let conn = Connection::open(self.path()).expect("the file of the store");
         conn.execute_batch(include_str!("wipe.sql")).expect("an empty store");
     }
-}
-
-/// Fails when the file is damaged, or its rows contradict each other.
-pub fn audit(path: &Path) {
-    let conn = Connection::open(path).expect("the file of the store");
-    let sound: String = conn.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a check");
-    assert_eq!(sound, "ok", "{}", path.display());
-    let mut select = conn.prepare(include_str!("audit.sql")).expect("the audit");
-    let breaches = select.query_map([], |row| row.get::<_, String>(0)).expect("the audit");
-    let breaches: Vec<String> = breaches.map(|breach| breach.expect("a breach")).collect();
-    assert!(breaches.is_empty(), "{breaches:#?}");
 }

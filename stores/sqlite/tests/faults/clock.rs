@@ -1,0 +1,113 @@
+//! Clocks that jump, and machines that start anew.
+
+use windlass_core::state::StateName;
+use windlass_core::store::{Source, Store};
+use windlass_core::timekeeper::STEP_MS_MIN;
+use windlass_testkit::clock::FakeClock;
+
+use crate::scene::{claim, id, job, open, state};
+
+const TWO_HOURS_MS: i64 = 7_200_000;
+const LEASE_MS: u64 = 30_000;
+
+/// Fault 30: the wall clock jumps. No lease ends early, and none lives longer.
+#[tokio::test]
+async fn fault_30_leases_outlive_jumps_of_the_wall_clock() {
+    for jump_ms in [TWO_HOURS_MS, -TWO_HOURS_MS] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let clock = FakeClock::default();
+        let store = open(&folder.path().join("w.db"), &clock).await;
+        store.enqueue(vec![job(1, 1)]).await.expect("a job");
+        let leases = claim(&store, 1, 1).await;
+        let before = store.now().await.expect("the time");
+
+        clock.jump_wall(jump_ms);
+        assert_eq!(store.now().await.expect("the time"), before, "only expire follows");
+        let expired = store.expire().await.expect("an expiry");
+        assert!(expired.jobs.is_empty(), "{jump_ms}: {expired:?}");
+        assert_eq!(expired.next_in_ms, Some(LEASE_MS), "{jump_ms}");
+        assert_eq!(store.now().await.expect("the time"), before.plus_ms(jump_ms));
+        let renewed = store.renew(vec![leases[0].lease_ref()]).await.expect("a renewal");
+        assert_eq!(renewed.renewed, [id(1)]);
+
+        clock.advance(LEASE_MS - 1);
+        assert!(store.expire().await.expect("an expiry").jobs.is_empty(), "{jump_ms}");
+        clock.advance(1);
+        assert_eq!(store.expire().await.expect("an expiry").jobs, [id(1)], "{jump_ms}");
+    }
+}
+
+/// A jump too small to matter is not followed.
+#[tokio::test]
+async fn fault_30_small_drifts_are_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clock = FakeClock::default();
+    let store = open(&folder.path().join("w.db"), &clock).await;
+    let before = store.now().await.expect("the time");
+    clock.jump_wall(STEP_MS_MIN - 1);
+    store.expire().await.expect("an expiry");
+    assert_eq!(store.now().await.expect("the time"), before);
+}
+
+/// After the clock was set back, what is not due any more is not claimed, and
+/// another job of its key that is due takes its place.
+#[tokio::test]
+async fn fault_30_what_is_not_due_any_more_waits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("w.db");
+    let clock = FakeClock::default();
+    let store = open(&path, &clock).await;
+    let keyed = |number, start, priority| {
+        let mut new = job(number, 1);
+        new.start = start;
+        new.spec.priority = priority;
+        new.spec.key = Some(windlass_core::id::Key::new("shop").expect("a key"));
+        new
+    };
+    let long_ago = windlass_core::job::Start::At(windlass_core::time::Time::MIN);
+    let now = windlass_core::job::Start::Now;
+    store.enqueue(vec![keyed(1, now, 9), keyed(2, long_ago, 0)]).await.expect("two jobs");
+    clock.jump_wall(-TWO_HOURS_MS);
+    store.expire().await.expect("an expiry");
+    crate::audit::audit(&path);
+    let leases = claim(&store, 1, 10).await;
+    assert_eq!(leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [id(2)]);
+}
+
+/// Fault 32: the machine starts anew; the store's time goes on, even when the
+/// wall clock was lost, and the leases of before run out.
+#[tokio::test]
+async fn fault_32_time_goes_on_after_a_new_start() {
+    for lost_ms in [0, 86_400_000] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("w.db");
+        let clock = FakeClock::default();
+        let store = open(&path, &clock).await;
+        clock.advance(50_000);
+        store.enqueue(vec![job(1, 1)]).await.expect("a job");
+        assert_eq!(claim(&store, 1, 1).await.len(), 1);
+        let before = store.now().await.expect("the time");
+        drop(store);
+
+        clock.reboot();
+        clock.jump_wall(-lost_ms);
+        let store = open(&path, &clock).await;
+        assert_eq!(store.now().await.expect("the time"), before, "{lost_ms}");
+        assert_eq!(state(&store, id(1)).await, StateName::Running);
+        clock.advance(LEASE_MS);
+        assert_eq!(store.expire().await.expect("an expiry").jobs, [id(1)], "{lost_ms}");
+    }
+}
+
+/// Fault 32: a machine that slept: the time of sleep counts.
+#[tokio::test]
+async fn fault_32_sleep_counts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clock = FakeClock::default();
+    let store = open(&folder.path().join("w.db"), &clock).await;
+    store.enqueue(vec![job(1, 1)]).await.expect("a job");
+    let leases = claim(&store, 1, 1).await;
+    clock.advance(8 * 3_600_000);
+    let renewed = store.renew(vec![leases[0].lease_ref()]).await.expect("a renewal");
+    assert_eq!(renewed.lost, [id(1)]);
+}

@@ -1,0 +1,54 @@
+//! The write-ahead log stays short.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use windlass_core::query::ListRequest;
+use windlass_core::store::{Source, Store};
+use windlass_sqlite::SqliteStore;
+use windlass_testkit::clock::FakeClock;
+
+use crate::scene::{claim, done, job, options};
+
+const WAL_PAGES: u32 = 100;
+const PAGE_BYTES: u64 = 4_096;
+
+fn log_bytes(path: &Path) -> u64 {
+    let log = PathBuf::from(format!("{}-wal", path.display()));
+    std::fs::metadata(log).map_or(0, |meta| meta.len())
+}
+
+async fn churn(store: &SqliteStore, path: &Path, rounds: std::ops::Range<u128>) -> u64 {
+    let mut longest = 0;
+    for round in rounds {
+        store.enqueue((1..=20).map(|at| job(round * 100 + at, 500)).collect()).await.expect("jobs");
+        let leases = claim(store, round + 1, 20).await;
+        store.settle(leases.iter().map(done).collect()).await.expect("a settlement");
+        let page = ListRequest { filter: Default::default(), limit: 200, after: None };
+        store.list(page).await.expect("a page");
+        longest = longest.max(log_bytes(path));
+    }
+    longest
+}
+
+/// Fault 13: the log stays short while our own readers read; one that a
+/// foreign reader held back is cut when the reader is gone.
+#[tokio::test]
+async fn fault_13_the_log_stays_short() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("w.db");
+    let mut short = options(&FakeClock::default());
+    short.wal_pages = WAL_PAGES;
+    let store = SqliteStore::open(&path, short).await.expect("a store");
+    let allowed = u64::from(WAL_PAGES) * PAGE_BYTES * 4;
+    let longest = churn(&store, &path, 0..100).await;
+    assert!(longest < allowed, "{longest} bytes, {allowed} allowed");
+
+    let reader = Connection::open(&path).expect("the file");
+    reader.execute_batch("BEGIN; SELECT count(*) FROM jobs;").expect("a reader");
+    let held_back = churn(&store, &path, 100..140).await;
+    assert!(held_back > allowed, "the reader holds back nothing: {held_back} bytes");
+    reader.execute_batch("COMMIT").expect("the end of the reader");
+    churn(&store, &path, 140..150).await;
+    assert!(log_bytes(&path) < allowed, "{} bytes", log_bytes(&path));
+}

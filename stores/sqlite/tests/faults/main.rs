@@ -1,0 +1,15 @@
+//! Faults of what the store is built on: disks, clocks, files, other processes.
+//! The numbers are those of the failure catalogue.
+
+#[path = "../support/audit.rs"]
+mod audit;
+
+mod clock;
+mod crash_points;
+mod failing_disk;
+mod full_disk;
+mod log_growth;
+mod needs;
+mod other_processes;
+mod scene;
+mod schema;
