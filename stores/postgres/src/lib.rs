@@ -18,6 +18,7 @@ pub mod adopted;
 mod budgets;
 mod claim;
 mod connect;
+mod driver;
 mod enqueue;
 mod error;
 mod events;

@@ -20,6 +20,7 @@ use windlass_core::store::{
 };
 use windlass_core::time::Time;
 
+use crate::driver::Driver;
 use crate::error::Fault;
 use crate::link::Link;
 use crate::options::Options;
@@ -34,6 +35,8 @@ pub struct PostgresStore {
     reserved: Pool,
     pub(crate) wake: Wake,
     options: Options,
+    /// Last, since fields are dropped in order: what uses it goes first.
+    _driver: Driver,
 }
 
 /// Makes a call, with a limit of time, again when it collided with another.
@@ -59,8 +62,8 @@ macro_rules! call {
 }
 
 impl PostgresStore {
-    pub(crate) fn new(main: Pool, reserved: Pool, wake: Wake, options: Options) -> Self {
-        Self { main, reserved, wake, options }
+    pub(crate) fn new(main: Pool, reserved: Pool, wake: Wake, options: Options, driver: Driver) -> Self {
+        Self { main, reserved, wake, options, _driver: driver }
     }
 
     pub(crate) fn call_time(&self) -> Duration {
