@@ -17,9 +17,8 @@ pub(crate) struct Driver(Option<Runtime>);
 
 impl Driver {
     pub(crate) fn start() -> Result<Self, StoreError> {
-        let runtime =
-            Builder::new_multi_thread().worker_threads(1).thread_name("windlass-postgres").enable_all();
-        let runtime = runtime.build();
+        let mut threads = Builder::new_multi_thread();
+        let runtime = threads.worker_threads(1).thread_name("windlass-postgres").enable_all().build();
         let runtime =
             runtime.map_err(|error| StoreError::Unavailable(format!("no thread for Postgres: {error}")))?;
         Ok(Self(Some(runtime)))
