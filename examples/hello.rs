@@ -1,6 +1,6 @@
 //! A job of its own kind: defined, enqueued and run. `cargo run --example hello`
-use std::sync::Arc;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use windlass::{Client, Context, Failure, Payload, Worker, world::RealWorld};
 use windlass_sqlite::{Options, SqliteStore};
 
