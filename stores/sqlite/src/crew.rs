@@ -24,6 +24,8 @@ use crate::writer::{Call, Health, Sort};
 
 /// How many calls one commit carries.
 const GROUP_MAX: usize = 512;
+/// A group that has changed so many rows takes no further call: its callers wait for all of it.
+const GROUP_ROWS_MAX: u64 = 20_000;
 /// How long a group waits for callers of the group before, which are likely to
 /// come back at once: less than a tenth of what the commit takes.
 const PATIENCE: Duration = Duration::from_micros(40);
@@ -168,6 +170,7 @@ impl Crew {
             at += 1;
             if at == group.len()
                 && at < GROUP_MAX
+                && self.conn.total_changes() - changes < GROUP_ROWS_MAX
                 && let Some(next) = calls.and_then(|calls| self.next(calls, at))
             {
                 group.push(next);

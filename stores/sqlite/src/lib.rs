@@ -4,9 +4,9 @@
 //! commits once and only then answers (group commit, `synchronous = FULL`).
 //! Reads have connections of their own. Several processes may share a file.
 //!
-//! Read it in this order: [`store`] (the verbs), [`writer`] and [`readers`]
-//! (who runs them), [`tx`] (what a write works with), [`row`] (the codec),
-//! [`lanes`] (how ready jobs are found without scanning), then one file per
+//! Read it in this order: `store` (the verbs), `writer` and `readers`
+//! (who runs them), `tx` (what a write works with), `row` (the codec),
+//! `lanes` (how ready jobs are found without scanning), then one file per
 //! verb. What a job may do is decided in `windlass_core::transition`, never here.
 //!
 //! Deliberately absent: a network protocol, a migration backwards, and any
