@@ -212,9 +212,13 @@ BEGIN
         IF true = ANY (v_keyed) THEN
             -- The keys are taken: their ready jobs of other gates wait again.
             UPDATE windlass.jobs o SET lane = 3
-              FROM windlass.jobs j
-             WHERE j.seq = ANY (v_seqs) AND j.key IS NOT NULL
-               AND o.queue = j.queue AND o.key = j.key AND o.lane = 1;
+              FROM unnest(v_seqs) AS s(seq)
+             CROSS JOIN LATERAL (
+                   SELECT j.queue, j.key FROM windlass.jobs j WHERE j.seq = s.seq AND j.key IS NOT NULL LIMIT 1) k
+             CROSS JOIN LATERAL (
+                   SELECT r.seq FROM windlass.jobs r
+                    WHERE r.queue = k.queue AND r.key = k.key AND r.lane = 1 LIMIT 10000) r
+             WHERE o.seq = r.seq;
         END IF;
         IF v_spending IS NOT NULL THEN
             UPDATE windlass.budgets b

@@ -14,13 +14,20 @@ END $$;
 CREATE FUNCTION windlass.expose_1(p_queues text[], p_keys text[]) RETURNS boolean LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
+    -- LATERAL with LIMIT, and scalar questions instead of EXISTS: the planner may
+    -- not turn these around and walk over all ready or running jobs for each key.
     UPDATE windlass.jobs j SET lane = 3
       FROM (SELECT DISTINCT queue, key FROM unnest(p_queues, p_keys) AS u(queue, key)) k
-     WHERE j.queue = k.queue AND j.key = k.key AND j.lane = 1
-       AND (EXISTS (SELECT FROM windlass.jobs h WHERE h.queue = k.queue AND h.key = k.key AND h.state = 1)
-            OR EXISTS (SELECT FROM windlass.jobs w
-                        WHERE w.queue = k.queue AND w.key = k.key AND w.gate = j.gate AND w.lane = 3
-                          AND (w.rank, w.seq) < (j.rank, j.seq)));
+     CROSS JOIN LATERAL (
+           SELECT r.seq, 1 AS ready FROM windlass.jobs r
+            WHERE r.queue = k.queue AND r.key = k.key AND r.lane = 1
+              AND ((SELECT h.seq FROM windlass.jobs h
+                     WHERE h.queue = k.queue AND h.key = k.key AND h.state = 1 LIMIT 1) IS NOT NULL
+                   OR (SELECT w.seq FROM windlass.jobs w
+                        WHERE w.queue = k.queue AND w.key = k.key AND w.gate = r.gate AND w.lane = 3
+                          AND (w.rank, w.seq) < (r.rank, r.seq) LIMIT 1) IS NOT NULL)
+            LIMIT 10000) worse
+     WHERE j.seq = worse.seq AND j.lane = worse.ready;
     UPDATE windlass.jobs j SET lane = 1
       FROM (SELECT DISTINCT queue, key FROM unnest(p_queues, p_keys) AS u(queue, key)) k
      CROSS JOIN LATERAL (
@@ -36,8 +43,9 @@ BEGIN
            )
            SELECT b.gate, b.seq FROM best b) best
      WHERE j.seq = best.seq
-       AND NOT EXISTS (SELECT FROM windlass.jobs h WHERE h.queue = k.queue AND h.key = k.key AND h.state = 1)
-       AND NOT EXISTS (SELECT FROM windlass.jobs r
-                        WHERE r.queue = k.queue AND r.key = k.key AND r.gate = best.gate AND r.lane = 1);
+       AND (SELECT h.seq FROM windlass.jobs h
+             WHERE h.queue = k.queue AND h.key = k.key AND h.state = 1 LIMIT 1) IS NULL
+       AND (SELECT r.seq FROM windlass.jobs r
+             WHERE r.queue = k.queue AND r.key = k.key AND r.gate = best.gate AND r.lane = 1 LIMIT 1) IS NULL;
     RETURN FOUND;
 END $$;
