@@ -152,7 +152,9 @@ impl SimWorld {
     pub async fn step(&self, ms_max: u64) {
         const LOOKS_MAX: u32 = 30;
         let (sleepers, ms) = {
-            let sim = self.lock();
+            let mut sim = self.lock();
+            // Those who went another way do not wait any more.
+            sim.sleepers.retain(|sleeper| !sleeper.wake.is_closed());
             let next = sim.sleepers.peek().map_or(u64::MAX, |sleeper| sleeper.until_ms);
             (sim.sleepers.len(), next.saturating_sub(sim.boot_ms).clamp(1, ms_max))
         };

@@ -6,9 +6,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass::core::id::{JobId, Kind};
+use windlass::core::id::{JobId, Kind, QueueName};
 use windlass::core::job::Job;
-use windlass::core::state::StateName;
+use windlass::core::policy::queue::QueuePolicy;
+use windlass::core::state::{FailureReason, State, StateName};
 use windlass::core::store::Store;
 use windlass::world::{RealWorld, World};
 use windlass::{Client, NewJobBuilder};
@@ -185,6 +186,37 @@ async fn fault_50_children_die_with_their_worker() {
     assert!(pids.iter().all(alive));
     parent.kill();
     eventually("all processes are gone", async || (!pids.iter().any(alive)).then_some(())).await;
+}
+
+/// Faults 34, 35: a job that kills its worker each time is quarantined after
+/// three crashes; the job beside it is not lost.
+#[tokio::test]
+async fn fault_34_35_a_poison_job_is_quarantined() {
+    let scene = Scene::new(|folder| format!("sqlite:{}", folder.join("jobs.db").display()));
+    let store = sqlite(scene.folder.path()).await;
+    let policy = QueuePolicy {
+        lease_ms: 300,
+        ladder: "10ms 10ms 10ms 10ms 10ms".parse().unwrap(),
+        ..QueuePolicy::default()
+    };
+    store.put_queue(QueueName::default(), policy).await.unwrap();
+    let bystander = enqueue(&store).await;
+    let poison = NewJobBuilder::new("crash", &serde_json::json!({})).unwrap().priority(1);
+    let poison = Client::new(store.clone()).enqueue_job(poison).await.unwrap().id;
+    for _ in 0..3 {
+        let status = scene.program("poison").wait();
+        assert!(!status.success());
+    }
+    let survivor = scene.program("worker");
+    let job = until(&store, poison, "it is over", |job| job.state.name().is_final()).await;
+    let State::Failed { reason, .. } = job.state else { panic!("{:?}", job.state) };
+    assert_eq!((reason, job.crashes), (FailureReason::Quarantined, 3));
+    let job = until(&store, bystander, "the other is done", |job| job.state.name().is_final()).await;
+    assert!(matches!(
+        job.state,
+        State::Completed { .. } | State::Failed { reason: FailureReason::Quarantined, .. }
+    ));
+    survivor.kill();
 }
 
 async fn enqueue(store: &Arc<dyn Store>) -> JobId {

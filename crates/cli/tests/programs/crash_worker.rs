@@ -46,6 +46,7 @@ async fn main() -> anyhow::Result<()> {
         },
         "drain" => drain(store, log).await,
         "slow" => Ok(slow_worker(store, log).run_until_signal().await.map(drop)?),
+        "poison" => Ok(poisoned(store).run_until_signal().await.map(drop)?),
         "parent" => Ok(parent(store).run_until_signal().await.map(drop)?),
         _ => anyhow::bail!("no such role: {role}"),
     }
@@ -126,6 +127,16 @@ async fn drain(store: Arc<dyn Store>, log: Log) -> anyhow::Result<()> {
         }
         RealWorld::new().sleep_ms(50).await;
     }
+}
+
+/// A job that kills its worker, beside one that would take its time.
+fn poisoned(store: Arc<dyn Store>) -> Worker {
+    Worker::new(store).slots(2).handle(async |_: Crash, ctx: Context| {
+        if ctx.job().spec.priority == 0 {
+            return ctx.sleep(60_000).await;
+        }
+        std::process::abort()
+    })
 }
 
 /// Jobs as processes that would live for ever.

@@ -281,3 +281,36 @@ impl Backoff {
         crate::world::half_jittered(world, ms).max(1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::SimWorld;
+
+    /// Fault 38: a thousand workers that lost the store at the same moment do
+    /// not come back at the same moment.
+    #[test]
+    fn fault_38_waits_are_spread() {
+        let world = SimWorld::new(3);
+        for failures in [0, 3, 6] {
+            let waits: Vec<u64> = (0..1_000)
+                .map(|_| {
+                    let mut trouble = Backoff::new(100, 5_000);
+                    for _ in 0..failures {
+                        trouble.next_ms(&world);
+                    }
+                    trouble.next_ms(&world)
+                })
+                .collect();
+            let longest = (100u64 << failures).min(5_000);
+            assert!(waits.iter().all(|wait| (longest / 2..=longest).contains(wait)));
+            // Of ten equal slices of the range none has more than a fifth of them.
+            for slice in 0..10 {
+                let from = longest / 2 + slice * longest / 20;
+                let within =
+                    waits.iter().filter(|wait| (from..from + longest / 20 + 1).contains(*wait)).count();
+                assert!(within <= 200, "{within} of 1000 come within {} ms", longest / 20);
+            }
+        }
+    }
+}

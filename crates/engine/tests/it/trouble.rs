@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use windlass::core::state::StateName;
 use windlass::core::store::Source;
 use windlass::core::time::Clock;
+use windlass::world::SimWorld;
 use windlass::{BreakerPolicy, Context, Failure, Worker};
 
 use crate::faulty::Faulty;
@@ -261,4 +262,58 @@ async fn fault_39_the_breaker_saves_attempts() {
         stage.until_state(id, StateName::Completed).await;
     }
     running.stop().await;
+}
+
+/// Fault 31: the worker's clock is two hours off the store's. Only the store's
+/// judges; the worker goes by lengths of time.
+#[tokio::test]
+async fn fault_31_clocks_that_disagree() {
+    for skew_ms in [7_200_000, -7_200_000] {
+        let stage = Stage::new();
+        let workers = SimWorld::new(9);
+        workers.jump_wall(skew_ms);
+        let id = stage.enqueue("skewed").await;
+        let worker = Worker::new(stage.store.clone()).in_world(Arc::new(workers.clone()));
+        let done = Arc::new(AtomicBool::new(false));
+        let worker = worker.name("skewed").handle({
+            let done = done.clone();
+            move |_: Note, ctx: Context| {
+                let done = done.clone();
+                async move {
+                    while !done.load(Ordering::SeqCst) {
+                        ctx.sleep(500).await?;
+                    }
+                    Ok(())
+                }
+            }
+        });
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let running = tokio::spawn(worker.run_until(async move {
+            let _ = stopped.await;
+        }));
+        // Both clocks go on at the same pace, for two leases.
+        let both = async |ms: u64| {
+            let end = workers.boot_ms() + ms;
+            while workers.boot_ms() < end {
+                let before = workers.boot_ms();
+                workers.step(100).await;
+                stage.world.advance(workers.boot_ms() - before);
+            }
+        };
+        both(60_000).await;
+        let job = stage.job(id).await;
+        assert_eq!(
+            (job.state.name(), job.attempt, job.crashes),
+            (StateName::Running, 1, 0),
+            "skew {skew_ms}"
+        );
+        done.store(true, Ordering::SeqCst);
+        while stage.job(id).await.state.name() != StateName::Completed {
+            both(500).await;
+        }
+        let _ = stop.send(());
+        while !running.is_finished() {
+            both(500).await;
+        }
+    }
 }
