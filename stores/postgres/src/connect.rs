@@ -24,12 +24,10 @@ impl PostgresStore {
     /// machines is found by asking instead of by being told.
     pub async fn connect(url: &str, options: Options) -> Result<Arc<Self>, StoreError> {
         let target = Target::parse(url, &options)?;
-        let driver = Driver::start()?;
-        let Some(handle) = driver.handle() else {
-            return Err(StoreError::Unavailable("the thread for Postgres is gone".to_owned()));
-        };
-        let call_time = Duration::from_millis(options.call_ms);
-        let opening = handle.spawn(Self::open(target, options, driver, handle.clone()));
+        let connections = Connections::of(&target, options)?;
+        let handle = connections.handle()?;
+        let call_time = connections.call_time();
+        let opening = handle.spawn(Self::open(target, connections));
         match tokio::time::timeout(call_time, opening).await {
             Ok(Ok(opened)) => opened.map_err(settled),
             Ok(Err(_)) | Err(_) => {
@@ -38,22 +36,66 @@ impl PostgresStore {
         }
     }
 
-    async fn open(
-        target: Target,
-        options: Options,
-        driver: Driver,
-        handle: Handle,
-    ) -> Result<Arc<Self>, Fault> {
-        let main = pool(&target.config, options.connections_max, &options, handle.clone())?;
-        let reserved = pool(&target.config, options.reserved_max, &options, handle)?;
-        let mut link = Link::of(&main).await?;
+    async fn open(target: Target, connections: Connections) -> Result<Arc<Self>, Fault> {
+        let mut link = connections.link().await?;
         migrate(&mut link).await?;
         let instance: String = link.row(include_str!("../sql/instance.sql"), &[]).await?.try_get(0)?;
         drop(link);
         let listen = (!target.pooled).then_some(target.config);
-        let wake = Wake::start(instance, main.clone(), listen);
-        Ok(Arc::new(Self::new(main, reserved, wake, options, driver)))
+        let wake = Wake::start(instance, connections.main.clone(), listen);
+        Ok(Arc::new(Self::new(wake, connections)))
     }
+}
+
+/// The connections of a store or of an adopted table, and its clock.
+pub(crate) struct Connections {
+    main: Pool,
+    reserved: Pool,
+    options: Options,
+    /// Last, since fields are dropped in order: what uses it goes first.
+    driver: Driver,
+}
+
+impl Connections {
+    pub(crate) fn open(url: &str, options: Options) -> Result<Self, StoreError> {
+        Self::of(&Target::parse(url, &options)?, options)
+    }
+
+    fn of(target: &Target, options: Options) -> Result<Self, StoreError> {
+        let driver = Driver::start()?;
+        let handle = driver.handle().ok_or_else(gone)?;
+        let main =
+            pool(&target.config, options.connections_max, &options, handle.clone()).map_err(settled)?;
+        let reserved = pool(&target.config, options.reserved_max, &options, handle).map_err(settled)?;
+        Ok(Self { main, reserved, options, driver })
+    }
+
+    fn handle(&self) -> Result<Handle, StoreError> {
+        self.driver.handle().ok_or_else(gone)
+    }
+
+    pub(crate) fn call_time(&self) -> Duration {
+        Duration::from_millis(self.options.call_ms)
+    }
+
+    /// The time that a test injected; nothing lets the database's clock decide.
+    pub(crate) fn given_now(&self) -> Option<i64> {
+        self.options.clock.as_ref().map(|clock| clock.wall().ms())
+    }
+
+    /// A connection for enqueues, claims and questions.
+    pub(crate) async fn link(&self) -> Result<Link, Fault> {
+        Link::of(&self.main).await
+    }
+
+    /// A connection for what a worker must be able to write at any time.
+    pub(crate) async fn reserved_link(&self) -> Result<Link, Fault> {
+        Link::of(&self.reserved).await
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError::Unavailable("the thread for Postgres is gone".to_owned())
 }
 
 fn pool(config: &Config, size_max: usize, options: &Options, handle: Handle) -> Result<Pool, Fault> {

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use deadpool_postgres::Pool;
 use windlass_core::eligible::Explanation;
 use windlass_core::error::StoreError;
 use windlass_core::event::{Event, Position};
@@ -20,10 +19,9 @@ use windlass_core::store::{
 };
 use windlass_core::time::Time;
 
-use crate::driver::Driver;
+use crate::connect::Connections;
 use crate::error::Fault;
 use crate::link::Link;
-use crate::options::Options;
 use crate::wake::Wake;
 
 /// How often a call that collided with another is made again.
@@ -31,12 +29,9 @@ pub(crate) const TRIES_MAX: u32 = 10;
 
 /// Jobs in a Postgres database.
 pub struct PostgresStore {
-    main: Pool,
-    reserved: Pool,
     pub(crate) wake: Wake,
-    options: Options,
-    /// Last, since fields are dropped in order: what uses it goes first.
-    _driver: Driver,
+    /// Last, since fields are dropped in order: what uses them goes first.
+    connections: Connections,
 }
 
 /// Makes a call, with a limit of time, again when it collided with another.
@@ -61,28 +56,30 @@ macro_rules! call {
     }};
 }
 
+pub(crate) use call;
+
 impl PostgresStore {
-    pub(crate) fn new(main: Pool, reserved: Pool, wake: Wake, options: Options, driver: Driver) -> Self {
-        Self { main, reserved, wake, options, _driver: driver }
+    pub(crate) fn new(wake: Wake, connections: Connections) -> Self {
+        Self { wake, connections }
     }
 
     pub(crate) fn call_time(&self) -> Duration {
-        Duration::from_millis(self.options.call_ms)
+        self.connections.call_time()
     }
 
     /// The time that a test injected; nothing lets the database's clock decide.
     pub(crate) fn given_now(&self) -> Option<i64> {
-        self.options.clock.as_ref().map(|clock| clock.wall().ms())
+        self.connections.given_now()
     }
 
     /// A connection for enqueues, claims and questions.
     pub(crate) async fn link(&self) -> Result<Link, Fault> {
-        Link::of(&self.main).await
+        self.connections.link().await
     }
 
     /// A connection for what a worker must be able to write at any time.
     pub(crate) async fn reserved_link(&self) -> Result<Link, Fault> {
-        Link::of(&self.reserved).await
+        self.connections.reserved_link().await
     }
 }
 

@@ -1,0 +1,3 @@
+SELECT EXISTS (
+    SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+     WHERE i.indrelid = to_regclass($1) AND a.attname = $2)

@@ -1,0 +1,116 @@
+//! What a table lacks, in plain words.
+
+use std::collections::HashMap;
+
+use tokio_postgres::types::Type;
+
+use super::mapping::{Mapping, Use};
+use super::statements::quote;
+use crate::error::Fault;
+use crate::link::Link;
+
+/// Something that a table lacks, and the SQL that would add it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What is missing or wrong.
+    pub what: String,
+    /// What would put it right; nothing when that is for a person to decide.
+    pub sql: Option<String>,
+    /// Whether the table can be worked all the same, only slower.
+    pub only_slow: bool,
+}
+
+/// The columns of a table with their types; nothing when there is no such table.
+pub(crate) async fn column_types(
+    link: &mut Link,
+    table: &str,
+) -> Result<Option<HashMap<String, String>>, Fault> {
+    let params: [crate::link::Param<'_>; 1] = [(&table, Type::TEXT)];
+    let rows = link.rows(include_str!("../../sql/adopted/columns.sql"), &params).await?;
+    let pairs = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
+    let columns = pairs.collect::<Result<HashMap<String, String>, Fault>>()?;
+    Ok((!columns.is_empty()).then_some(columns))
+}
+
+/// Everything that the mapping names and the table lacks.
+pub(crate) async fn findings(link: &mut Link, mapping: &Mapping) -> Result<Vec<Finding>, Fault> {
+    let table = &mapping.table;
+    let Some(types) = column_types(link, table).await? else {
+        let what = format!("there is no table {table}, or this role may not see it");
+        return Ok(vec![Finding { what, sql: None, only_slow: false }]);
+    };
+    let mut found: Vec<Finding> = mapping
+        .columns()
+        .into_iter()
+        .filter_map(|(column, used)| finding(table, column, used, &types))
+        .collect();
+    if found.is_empty() {
+        let params: [crate::link::Param<'_>; 2] = [(table, Type::TEXT), (&mapping.status, Type::TEXT)];
+        let row = link.row(include_str!("../../sql/adopted/indexed.sql"), &params).await?;
+        if !row.try_get::<_, bool>(0)? {
+            let order = mapping.order.as_ref().unwrap_or(&mapping.id);
+            found.push(Finding {
+                what: format!(
+                    "no index of {table} begins with {}: every claim reads the whole table",
+                    mapping.status
+                ),
+                sql: Some(format!("CREATE INDEX ON {table} ({}, {})", quote(&mapping.status), quote(order))),
+                only_slow: true,
+            });
+        }
+    }
+    Ok(found)
+}
+
+fn finding(table: &str, column: &str, used: Use, types: &HashMap<String, String>) -> Option<Finding> {
+    let Some(found) = types.get(column) else {
+        let add =
+            used.new_type().map(|kind| format!("ALTER TABLE {table} ADD COLUMN {} {kind}", quote(column)));
+        return Some(Finding { what: format!("{table} has no column {column}"), sql: add, only_slow: false });
+    };
+    let wrong = !used.takes(found);
+    wrong.then(|| Finding {
+        what: format!("{table}.{column} is of type {found}; it must be {}", used.wanted()),
+        sql: None,
+        only_slow: false,
+    })
+}
+
+impl Use {
+    fn takes(self, found: &str) -> bool {
+        let text = is_text(found);
+        match self {
+            Self::Id => text || matches!(found, "uuid" | "bigint" | "integer" | "smallint"),
+            Self::Text => text,
+            Self::Time => text || found.starts_with("timestamp"),
+            Self::Number => matches!(found, "bigint" | "integer" | "smallint"),
+            Self::Output => text || matches!(found, "json" | "jsonb"),
+            Self::Any => true,
+        }
+    }
+
+    fn wanted(self) -> &'static str {
+        match self {
+            Self::Id => "text, uuid or an integer",
+            Self::Text => "text",
+            Self::Time => "timestamp with time zone, or text",
+            Self::Number => "an integer",
+            Self::Output => "text, json or jsonb",
+            Self::Any => "anything",
+        }
+    }
+
+    fn new_type(self) -> Option<&'static str> {
+        match self {
+            Self::Text => Some("text"),
+            Self::Time => Some("timestamptz"),
+            Self::Number => Some("bigint NOT NULL DEFAULT 0"),
+            Self::Output => Some("jsonb"),
+            Self::Id | Self::Any => None,
+        }
+    }
+}
+
+pub(crate) fn is_text(found: &str) -> bool {
+    found == "text" || found.starts_with("character")
+}
