@@ -60,8 +60,8 @@ impl Source for JsonStore {
             .write_with(|book, timekeeper| {
                 let drift = timekeeper.drift_ms(self.clock());
                 if let Some(ms) = drift {
+                    book.shift_clock(ms, timekeeper.now(self.clock()));
                     *timekeeper = timekeeper.stepped(ms);
-                    book.shift_clock(ms);
                     tracing::warn!(ms, "the wall clock has jumped; the store follows");
                 }
                 let answer = book.expire(timekeeper.now(self.clock()));

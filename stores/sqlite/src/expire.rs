@@ -6,11 +6,11 @@ use windlass_core::store::{EXPIRE_MAX, Expired};
 use windlass_core::time::{Clock, Time};
 use windlass_core::transition;
 
+use crate::budgets;
 use crate::fail::Done;
 use crate::row::{Stored, select_jobs};
 use crate::settle::end_attempt;
 use crate::tx::Tx;
-use crate::{budgets, lanes};
 
 /// Takes back leases that have run out, those that ran out first first.
 pub fn expire(tx: &mut Tx<'_>, clock: &dyn Clock) -> Done<Expired> {
@@ -48,14 +48,14 @@ fn next_expiry(tx: &Tx<'_>) -> Done<Option<Time>> {
 fn follow_wall_clock(tx: &mut Tx<'_>, clock: &dyn Clock) -> Done<()> {
     let Some(ms) = tx.head.timekeeper.drift_ms(clock) else { return Ok(()) };
     tracing::warn!(by_ms = ms, "the wall clock has jumped; the store follows, with its leases and budgets");
+    let before = tx.now;
     tx.head.timekeeper = tx.head.timekeeper.stepped(ms);
     tx.now = tx.head.timekeeper.now(clock);
     tx.head.seen = tx.now;
     tx.sql(include_str!("../sql/leases_shift.sql"))?.execute(params![ms, Time::MIN.ms(), Time::MAX.ms()])?;
     budgets::shift_all(tx, ms)?;
-    if ms < 0 {
-        lanes::demote(tx)?;
-    }
+    // What was due stays due.
+    tx.sql(include_str!("../sql/due_shift.sql"))?.execute(params![tx.now.ms(), before.ms()])?;
     tx.wake = true;
     Ok(())
 }

@@ -87,9 +87,9 @@ fn first_waiting(tx: &Tx<'_>, queue: &QueueName, key: &Key, from: i64, to: i64) 
 /// Moves delayed jobs whose time has come, those that were due first first.
 /// Answers whether there may be more of them.
 pub fn promote(tx: &mut Tx<'_>) -> Done<bool> {
-    let due = select_misplaced(tx, include_str!("../sql/delayed_due.sql"))?;
+    let due = select_due(tx)?;
     let more = due.len() >= PROMOTE_MAX as usize;
-    for Misplaced { seq, rank, queue, key, gate, lane: _ } in due {
+    for Due { seq, rank, queue, key, gate } in due {
         let lane = match key {
             None => Lane::Ready,
             Some(key) => place_due(tx, &queue, &key, gate, (rank, seq.unsigned_abs()))?,
@@ -99,41 +99,26 @@ pub fn promote(tx: &mut Tx<'_>) -> Done<bool> {
     Ok(more)
 }
 
-/// The store's clock was set back: what was due may not be any more.
-pub fn demote(tx: &mut Tx<'_>) -> Done<()> {
-    let early = select_misplaced(tx, include_str!("../sql/not_due.sql"))?;
-    for job in &early {
-        set(tx, job.seq, Lane::Delayed)?;
-    }
-    for Misplaced { seq: _, rank: _, queue, key, gate, lane } in early {
-        if let Some(key) = key.filter(|_| lane == Lane::Ready as i64) {
-            show_next(tx, &QueueName::new(queue)?, &Key::new(key)?, gate)?;
-        }
-    }
-    Ok(())
-}
-
-struct Misplaced {
+/// A delayed job whose time has come.
+struct Due {
     seq: i64,
     rank: i64,
     queue: String,
     key: Option<String>,
     gate: i64,
-    lane: i64,
 }
 
-fn select_misplaced(tx: &Tx<'_>, sql: &'static str) -> Done<Vec<Misplaced>> {
-    let mut select = tx.sql(sql)?;
+fn select_due(tx: &Tx<'_>) -> Done<Vec<Due>> {
+    let mut select = tx.sql(include_str!("../sql/delayed_due.sql"))?;
     let mut rows = select.query(params![tx.now.ms(), PROMOTE_MAX])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(Misplaced {
+        found.push(Due {
             seq: row.get(0)?,
             rank: row.get(1)?,
             queue: text(row, 2)?.to_owned(),
             key: opt_text(row, 3)?.map(str::to_owned),
             gate: row.get(4)?,
-            lane: row.get(5)?,
         });
     }
     Ok(found)

@@ -151,13 +151,20 @@ impl Book {
         ended
     }
 
-    /// Follows a step of the store's clock: leases and budgets move along.
-    pub fn shift_clock(&mut self, ms: i64) {
-        let running: Vec<u64> = self.running.iter().copied().collect();
-        for seq in running {
+    /// Follows a step of the store's clock by `ms`, seen at `now` of before:
+    /// leases and budgets move along, and what was due stays due.
+    pub fn shift_clock(&mut self, ms: i64, now: Time) {
+        let after = now.plus_ms(ms);
+        let queued = self.queued.iter().map(|(_, seq)| *seq);
+        let moved: Vec<u64> = queued
+            .filter(|seq| (after..=now).contains(&self.jobs[seq].run_at))
+            .chain(self.running.iter().copied())
+            .collect();
+        for seq in moved {
             let mut job = Job::clone(&self.jobs[&seq]);
-            if let crate::state::State::Running(lease) = &mut job.state {
-                lease.expires_at = lease.expires_at.plus_ms(ms);
+            match &mut job.state {
+                crate::state::State::Running(lease) => lease.expires_at = lease.expires_at.plus_ms(ms),
+                _ => job.run_at = after,
             }
             self.put(job);
         }
