@@ -1,0 +1,8 @@
+//! What the conformance suite does not look at: faults of the database, the
+//! way in by SQL, and adopted tables. All on a real Postgres.
+
+mod adopted;
+mod faults;
+mod outage;
+mod scene;
+mod sql_enqueue;
