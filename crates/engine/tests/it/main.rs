@@ -1,5 +1,6 @@
 //! The engine on the reference store, in a world whose time the tests move.
 
+mod bad_input;
 mod faulty;
 mod process;
 mod stage;
