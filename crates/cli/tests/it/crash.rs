@@ -165,9 +165,26 @@ async fn fault_24_a_frozen_worker_writes_nothing() {
     assert!(history.wrong.is_empty(), "{:#?}", history.wrong);
 }
 
-/// Fault 50: the processes of jobs die with their worker, even by kill -9.
+/// Fault 50: the processes of jobs die with their worker, even by kill -9; what
+/// they had started and set free is ended by the next start.
 #[tokio::test]
 async fn fault_50_children_die_with_their_worker() {
+    let (children, grandchildren, scene) = orphaned().await;
+    eventually("all children are gone", async || (!children.iter().any(alive)).then_some(())).await;
+    drop(grandchildren);
+    scene.run("sweep");
+}
+
+#[tokio::test]
+async fn fault_50_orphans_are_swept() {
+    let (_, grandchildren, scene) = orphaned().await;
+    assert!(grandchildren.iter().all(alive), "they have left the group, so nobody has ended them yet");
+    scene.run("sweep");
+    eventually("all orphans are gone", async || (!grandchildren.iter().any(alive)).then_some(())).await;
+}
+
+/// The processes of four jobs, and what each had set free, after their worker was killed.
+async fn orphaned() -> (Vec<u32>, Vec<u32>, Scene) {
     let scene = Scene::new(|folder| format!("sqlite:{}", folder.join("jobs.db").display()));
     scene.run("prepare");
     let store = sqlite(scene.folder.path()).await;
@@ -176,16 +193,20 @@ async fn fault_50_children_die_with_their_worker() {
         ids.push(enqueue(&store).await);
     }
     let parent = scene.program("parent");
-    let mut pids = Vec::new();
+    let (mut children, mut grandchildren) = (Vec::new(), Vec::new());
     for id in ids {
         let job = until(&store, id, "its process runs", |job| job.progress.is_some()).await;
-        pids.push(job.progress.unwrap().read::<u32>().unwrap());
+        let [child, grandchild] = job.progress.unwrap().read::<[u32; 2]>().unwrap();
+        children.push(child);
+        grandchildren.push(grandchild);
     }
-    let alive =
-        |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|s| !s.contains(") Z "));
-    assert!(pids.iter().all(alive));
+    assert!(children.iter().chain(&grandchildren).all(alive));
     parent.kill();
-    eventually("all processes are gone", async || (!pids.iter().any(alive)).then_some(())).await;
+    (children, grandchildren, scene)
+}
+
+fn alive(pid: &u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
 /// Faults 34, 35: a job that kills its worker each time is quarantined after

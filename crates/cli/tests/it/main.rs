@@ -3,5 +3,6 @@
 mod crash;
 mod edges;
 mod examples;
+mod faults;
 mod history;
 mod programs;

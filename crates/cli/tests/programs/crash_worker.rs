@@ -47,6 +47,10 @@ async fn main() -> anyhow::Result<()> {
         "drain" => drain(store, log).await,
         "slow" => Ok(slow_worker(store, log).run_until_signal().await.map(drop)?),
         "poison" => Ok(poisoned(store).run_until_signal().await.map(drop)?),
+        "sweep" => {
+            println!("{}", windlass::process::sweep_orphans());
+            Ok(())
+        }
         "parent" => Ok(parent(store).run_until_signal().await.map(drop)?),
         _ => anyhow::bail!("no such role: {role}"),
     }
@@ -141,7 +145,7 @@ fn poisoned(store: Arc<dyn Store>) -> Worker {
 
 /// Jobs as processes that would live for ever.
 fn parent(store: Arc<dyn Store>) -> Worker {
-    let script = r#"echo "::windlass {\"progress\": $$}"; exec sleep 1000"#;
+    let script = r#"setsid sleep 1000 & echo "::windlass {\"progress\": [$$, $!]}"; wait"#;
     let command = Command::new(["/bin/sh", "-c", script]).expect("the command has a program");
     Worker::new(store).slots(4).handle_command("crash", command)
 }

@@ -16,6 +16,7 @@ mod concurrent;
 mod dedupe;
 mod durable;
 mod events;
+mod faults;
 mod generated;
 mod leases;
 mod lives;
@@ -30,6 +31,7 @@ pub use concurrent::*;
 pub use dedupe::*;
 pub use durable::*;
 pub use events::*;
+pub use faults::*;
 pub use generated::*;
 pub use leases::*;
 pub use lives::*;
@@ -114,6 +116,8 @@ macro_rules! each_promise {
             p20_new_work_wakes
             p21_generated_sequences_match_the_book
             p22_concurrent_claimers_keep_every_promise
+            fault_26_29_the_fence_is_the_token_and_only_rises
+            fault_54_the_first_final_word_wins
         }
     };
 }

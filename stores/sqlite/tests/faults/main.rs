@@ -6,6 +6,7 @@ mod audit;
 
 mod clock;
 mod crash_points;
+mod crowd;
 mod failing_disk;
 mod full_disk;
 mod log_growth;
