@@ -51,7 +51,11 @@ impl Client {
 
     /// Enqueues a job with options.
     pub async fn enqueue_job(&self, job: NewJobBuilder) -> Result<Enqueued, StoreError> {
-        let job = job.build(&*self.world)?;
+        self.enqueue_new(job.build(&*self.world)?).await
+    }
+
+    /// Enqueues a job that was put together elsewhere, and checked there.
+    pub async fn enqueue_new(&self, job: NewJob) -> Result<Enqueued, StoreError> {
         let answers = self.batcher.enqueue(vec![job]).await?;
         answers.into_iter().next().ok_or_else(|| StoreError::Broken("enqueue gave no answer".into()))
     }
