@@ -1,0 +1,276 @@
+//! The laws. Each looks at one move: the world before, what happened, the
+//! world after; and at what it remembers of all moves before.
+
+use std::collections::BTreeMap;
+
+use windlass_core::id::JobId;
+use windlass_core::job::Job;
+use windlass_core::state::State;
+use windlass_core::store::{LeaseRef, Written};
+use windlass_core::time::Time;
+
+use crate::server::Answer;
+use crate::world::{ATTEMPTS_MAX, Action, CRASHES_MAX, LEASE_MS, Message, World};
+
+/// What the laws remember of a job, found from messages alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Ghost(BTreeMap<JobId, Memory>);
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+struct Memory {
+    /// The newest fence that was ever given.
+    fence: u64,
+    /// The lease that is surely held, and until when.
+    held: Option<(u64, Time)>,
+    /// The steps that were answered as stored.
+    steps: usize,
+    /// The newest fence that an effect was accepted with.
+    effect: u64,
+}
+
+impl Ghost {
+    /// The newest fence that an effect of this job was accepted with.
+    pub fn effect(&self, id: JobId) -> u64 {
+        self.0.get(&id).map_or(0, |memory| memory.effect)
+    }
+}
+
+/// One move, as the laws see it.
+pub struct Move<'a> {
+    pub before: &'a World,
+    pub action: Action,
+    pub answer: Answer,
+    pub after: &'a World,
+}
+
+type Law = fn(&Move<'_>) -> Result<(), String>;
+
+/// All laws that look at a move, each by its number.
+const LAWS: [(&str, Law); 12] = [
+    ("I4 a final state stays", i4_final),
+    ("I5 fences rise", i5_fences),
+    ("I6 a stale write changes nothing", i6_fence),
+    ("I7 one lease at a time", i7_one_lease),
+    ("I8 attempts are counted", i8_attempts),
+    ("I9 a key runs once", i9_key),
+    ("I10 a limit holds", i10_limit),
+    ("I11 a lease ends when it has run out, and not before", i11_expiry),
+    ("I12 a canceled job starts no more", i12_cancel),
+    ("I14 steps that were answered are there", i14_steps),
+    ("I15 nothing starts early", i15_not_early),
+    ("I20 effects follow the fence", i20_effects),
+];
+
+/// The first law that a move breaks.
+pub fn broken(of: &Move<'_>) -> Option<String> {
+    LAWS.iter().find_map(|(name, law)| law(of).err().map(|why| format!("{name}: {why}")))
+}
+
+/// Writes down what a move told.
+pub fn remember(ghost: &mut Ghost, before: &World, action: Action, answer: Answer, after: &World) {
+    for job in after.book.jobs() {
+        let memory = ghost.0.entry(job.id).or_default();
+        if let Some(lease) = granted(before, after, job) {
+            memory.fence = memory.fence.max(lease.fence);
+            memory.held = Some((lease.fence, after.now.plus_ms(i64::from(LEASE_MS))));
+        }
+    }
+    match action {
+        Action::Deliver { message, .. } => remember_message(ghost, message, answer, after.now),
+        Action::Expire => {
+            for memory in ghost.0.values_mut() {
+                memory.held = memory.held.filter(|(_, until)| *until > after.now);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn remember_message(ghost: &mut Ghost, message: Message, answer: Answer, now: Time) {
+    if answer != Some(Written::Done) {
+        return;
+    }
+    match message {
+        Message::Renew { lease, .. } => {
+            let memory = ghost.0.entry(lease.job_id).or_default();
+            memory.held = Some((lease.fence, now.plus_ms(i64::from(LEASE_MS))));
+        }
+        Message::Settle { lease, .. } => {
+            let memory = ghost.0.entry(lease.job_id).or_default();
+            memory.held = memory.held.filter(|(fence, _)| *fence != lease.fence);
+        }
+        Message::Effect { lease } => {
+            let memory = ghost.0.entry(lease.job_id).or_default();
+            memory.effect = memory.effect.max(lease.fence);
+        }
+        Message::Step { .. } | Message::Claim { .. } | Message::Grant { .. } => {}
+    }
+}
+
+/// The steps that were answered are counted from the jobs themselves, once
+/// the laws have looked at the move.
+pub fn remember_steps(ghost: &mut Ghost, after: &World) {
+    for job in after.book.jobs() {
+        ghost.0.entry(job.id).or_default().steps = job.steps.len();
+    }
+}
+
+/// The lease that this move gave, if it gave one.
+fn granted(before: &World, after: &World, job: &Job) -> Option<LeaseRef> {
+    let running = after.job(job.id).lease()?;
+    let same = before.job(job.id).lease().is_some_and(|lease| lease.fence == running.fence);
+    let claimed = after.net.iter().any(|message| {
+        matches!(message, Message::Grant { lease, .. } if lease.job_id == job.id && lease.fence == running.fence)
+    });
+    (!same && claimed).then_some(LeaseRef { job_id: job.id, fence: running.fence })
+}
+
+fn pairs<'a>(of: &Move<'a>) -> impl Iterator<Item = (&'a Job, &'a Job)> {
+    let (before, after) = (of.before, of.after);
+    before.book.jobs().map(move |job| (job, after.job(job.id)))
+}
+
+fn grants<'a>(of: &Move<'a>) -> impl Iterator<Item = (LeaseRef, &'a Job, &'a Job)> {
+    let (before, after) = (of.before, of.after);
+    pairs(of).filter_map(move |(old, new)| granted(before, after, old).map(|lease| (lease, old, new)))
+}
+
+fn memory(world: &World, id: JobId) -> Memory {
+    world.ghost.0.get(&id).cloned().unwrap_or_default()
+}
+
+fn law(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(why()) }
+}
+
+fn i4_final(of: &Move<'_>) -> Result<(), String> {
+    pairs(of).try_for_each(|(old, new)| {
+        let stays = !old.state.name().is_final() || old.state == new.state;
+        law(stays, || format!("{} became {}", old.state.name(), new.state.name()))
+    })
+}
+
+fn i5_fences(of: &Move<'_>) -> Result<(), String> {
+    grants(of).try_for_each(|(lease, ..)| {
+        let newest = memory(of.before, lease.job_id).fence;
+        law(lease.fence > newest, || format!("fence {} was given after {newest}", lease.fence))
+    })
+}
+
+fn i6_fence(of: &Move<'_>) -> Result<(), String> {
+    let Action::Deliver { message, .. } = of.action else { return Ok(()) };
+    let (Message::Renew { lease, .. } | Message::Step { lease, .. } | Message::Settle { lease, .. }) =
+        message
+    else {
+        return Ok(());
+    };
+    let old = of.before.job(lease.job_id);
+    let current = old.lease_for(lease.fence, of.before.now).is_some();
+    let changed = old != of.after.job(lease.job_id);
+    law(current || !changed, || format!("a write with fence {} changed the job", lease.fence))?;
+    let refused = of.answer == Some(Written::Lost);
+    let repeat =
+        matches!(message, Message::Settle { .. }) && old.fence == lease.fence && old.lease().is_none();
+    law(current || refused || repeat, || format!("a write with fence {} was not refused", lease.fence))
+}
+
+fn i7_one_lease(of: &Move<'_>) -> Result<(), String> {
+    grants(of).try_for_each(|(lease, ..)| {
+        let held = memory(of.before, lease.job_id).held.filter(|(_, until)| *until > of.before.now);
+        law(held.is_none(), || format!("fence {} was given while {held:?} was held", lease.fence))
+    })
+}
+
+fn i8_attempts(of: &Move<'_>) -> Result<(), String> {
+    grants(of).try_for_each(|(_, old, new)| {
+        law(new.attempt == old.attempt + 1, || format!("attempt {} after {}", new.attempt, old.attempt))
+    })?;
+    pairs(of).try_for_each(|(_, new)| {
+        law(new.attempt <= ATTEMPTS_MAX, || format!("{} attempts", new.attempt))?;
+        law(new.crashes <= CRASHES_MAX, || format!("{} crashes", new.crashes))
+    })
+}
+
+fn running(world: &World) -> usize {
+    world.book.jobs().filter(|job| matches!(job.state, State::Running(_))).count()
+}
+
+fn i9_key(of: &Move<'_>) -> Result<(), String> {
+    let running = running(of.after);
+    law(!of.after.setting.key || running <= 1, || format!("{running} jobs of one key run"))
+}
+
+fn i10_limit(of: &Move<'_>) -> Result<(), String> {
+    let running = running(of.after);
+    let limit = of.after.setting.limit.map_or(usize::MAX, |limit| limit as usize);
+    law(running <= limit, || format!("{running} jobs run, and {limit} may"))
+}
+
+fn i11_expiry(of: &Move<'_>) -> Result<(), String> {
+    pairs(of).try_for_each(|(old, new)| {
+        let Some((fence, until)) = memory(of.before, old.id).held else { return Ok(()) };
+        let taken = matches!(of.action, Action::Expire) && old.lease().is_some() && new.lease().is_none();
+        law(!taken || until <= of.before.now, || format!("fence {fence} was taken back early"))?;
+        let stays = matches!(of.action, Action::Expire) && new.lease().is_some();
+        law(!stays || until > of.before.now, || format!("fence {fence} was not taken back"))
+    })
+}
+
+fn i12_cancel(of: &Move<'_>) -> Result<(), String> {
+    grants(of).try_for_each(|(lease, ..)| {
+        let canceled = of.before.canceled.contains(&lease.job_id);
+        law(!canceled, || "a canceled job was given to a worker".to_owned())
+    })
+}
+
+fn i14_steps(of: &Move<'_>) -> Result<(), String> {
+    pairs(of).try_for_each(|(old, new)| {
+        let known = memory(of.before, old.id).steps;
+        law(new.steps.len() >= known, || format!("{} of {known} steps are left", new.steps.len()))?;
+        let kept = new.steps.iter().zip(&old.steps).all(|(new, old)| new == old);
+        law(kept, || "a stored step changed".to_owned())
+    })
+}
+
+fn i15_not_early(of: &Move<'_>) -> Result<(), String> {
+    grants(of).try_for_each(|(_, old, _)| {
+        law(old.run_at <= of.before.now, || format!("started at {}, due at {}", of.before.now, old.run_at))
+    })
+}
+
+/// From here on time passes, leases are taken back, and one healthy worker
+/// does what it gets: everything must come to an end.
+pub fn i17_not_stuck(world: &World) -> Result<(), String> {
+    let unfinished = |book: &windlass_core::book::Book| book.jobs().any(|job| !job.state.name().is_final());
+    let mut book = world.book.clone();
+    let mut now = world.now;
+    for round in 0..u128::from(2 * ATTEMPTS_MAX) {
+        if !unfinished(&book) {
+            return Ok(());
+        }
+        now = now.plus_ms(i64::from(LEASE_MS));
+        book.expire(now);
+        let wish = windlass_core::store::ClaimRequest {
+            request_id: uuid::Uuid::from_u128(1_000_000 + round),
+            worker: crate::world::worker_name(0),
+            queues: vec![crate::world::queue()],
+            kinds: None,
+            limit: 2,
+            lease_ms: None,
+        };
+        let leases = book.claim(&wish, now).map_err(|error| error.to_string())?.leases;
+        let done = |leased: &windlass_core::store::Leased| windlass_core::store::Settlement {
+            lease: leased.lease_ref(),
+            outcome: windlass_core::transition::Outcome::DONE,
+        };
+        book.settle(&leases.iter().map(done).collect::<Vec<_>>(), now);
+    }
+    Err("I17 no stuck state: a healthy worker does not bring it to an end".to_owned())
+}
+
+fn i20_effects(of: &Move<'_>) -> Result<(), String> {
+    let Action::Deliver { message: Message::Effect { lease }, .. } = of.action else { return Ok(()) };
+    let newest = memory(of.before, lease.job_id).effect;
+    let accepted = of.answer == Some(Written::Done);
+    law(!accepted || lease.fence >= newest, || format!("fence {} was accepted after {newest}", lease.fence))
+}

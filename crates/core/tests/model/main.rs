@@ -1,0 +1,125 @@
+//! Every order of events, up to a bound: workers that crash, messages that are
+//! lost, doubled and overtaken, a clock that stands or runs, cancel, keys and
+//! limits, on the real book. Each state that can be reached is looked at; so
+//! are nine ways of doing it wrong, each of which must be found.
+
+mod laws;
+mod search;
+mod server;
+mod world;
+
+use search::{Found, search};
+use server::Flaw;
+use world::Setting;
+
+/// Fewer states than these would mean that the bounds have shut something out.
+const STATES_MIN: usize = 10_000;
+
+const ONE: Setting = Setting {
+    jobs: 1,
+    key: false,
+    limit: None,
+    ticks: 2,
+    crashes: 0,
+    copies: 1,
+    asks: [2, 1],
+    steps: false,
+    effects: false,
+};
+const STEPS: Setting = Setting { copies: 0, crashes: 1, asks: [1, 1], steps: true, ..ONE };
+const EFFECTS: Setting = Setting { copies: 0, asks: [1, 1], effects: true, ..ONE };
+const KEY: Setting = Setting { jobs: 2, key: true, copies: 0, asks: [1, 1], ..ONE };
+const LIMIT: Setting = Setting { jobs: 2, limit: Some(1), copies: 0, asks: [1, 1], ..ONE };
+
+/// One ask more, so that a place that was released twice can be taken twice.
+const LIMIT_TWICE: Setting = Setting { asks: [2, 1], ..LIMIT };
+
+fn holds(setting: Setting) {
+    match search(setting, Flaw::None) {
+        Found::Nothing { states, moves } => {
+            println!("{states} states, {moves} moves, no law broken");
+            assert!(states >= STATES_MIN, "only {states} states were reached");
+        }
+        Found::Broken { law, path } => panic!("{law}\nafter\n{path}"),
+    }
+}
+
+fn falls(setting: Setting, flaw: Flaw, law: &str) {
+    match search(setting, flaw) {
+        Found::Nothing { states, .. } => panic!("{flaw:?} was not found in {states} states"),
+        Found::Broken { law: broken, path } => {
+            println!("{flaw:?} falls to {broken}\nafter\n{path}");
+            assert!(broken.starts_with(law), "{flaw:?} fell to {broken}, not to {law}\nafter\n{path}");
+        }
+    }
+}
+
+#[test]
+fn one_job_two_workers() {
+    holds(ONE);
+}
+
+#[test]
+fn steps_and_crashes() {
+    holds(STEPS);
+}
+
+#[test]
+fn effects() {
+    holds(EFFECTS);
+}
+
+#[test]
+fn two_jobs_one_key() {
+    holds(KEY);
+}
+
+#[test]
+fn two_jobs_limit_one() {
+    holds(LIMIT);
+}
+
+#[test]
+fn mutant_no_fence() {
+    falls(ONE, Flaw::NoFence, "I6");
+}
+
+#[test]
+fn mutant_owner_instead_of_fence() {
+    falls(ONE, Flaw::OwnerInsteadOfFence, "I6");
+}
+
+#[test]
+fn mutant_blind_rescue() {
+    falls(ONE, Flaw::BlindRescue, "I4");
+}
+
+#[test]
+fn mutant_double_release() {
+    falls(LIMIT_TWICE, Flaw::DoubleRelease, "I10");
+}
+
+#[test]
+fn mutant_fence_reset() {
+    falls(ONE, Flaw::FenceReset, "I5");
+}
+
+#[test]
+fn mutant_blind_heartbeat() {
+    falls(ONE, Flaw::BlindHeartbeat, "I4");
+}
+
+#[test]
+fn mutant_unfenced_effect() {
+    falls(EFFECTS, Flaw::UnfencedEffect, "I20");
+}
+
+#[test]
+fn mutant_blind_cancel() {
+    falls(ONE, Flaw::BlindCancel, "I4");
+}
+
+#[test]
+fn mutant_key_check_skipped() {
+    falls(KEY, Flaw::KeyCheckSkipped, "I9");
+}

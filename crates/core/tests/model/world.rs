@@ -1,0 +1,203 @@
+//! The world around the book: two workers, a network without manners, a clock.
+
+use windlass_core::book::Book;
+use windlass_core::id::{JobId, Key, Kind, QueueName, WorkerName};
+use windlass_core::job::{Job, JobSpec, NewJob, Start};
+use windlass_core::json::Json;
+use windlass_core::policy::queue::QueuePolicy;
+use windlass_core::store::LeaseRef;
+use windlass_core::time::Time;
+
+/// How long a lease lasts, and how far the clock goes in one tick.
+pub const LEASE_MS: u32 = 100;
+pub const TICK_MS: u64 = 50;
+/// How many messages are on their way at once.
+const NET_MAX: usize = 2;
+pub const ATTEMPTS_MAX: u32 = 3;
+pub const CRASHES_MAX: u32 = 2;
+
+/// How large a world is.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    pub jobs: u128,
+    pub key: bool,
+    pub limit: Option<u32>,
+    pub ticks: u8,
+    pub crashes: u8,
+    pub copies: u8,
+    pub asks: [u8; 2],
+    pub steps: bool,
+    pub effects: bool,
+}
+
+/// What is on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Message {
+    Claim { worker: usize, request: u8 },
+    Grant { worker: usize, request: u8, lease: LeaseRef },
+    Renew { worker: usize, lease: LeaseRef },
+    Step { worker: usize, lease: LeaseRef },
+    Settle { worker: usize, lease: LeaseRef, end: End },
+    Effect { lease: LeaseRef },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    Done,
+    Retry,
+    Release,
+}
+
+/// What a worker believes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Worker {
+    Idle,
+    Asking(u8),
+    Holding(LeaseRef),
+}
+
+/// One thing that happens.
+#[derive(Debug, Clone, Copy)]
+pub enum Action {
+    Send { worker: usize, message: Message, then: Worker },
+    GiveUp { worker: usize },
+    Crash { worker: usize },
+    Deliver { message: Message, kept: bool },
+    Lose { message: Message },
+    Tick,
+    Scan,
+    Expire,
+    Cancel { job: JobId },
+}
+
+/// Everything at one moment.
+#[derive(Clone)]
+pub struct World {
+    pub book: Book,
+    pub now: Time,
+    pub workers: [Worker; 2],
+    pub asked: [u8; 2],
+    pub net: Vec<Message>,
+    pub ticks: u8,
+    pub crashes: u8,
+    pub copies: u8,
+    pub canceled: Vec<JobId>,
+    /// What the laws remember.
+    pub ghost: crate::laws::Ghost,
+    /// What a server with a flaw remembers.
+    pub memory: crate::server::Memory,
+    pub setting: Setting,
+}
+
+impl World {
+    /// The beginning: all jobs queued, all workers idle.
+    pub fn new(setting: Setting, keys: bool, limit: Option<u32>) -> Self {
+        let mut book = Book::new();
+        let now = Time::from_ms(1_000_000);
+        let policy = QueuePolicy {
+            limit,
+            ladder: "0ms 50ms".parse().expect("a ladder"),
+            lease_ms: LEASE_MS,
+            crashes_max: CRASHES_MAX,
+            ..Default::default()
+        };
+        book.put_queue(queue(), policy).expect("a policy");
+        let job = |n: u128| {
+            let mut spec = JobSpec::new(Kind::new("k").expect("a kind"), queue(), Json::null());
+            spec.key = (setting.key && keys).then(|| Key::new("shop").expect("a key"));
+            NewJob { id: id(n), spec, start: Start::Now }
+        };
+        book.enqueue((0..setting.jobs).map(job).collect(), now).expect("jobs");
+        book.keep_events(0);
+        Self {
+            book,
+            now,
+            workers: [Worker::Idle; 2],
+            asked: [0; 2],
+            net: Vec::new(),
+            ticks: setting.ticks,
+            crashes: setting.crashes,
+            copies: setting.copies,
+            canceled: Vec::new(),
+            ghost: Default::default(),
+            memory: Default::default(),
+            setting,
+        }
+    }
+
+    /// All that can happen now.
+    pub fn actions(&self) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for worker in 0..2 {
+            self.worker_actions(worker, &mut actions);
+        }
+        for message in &self.net {
+            actions.push(Action::Deliver { message: *message, kept: false });
+            actions.push(Action::Lose { message: *message });
+            if self.copies > 0 {
+                actions.push(Action::Deliver { message: *message, kept: true });
+            }
+        }
+        if self.ticks > 0 {
+            actions.push(Action::Tick);
+        }
+        actions.push(Action::Scan);
+        actions.push(Action::Expire);
+        let cancelable = self.book.jobs().map(|job| job.id).filter(|id| !self.canceled.contains(id));
+        actions.extend(cancelable.take(1).map(|job| Action::Cancel { job }));
+        actions
+    }
+
+    fn worker_actions(&self, worker: usize, actions: &mut Vec<Action>) {
+        let mut send = |message: Message, then: Worker| {
+            if self.net.len() < NET_MAX && !self.net.contains(&message) {
+                actions.push(Action::Send { worker, message, then });
+            }
+        };
+        match self.workers[worker] {
+            Worker::Idle => {
+                let request = self.asked[worker];
+                if request < self.setting.asks[worker] {
+                    send(Message::Claim { worker, request }, Worker::Asking(request));
+                }
+            }
+            Worker::Asking(request) => {
+                send(Message::Claim { worker, request }, Worker::Asking(request));
+                actions.push(Action::GiveUp { worker });
+            }
+            Worker::Holding(lease) => {
+                let holding = Worker::Holding(lease);
+                send(Message::Renew { worker, lease }, holding);
+                if self.setting.steps {
+                    send(Message::Step { worker, lease }, holding);
+                }
+                if self.setting.effects {
+                    send(Message::Effect { lease }, holding);
+                }
+                for end in [End::Done, End::Retry, End::Release] {
+                    send(Message::Settle { worker, lease, end }, Worker::Idle);
+                }
+                if self.crashes > 0 {
+                    actions.push(Action::Crash { worker });
+                }
+            }
+        }
+    }
+
+    /// A job; the model deletes none.
+    pub fn job(&self, id: JobId) -> &Job {
+        self.book.job(id).expect("no job is ever deleted")
+    }
+}
+
+pub fn queue() -> QueueName {
+    QueueName::default()
+}
+
+pub fn id(n: u128) -> JobId {
+    JobId(uuid::Uuid::from_u128(n + 1))
+}
+
+pub fn worker_name(worker: usize) -> WorkerName {
+    WorkerName::new(["first", "second"][worker]).expect("a name")
+}
