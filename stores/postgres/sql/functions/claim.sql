@@ -40,6 +40,9 @@ RETURNS TABLE (
     retries integer, started_ms bigint, worker text, lease_ms bigint, expires_ms bigint, cancel_requested boolean,
     ended_ms bigint, failure smallint, result text, progress text, history text, policy text, steps text)
 LANGUAGE plpgsql
+-- Without sorting, the head of a gate is read off its index, whatever the
+-- statistics say about how few jobs are ready.
+SET enable_sort = off SET enable_incremental_sort = off
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
