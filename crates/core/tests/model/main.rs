@@ -23,13 +23,15 @@ const ONE: Setting = Setting {
     crashes: 0,
     copies: 1,
     asks: [2, 1],
+    cancels: false,
     steps: false,
     effects: false,
 };
-const STEPS: Setting = Setting { copies: 0, crashes: 1, asks: [1, 1], steps: true, ..ONE };
-const EFFECTS: Setting = Setting { copies: 0, asks: [1, 1], effects: true, ..ONE };
-const KEY: Setting = Setting { jobs: 2, key: true, copies: 0, asks: [1, 1], ..ONE };
-const LIMIT: Setting = Setting { jobs: 2, limit: Some(1), copies: 0, asks: [1, 1], ..ONE };
+const CANCEL: Setting = Setting { asks: [1, 1], cancels: true, ..ONE };
+const STEPS: Setting = Setting { copies: 0, crashes: 1, asks: [1, 1], steps: true, cancels: true, ..ONE };
+const EFFECTS: Setting = Setting { copies: 0, asks: [1, 1], effects: true, cancels: true, ..ONE };
+const KEY: Setting = Setting { jobs: 2, key: true, cancels: true, copies: 0, asks: [1, 1], ..ONE };
+const LIMIT: Setting = Setting { jobs: 2, limit: Some(1), cancels: true, copies: 0, asks: [1, 1], ..ONE };
 
 /// One ask more, so that a place that was released twice can be taken twice.
 const LIMIT_TWICE: Setting = Setting { asks: [2, 1], ..LIMIT };
@@ -57,6 +59,11 @@ fn falls(setting: Setting, flaw: Flaw, law: &str) {
 #[test]
 fn one_job_two_workers() {
     holds(ONE);
+}
+
+#[test]
+fn cancel_and_doubles() {
+    holds(CANCEL);
 }
 
 #[test]
@@ -116,7 +123,7 @@ fn mutant_unfenced_effect() {
 
 #[test]
 fn mutant_blind_cancel() {
-    falls(ONE, Flaw::BlindCancel, "I4");
+    falls(CANCEL, Flaw::BlindCancel, "I4");
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub struct Setting {
     pub crashes: u8,
     pub copies: u8,
     pub asks: [u8; 2],
+    pub cancels: bool,
     pub steps: bool,
     pub effects: bool,
 }
@@ -144,7 +145,8 @@ impl World {
         actions.push(Action::Scan);
         actions.push(Action::Expire);
         let cancelable = self.book.jobs().map(|job| job.id).filter(|id| !self.canceled.contains(id));
-        actions.extend(cancelable.take(1).map(|job| Action::Cancel { job }));
+        let cancelable = cancelable.take(usize::from(self.setting.cancels));
+        actions.extend(cancelable.map(|job| Action::Cancel { job }));
         actions
     }
 
