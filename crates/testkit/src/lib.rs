@@ -6,6 +6,8 @@
 
 pub mod clock;
 pub mod eventually;
+pub mod needs;
+pub mod small_disk;
 pub mod subject;
 
 pub mod conformance;

@@ -3,30 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Whether a tool can be used here. On CI everything must be there, so that no
-/// test is left out in silence.
-pub fn can(tool: &str, probe: &mut Command, install: &str) -> bool {
-    let works = probe.output().is_ok_and(|output| output.status.success());
-    if !works {
-        let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-        assert!(!ci, "this test needs {tool}: {install}");
-        eprintln!("left out: this test needs {tool}: {install}");
-    }
-    works
-}
+use windlass_testkit::needs::can_run;
 
-pub fn can_strace() -> bool {
-    can(
-        "strace",
-        Command::new("strace").args(["-qq", "true"]),
-        "run `apt-get install strace`, and allow ptrace",
-    )
-}
-
+/// Whether this test can be run here: it needs a file system of its own.
 pub fn can_mount() -> bool {
     let mut probe = Command::new("unshare");
     probe.args(["-m", "sh", "-c", "mount -t tmpfs -o size=64k none /mnt"]);
-    can("root", &mut probe, "run the tests as root, so that they can mount a small disk")
+    let works = probe.output().is_ok_and(|output| output.status.success());
+    can_run(works, "root, to mount a small disk")
 }
 
 /// The example, which cargo builds beside the tests.

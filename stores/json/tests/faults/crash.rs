@@ -7,7 +7,9 @@ use windlass_core::store::Store;
 use windlass_json::Opening;
 use windlass_testkit::conformance::scene::id;
 
-use super::child::{can_mount, can_strace, churn, lines, traced};
+use windlass_testkit::needs::strace;
+
+use super::child::{can_mount, churn, lines, traced};
 use super::{Place, read};
 
 /// More calls of one sort than the example makes.
@@ -17,7 +19,7 @@ const CALLS_MAX: u32 = 200;
 /// and what was answered is in it.
 #[tokio::test]
 async fn fault_1_and_4_killed_at_every_call() {
-    if !can_strace() {
+    if !strace() {
         return;
     }
     let mut points = 0;
@@ -72,7 +74,7 @@ async fn assert_whole(place: &Place, answered: u64, point: &str) {
 /// only then an answer. A kill cannot see this; the order of calls can.
 #[tokio::test]
 async fn fault_5_the_order_of_calls() {
-    if !can_strace() {
+    if !strace() {
         return;
     }
     let place = Place::new();
@@ -115,7 +117,7 @@ fn letter(line: &str, folder: &str) -> Option<char> {
 /// after it, and what was answered before is there.
 #[tokio::test]
 async fn fault_12_a_failed_fsync_stops_the_store() {
-    if !can_strace() {
+    if !strace() {
         return;
     }
     for n in 1..=CALLS_MAX {
@@ -138,7 +140,7 @@ async fn fault_12_a_failed_fsync_stops_the_store() {
 /// A write that fails is undone, and the next one works.
 #[tokio::test]
 async fn a_failed_write_is_undone() {
-    if !can_strace() {
+    if !strace() {
         return;
     }
     for call in ["rename,renameat,renameat2", "link,linkat"] {

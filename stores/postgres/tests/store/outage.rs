@@ -10,31 +10,9 @@ use windlass_core::transition::Outcome;
 use windlass_postgres::{Options, PostgresStore};
 use windlass_testkit::eventually::eventually;
 use windlass_testkit::postgres::Server;
+use windlass_testkit::small_disk::SmallDisk;
 
 use crate::scene::{client, ends, job, wish};
-
-/// A small file system that goes away again.
-struct Small(tempfile::TempDir);
-
-impl Small {
-    fn mount(megabytes: u32) -> Self {
-        let dir = tempfile::TempDir::with_prefix("windlass-small-").expect("a folder");
-        run(&["mount", "-t", "tmpfs", "-o", &format!("size={megabytes}m"), "tmpfs"], dir.path());
-        run(&["chown", "postgres"], dir.path());
-        Self(dir)
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        run(&["umount", "-l"], self.0.path());
-    }
-}
-
-fn run(command: &[&str], path: &std::path::Path) {
-    let done = std::process::Command::new(command[0]).args(&command[1..]).arg(path).status();
-    assert!(done.is_ok_and(|status| status.success()), "{command:?} {} failed", path.display());
-}
 
 /// Enqueues and drains without end; repeats what has an unknown outcome.
 struct Load {
@@ -152,14 +130,17 @@ async fn cut_connections_lose_nothing() {
 /// Fault 10: a full disk is a refusal that changes nothing; the server stays up,
 /// and the store goes on when there is room again.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "mounts a small file system, which only root can do: run with --run-ignored all"]
 async fn fault_10_a_full_disk() {
-    let small = Small::mount(40);
-    let place = small.0.path().display().to_string();
+    if !windlass_testkit::needs::root() {
+        return;
+    }
+    let small = SmallDisk::mount(40 << 20);
+    small.give_to("postgres");
+    let place = small.path().display().to_string();
     let server = Arc::new(Server::own().await);
     server.sql(&format!("CREATE TABLESPACE small LOCATION '{place}'")).await;
     server.sql("CREATE DATABASE cramped TEMPLATE template0 TABLESPACE small").await;
-    let filler = small.0.path().join("filler");
+    let filler = small.path().join("filler");
     std::fs::write(&filler, vec![1; 8 << 20]).expect("a file that takes room");
     let store = PostgresStore::connect(&server.url("cramped"), Options::default()).await.expect("a store");
     let mut accepted = BTreeSet::new();

@@ -7,7 +7,7 @@ use std::process::Command;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::audit::audit;
-use crate::needs;
+use windlass_testkit::needs;
 
 const WRITES: &str = "pwrite64,pwritev,write,fsync,fdatasync,ftruncate,unlink,fallocate";
 

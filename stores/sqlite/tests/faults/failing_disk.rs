@@ -2,7 +2,7 @@
 
 use crate::audit::audit;
 use crate::crash_points::{Said, victim};
-use crate::needs;
+use windlass_testkit::needs;
 
 /// Fault 12: an fsync that fails may have lost what it was to save, and the
 /// next one would call that clean. So the store stops: no call after it is

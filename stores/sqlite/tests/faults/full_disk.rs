@@ -10,8 +10,9 @@ use windlass_core::store::{CancelAnswer, Source, Store, Written};
 use windlass_testkit::clock::FakeClock;
 
 use crate::audit::audit;
-use crate::needs;
-use crate::scene::{SmallDisk, claim, done, id, job, open, state};
+use crate::scene::{claim, done, id, job, open, state};
+use windlass_testkit::needs;
+use windlass_testkit::small_disk::SmallDisk;
 
 /// Fault 9: the disk is full. What was accepted stays, work can be finished
 /// and canceled, nothing can be added; with room again, all is as before.

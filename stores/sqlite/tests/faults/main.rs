@@ -10,7 +10,6 @@ mod crowd;
 mod failing_disk;
 mod full_disk;
 mod log_growth;
-mod needs;
 mod other_processes;
 mod scene;
 mod schema;

@@ -1,10 +1,8 @@
 //! Small words for the tests.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
-use tempfile::TempDir;
 use uuid::Uuid;
 use windlass_core::id::{JobId, Kind, QueueName, WorkerName};
 use windlass_core::job::{JobSpec, NewJob, Start};
@@ -58,38 +56,4 @@ pub fn done(lease: &Leased) -> Settlement {
 /// The state of a job that must be there.
 pub async fn state(store: &SqliteStore, id: JobId) -> StateName {
     store.get(id).await.expect("an answer").expect("the job").state.name()
-}
-
-/// A file system of its own, as small as that. Gone when dropped.
-pub struct SmallDisk(TempDir);
-
-impl SmallDisk {
-    /// Mounts one.
-    pub fn mount(bytes: u64) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let size = format!("size={bytes},mode=700");
-        run(Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder.path()));
-        Self(folder)
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// Makes it read-only.
-    pub fn freeze(&self) {
-        run(Command::new("mount").args(["-o", "remount,ro"]).arg(self.path()));
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        run(Command::new("umount").arg("-l").arg(self.path()));
-    }
-}
-
-fn run(command: &mut Command) {
-    let output = command.output().expect("a command that starts");
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }

@@ -7,8 +7,9 @@ use windlass_core::error::StoreError;
 use windlass_sqlite::SqliteStore;
 use windlass_testkit::clock::FakeClock;
 
-use crate::needs;
-use crate::scene::{SmallDisk, open, options};
+use crate::scene::{open, options};
+use windlass_testkit::needs;
+use windlass_testkit::small_disk::SmallDisk;
 
 /// Fault 22: a newer schema is refused, and nothing of it is changed.
 #[tokio::test]
