@@ -2,6 +2,7 @@
 
 mod args;
 mod command;
+mod exit;
 mod output;
 mod wiring;
 
@@ -9,29 +10,21 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Args, Verb};
+use crate::args::Args;
 
 fn main() -> ExitCode {
     let args = Args::parse();
     output::start_logging();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("error: the runtime could not be started: {error}");
-            return ExitCode::FAILURE;
-        }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let ended = match runtime {
+        Ok(runtime) => runtime.block_on(command::run(args.verb, args.json)),
+        Err(error) => Err(error.into()),
     };
-    let ended = runtime.block_on(async {
-        match args.verb {
-            Verb::Bench(bench) => command::bench::run(bench).await,
-            Verb::Migrate(migrate) => command::migrate::run(migrate).await,
-        }
-    });
     match ended {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code.into(),
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+            exit::Code::of(&error).into()
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
 use tracing_subscriber::EnvFilter;
+use windlass::core::time::Time;
 
 /// Logs go to stderr; `WINDLASS_LOG` says which (`info`, `windlass=debug`).
 pub fn start_logging() {
@@ -41,6 +43,52 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     lines.join("\n")
 }
 
+/// One value as JSON, on one line.
+pub fn print_json<T: Serialize + ?Sized>(value: &T) -> anyhow::Result<()> {
+    println!("{}", serde_json::to_string(value)?);
+    Ok(())
+}
+
+/// Text from outside as it may be shown on a terminal: control characters and
+/// what could begin a command to the terminal are spelled out.
+pub fn plain(text: &str) -> String {
+    text.chars()
+        .flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
+        .collect()
+}
+
+/// The first `width` letters of a text, on one line.
+pub fn cut(text: &str, width: usize) -> String {
+    let text = plain(text);
+    match text.char_indices().nth(width) {
+        None => text,
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+/// How long ago a moment was.
+pub fn ago(at: Time, now: Time) -> String {
+    match now.ms_since(at) {
+        0 if at > now => until(at, now),
+        ms => format!("{} ago", rough(ms)),
+    }
+}
+
+/// How far away a moment is.
+pub fn until(at: Time, now: Time) -> String {
+    format!("in {}", rough(at.ms_since(now)))
+}
+
+fn rough(ms: u64) -> String {
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..120_000 => format!("{} s", ms / 1_000),
+        120_000..7_200_000 => format!("{} min", ms / 60_000),
+        7_200_000..172_800_000 => format!("{} h", ms / 3_600_000),
+        _ => format!("{} days", ms / 86_400_000),
+    }
+}
+
 /// A whole number with its thousands set apart.
 pub fn thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
@@ -64,5 +112,12 @@ mod tests {
         assert_eq!(table(&["name", "n"], &rows), "name    n\na       1\nlonger  22");
         assert_eq!(thousands(1_234_567.4), "1,234,567");
         assert_eq!(thousands(12.0), "12");
+    }
+
+    /// Fault 65: text of a job cannot speak to the terminal.
+    #[test]
+    fn fault_65_control_characters_are_spelled_out() {
+        assert_eq!(plain("a\u{1b}[31mred\nb"), "a\\u{1b}[31mred\\nb");
+        assert_eq!(cut("größer als das", 6), "größer…");
     }
 }

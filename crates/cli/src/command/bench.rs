@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use windlass::core::id::QueueName;
 use windlass::core::policy::queue::QueuePolicy;
@@ -15,9 +16,52 @@ use windlass::core::store::Store;
 use windlass::world::{RealWorld, World, monotonic_ns};
 use windlass::{Client, Context, NewJobBuilder, Payload, Worker};
 
-use crate::args::{BenchArgs, BenchPart};
 use crate::output::{progress, table, thousands};
 use crate::wiring::{open_store, without_password};
+
+/// How to measure.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Every figure is of durable work: a call is answered when its commit is on disk.\n\
+    Without --store a fresh SQLite file in a temporary folder is measured, and deleted.\n\
+    On a store of yours the jobs go to the queue windlass-bench, and are deleted afterwards.\n\n\
+    Examples:\n  windlass bench\n  windlass bench --store postgres://localhost/jobs --json\n  \
+    windlass bench --only drain --jobs 1000000")]
+pub struct BenchArgs {
+    /// json:FILE, sqlite:FILE or postgres://USER@HOST/DATABASE
+    #[arg(long, env = "WINDLASS_STORE", value_name = "URL")]
+    pub store: Option<String>,
+    /// How many jobs each part has (the one-by-one part has a fifth of it)
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
+    pub jobs: u32,
+    /// How many producers enqueue at once, one job at a time
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub producers: u16,
+    /// How many jobs one batch has
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub batch: u16,
+    /// How many jobs the worker runs at once
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub slots: u16,
+    /// Bytes of a payload
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
+    pub payload_bytes: u32,
+    /// Only these parts
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub only: Vec<BenchPart>,
+}
+
+/// A part of the measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BenchPart {
+    /// Enqueue one job at a time, by many producers at once
+    EnqueueOne,
+    /// Enqueue in batches, by one producer
+    EnqueueBatch,
+    /// Drain a backlog with one worker
+    Drain,
+    /// From enqueue to start on an idle worker
+    Latency,
+}
 
 const QUEUE: &str = "windlass-bench";
 /// One job every so many milliseconds, when the latency is measured.
@@ -64,7 +108,7 @@ struct Report {
 }
 
 /// Measures.
-pub async fn run(args: BenchArgs) -> anyhow::Result<()> {
+pub async fn run(args: BenchArgs, json: bool) -> anyhow::Result<()> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let url = args.store.clone();
     let url = url.unwrap_or_else(|| format!("sqlite:{}", folder.path().join("bench.db").display()));
@@ -88,7 +132,7 @@ pub async fn run(args: BenchArgs) -> anyhow::Result<()> {
         figures,
         peak_memory_mib: peak_memory_mib(),
     };
-    print(&report, args.json)
+    print(&report, json)
 }
 
 struct Bench {

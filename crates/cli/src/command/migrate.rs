@@ -1,11 +1,21 @@
 //! `windlass migrate`: brings the schema of a store up to date.
 
+use clap::Args;
+
 use crate::args::StoreArgs;
+use crate::exit::Code;
 use crate::wiring::{open_store, without_password};
 
+/// Which store.
+#[derive(Debug, Args)]
+pub struct MigrateArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
 /// Opening a store migrates it; this does nothing else.
-pub async fn run(args: StoreArgs) -> anyhow::Result<()> {
-    open_store(&args.store).await?;
-    println!("{} is ready", without_password(&args.store));
-    Ok(())
+pub async fn run(args: MigrateArgs) -> anyhow::Result<Code> {
+    open_store(&args.store.store).await?;
+    println!("{} is ready", without_password(&args.store.store));
+    Ok(Code::Done)
 }

@@ -1,4 +1,42 @@
-//! One file for each verb.
+//! One file for each verb: what it takes, what it does, what it says.
 
 pub mod bench;
+pub mod budgets;
+pub mod cancel;
+pub mod completions;
+pub mod doctor;
+pub mod enqueue;
+pub mod explain;
+pub mod filter;
+pub mod job;
+pub mod jobs;
 pub mod migrate;
+pub mod queues;
+pub mod retry;
+pub mod schedules;
+pub mod work;
+pub mod workers;
+
+use crate::args::Verb;
+use crate::exit::Code;
+
+/// Does what was asked.
+pub async fn run(verb: Verb, json: bool) -> anyhow::Result<Code> {
+    match verb {
+        Verb::Work(args) => work::run(args).await,
+        Verb::Enqueue(args) => enqueue::run(args, json).await,
+        Verb::Jobs(args) => jobs::run(args, json).await,
+        Verb::Job(args) => job::run(args, json).await,
+        Verb::Cancel(args) => cancel::run(args, json).await,
+        Verb::Retry(args) => retry::run(args, json).await,
+        Verb::Explain(args) => explain::run(args, json).await,
+        Verb::Queues(args) => queues::run(args, json).await,
+        Verb::Budgets(args) => budgets::run(args, json).await,
+        Verb::Schedules(args) => schedules::run(args, json).await,
+        Verb::Workers(args) => workers::run(args, json).await,
+        Verb::Doctor(args) => doctor::run(args, json).await,
+        Verb::Bench(args) => bench::run(args, json).await.map(|()| Code::Done),
+        Verb::Migrate(args) => migrate::run(args).await,
+        Verb::Completions(args) => completions::run(args),
+    }
+}

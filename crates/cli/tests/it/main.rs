@@ -1,5 +1,6 @@
 //! The whole of it: real programs, real stores, real kills.
 
+mod cli;
 mod crash;
 mod edges;
 mod examples;

@@ -1,0 +1,101 @@
+//! `windlass budgets`: what each budget allows and what is used of it.
+
+use clap::{Args, Subcommand};
+use windlass::core::id::BudgetName;
+use windlass::core::policy::budget::BudgetPolicy;
+use windlass::core::store::{BudgetStatus, Store};
+use windlass::core::time::Span;
+
+use crate::args::StoreArgs;
+use crate::exit::Code;
+use crate::output::{plain, print_json, table, until};
+use crate::wiring::open_store;
+
+/// List them, or change one.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  windlass budgets\n  windlass budgets set etsy --per-second 10 --per-day 10000\n  \
+    windlass budgets cool-down etsy 90s"
+)]
+pub struct BudgetsArgs {
+    #[command(subcommand)]
+    act: Option<Act>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Act {
+    /// Set what a budget allows; what is not said has no bound
+    Set {
+        /// The budget
+        name: BudgetName,
+        /// How many jobs that name it may run at once
+        #[arg(long)]
+        slots: Option<u32>,
+        /// How much may be spent in any stretch of one second
+        #[arg(long)]
+        per_second: Option<u32>,
+        /// How much may be spent in any stretch of 24 hours
+        #[arg(long)]
+        per_day: Option<u32>,
+    },
+    /// Let nothing be spent for some time
+    CoolDown {
+        /// The budget
+        name: BudgetName,
+        /// For how long: 30s, 5m
+        span: Span,
+    },
+}
+
+/// Lists them, or changes one.
+pub async fn run(args: BudgetsArgs, json: bool) -> anyhow::Result<Code> {
+    let store = open_store(&args.store.store).await?;
+    match args.act {
+        None => list(&*store, json).await?,
+        Some(Act::Set { name, slots, per_second, per_day }) => {
+            store.put_budget(name.clone(), BudgetPolicy { slots, per_second, per_day }).await?;
+            println!("{} is set", plain(name.as_str()));
+        }
+        Some(Act::CoolDown { name, span }) => {
+            store.cool_down(name.clone(), span.ms()).await?;
+            println!("{} cools down for {span}", plain(name.as_str()));
+        }
+    }
+    Ok(Code::Done)
+}
+
+async fn list(store: &dyn Store, json: bool) -> anyhow::Result<()> {
+    let budgets = store.budgets().await?;
+    if json {
+        return print_json(&budgets.iter().map(as_json).collect::<Vec<_>>());
+    }
+    if budgets.is_empty() {
+        eprintln!("no budget is defined; `windlass budgets set NAME --per-second 10` defines one");
+        return Ok(());
+    }
+    let now = store.now().await?;
+    let row = |status: &BudgetStatus| {
+        let of = |used: u32, max: Option<u32>| max.map_or(String::new(), |max| format!("{used}/{max}"));
+        let policy = &status.budget.policy;
+        vec![
+            plain(status.budget.name.as_str()),
+            of(status.slots_used, policy.slots),
+            of(status.used_second, policy.per_second),
+            of(status.used_day, policy.per_day),
+            status.free_at.map(|at| until(at, now)).unwrap_or_default(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = budgets.iter().map(row).collect();
+    println!("{}", table(&["budget", "slots", "per second", "per day", "free again"], &rows));
+    Ok(())
+}
+
+fn as_json(status: &BudgetStatus) -> serde_json::Value {
+    let BudgetStatus { budget, slots_used, used_second, used_day, free_at } = status;
+    serde_json::json!({
+        "name": budget.name, "policy": budget.policy, "slots_used": slots_used, "used_second": used_second,
+        "used_day": used_day, "cooling_until": budget.cooling_until, "free_at": free_at,
+    })
+}

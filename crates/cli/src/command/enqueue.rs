@@ -1,0 +1,115 @@
+//! `windlass enqueue`: accepts a job.
+
+use std::io::Read;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use windlass::core::id::JobId;
+use windlass::core::json::Json;
+use windlass::core::time::{Span, Time};
+use windlass::{Client, NewJobBuilder};
+
+use crate::args::StoreArgs;
+use crate::exit::Code;
+use crate::output::print_json;
+use crate::wiring::open_store;
+
+/// A job.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  windlass enqueue resize '{\"image\": \"cat.png\"}'\n  \
+    windlass enqueue report --delay 5m --key shop-7\n  cat payload.json | windlass enqueue import -")]
+pub struct EnqueueArgs {
+    /// Its kind: decides which handler runs it
+    kind: String,
+    /// Its payload as JSON; - reads it from stdin
+    #[arg(default_value = "null")]
+    payload: String,
+    /// Its queue
+    #[arg(long, default_value = "default")]
+    queue: String,
+    /// Higher first
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    priority: i16,
+    /// Not before this much time has passed: 700ms, 30s, 5m, 2h, 1d
+    #[arg(long, conflicts_with = "run_at")]
+    delay: Option<Span>,
+    /// Not before this moment: 2026-01-31T12:00:00Z
+    #[arg(long)]
+    run_at: Option<Time>,
+    /// Of the running jobs of the queue, at most one has this key
+    #[arg(long)]
+    key: Option<String>,
+    /// While a job with this dedupe key is not over, this answers with that one
+    #[arg(long)]
+    dedupe_key: Option<String>,
+    /// A budget that must allow it; may be said several times
+    #[arg(long = "budget", value_name = "BUDGET")]
+    budgets: Vec<String>,
+    /// Delays between attempts, such as "1m 5m 1h"; "none" for no retries
+    #[arg(long)]
+    ladder: Option<String>,
+    /// How long one attempt may take
+    #[arg(long)]
+    timeout: Option<Span>,
+    /// An id of your own (a UUID): saying it again answers with the same job
+    #[arg(long)]
+    id: Option<JobId>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Accepts the job and says its id.
+pub async fn run(args: EnqueueArgs, json: bool) -> anyhow::Result<Code> {
+    let store = open_store(&args.store.store).await?;
+    let enqueued = Client::new(store).enqueue_job(args.job()?).await?;
+    if json {
+        print_json(&serde_json::json!({ "id": enqueued.id, "deduplicated": enqueued.deduplicated }))?;
+    } else {
+        println!("{}", enqueued.id);
+        if enqueued.deduplicated {
+            eprintln!("it was there already");
+        }
+    }
+    Ok(Code::Done)
+}
+
+impl EnqueueArgs {
+    fn job(self) -> anyhow::Result<NewJobBuilder> {
+        let payload = match self.payload.as_str() {
+            "-" => {
+                let mut text = String::new();
+                std::io::stdin().read_to_string(&mut text).context("cannot read the payload from stdin")?;
+                text
+            }
+            _ => self.payload,
+        };
+        let payload = Json::payload(payload)?;
+        let mut job = NewJobBuilder::new(&self.kind, &payload)?.queue(&self.queue)?.priority(self.priority);
+        for budget in &self.budgets {
+            job = job.budget(budget)?;
+        }
+        if let Some(id) = self.id {
+            job = job.id(id);
+        }
+        if let Some(delay) = self.delay {
+            job = job.delay(Duration::from_millis(delay.ms()));
+        }
+        if let Some(at) = self.run_at {
+            job = job.run_at(at);
+        }
+        if let Some(key) = &self.key {
+            job = job.key(key)?;
+        }
+        if let Some(key) = &self.dedupe_key {
+            job = job.dedupe_key(key)?;
+        }
+        if let Some(ladder) = &self.ladder {
+            job = job.ladder(ladder)?;
+        }
+        if let Some(timeout) = self.timeout {
+            job = job.timeout(Duration::from_millis(timeout.ms()));
+        }
+        Ok(job)
+    }
+}

@@ -1,0 +1,73 @@
+//! `windlass explain`: why a job is not running.
+
+use clap::Args;
+use windlass::core::eligible::{Explanation, Hold};
+use windlass::core::id::JobId;
+use windlass::core::time::Time;
+
+use crate::args::StoreArgs;
+use crate::exit::Code;
+use crate::output::{ago, plain, print_json, until};
+use crate::wiring::open_store;
+
+/// Which.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// The job's id
+    id: JobId,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Explains it.
+pub async fn run(args: ExplainArgs, json: bool) -> anyhow::Result<Code> {
+    let store = open_store(&args.store.store).await?;
+    let Some(explanation) = store.explain(args.id).await? else {
+        eprintln!("there is no job {}", args.id);
+        return Ok(Code::NotFound);
+    };
+    if json {
+        print_json(&explanation)?;
+    } else {
+        println!("{}", sentence(&explanation, store.now().await?));
+    }
+    Ok(Code::Done)
+}
+
+/// An explanation in words.
+pub fn sentence(explanation: &Explanation, now: Time) -> String {
+    match explanation {
+        Explanation::Running { worker, since } => {
+            format!("it is running on {} since {}", plain(worker.as_str()), ago(*since, now))
+        }
+        Explanation::Final { state } => format!("it is over: {state}"),
+        Explanation::Held { holds } => {
+            let holds: Vec<String> = holds.iter().map(|hold| held_by(hold, now)).collect();
+            holds.join("; ")
+        }
+        Explanation::Ready { workers: 0, ahead } => {
+            format!(
+                "it could run, {ahead} before it, but no live worker claims from its queue and knows its kind"
+            )
+        }
+        Explanation::Ready { workers, ahead } => {
+            format!("it could run: {ahead} before it, {workers} workers for it; it waits for a free slot")
+        }
+    }
+}
+
+fn held_by(hold: &Hold, now: Time) -> String {
+    match hold {
+        Hold::NotDue { run_at } => format!("its time has not come: {} ({run_at})", until(*run_at, now)),
+        Hold::QueuePaused => "its queue is paused; `windlass queues resume NAME` lets it go on".into(),
+        Hold::QueueFull { limit } => format!("its queue is full: {limit} of {limit} are running"),
+        Hold::KeyBusy { key, job } => format!("its key {:?} is busy with job {job}", plain(key.as_str())),
+        Hold::BudgetCooling { budget, until: at } => {
+            format!("budget {budget} cools down: {}", until(*at, now))
+        }
+        Hold::BudgetSlots { budget, slots } => {
+            format!("budget {budget} is full: {slots} of {slots} slots are taken")
+        }
+        Hold::BudgetSpent { budget, until: at } => format!("budget {budget} is used up: {}", until(*at, now)),
+    }
+}

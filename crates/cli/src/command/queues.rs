@@ -1,0 +1,150 @@
+//! `windlass queues`: what each queue allows and how it stands.
+
+use clap::{Args, Subcommand};
+use windlass::core::id::QueueName;
+use windlass::core::policy::ladder::Ladder;
+use windlass::core::policy::queue::{OnCrash, QueuePolicy};
+use windlass::core::store::Store;
+use windlass::core::time::Span;
+
+use crate::args::StoreArgs;
+use crate::exit::Code;
+use crate::output::{ago, plain, print_json, table};
+use crate::wiring::open_store;
+
+/// List them, or change one.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  windlass queues\n  windlass queues set mail --limit 5 --ladder '1m 5m 1h'\n  \
+    windlass queues pause mail"
+)]
+pub struct QueuesArgs {
+    #[command(subcommand)]
+    act: Option<Act>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Act {
+    /// Change the policy of a queue; what is not said stays
+    Set(Box<Policy>),
+    /// Start no more of its jobs
+    Pause {
+        /// The queue
+        name: QueueName,
+    },
+    /// Let it go on
+    Resume {
+        /// The queue
+        name: QueueName,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Policy {
+    /// The queue
+    name: QueueName,
+    /// How many of its jobs may run at once over the whole fleet; 0 for no limit
+    #[arg(long)]
+    limit: Option<u32>,
+    /// Delays between attempts, such as "1m 5m 1h"; "none" for no retries
+    #[arg(long)]
+    ladder: Option<Ladder>,
+    /// How long a lease lasts
+    #[arg(long)]
+    lease: Option<Span>,
+    /// What the loss of a worker means: resume or fail
+    #[arg(long, value_parser = on_crash)]
+    on_crash: Option<OnCrash>,
+    /// After so many crashes without a step in between a job is quarantined
+    #[arg(long)]
+    crashes_max: Option<u32>,
+    /// How many days finished jobs are kept
+    #[arg(long)]
+    retention_days: Option<u32>,
+    /// Whether completed and canceled jobs are deleted at once
+    #[arg(long)]
+    delete_finished: Option<bool>,
+    /// Waiting this long weighs as much as one step of priority; 0s for strict priority
+    #[arg(long)]
+    ageing: Option<Span>,
+}
+
+fn on_crash(text: &str) -> Result<OnCrash, String> {
+    match text {
+        "resume" => Ok(OnCrash::Resume),
+        "fail" => Ok(OnCrash::Fail),
+        _ => Err("is neither resume nor fail".into()),
+    }
+}
+
+/// Lists them, or changes one.
+pub async fn run(args: QueuesArgs, json: bool) -> anyhow::Result<Code> {
+    let store = open_store(&args.store.store).await?;
+    match args.act {
+        None => list(&*store, json).await?,
+        Some(Act::Set(policy)) => set(&*store, *policy).await?,
+        Some(Act::Pause { name }) => {
+            store.pause_queue(name.clone(), true).await?;
+            println!("{} is paused; jobs that are running go on", plain(name.as_str()));
+        }
+        Some(Act::Resume { name }) => {
+            store.pause_queue(name.clone(), false).await?;
+            println!("{} goes on", plain(name.as_str()));
+        }
+    }
+    Ok(Code::Done)
+}
+
+async fn list(store: &dyn Store, json: bool) -> anyhow::Result<()> {
+    let queues = store.queues().await?;
+    if json {
+        return print_json(&queues);
+    }
+    if queues.is_empty() {
+        eprintln!("no queue has work; `windlass enqueue KIND --queue NAME` makes one");
+        return Ok(());
+    }
+    let now = store.now().await?;
+    let row = |queue: &windlass::core::query::QueueStatus| {
+        let limit = queue.policy.limit.map_or("-".into(), |limit| limit.to_string());
+        vec![
+            plain(queue.name.as_str()),
+            queue.queued.to_string(),
+            format!("{}/{limit}", queue.running),
+            queue.oldest_due.map(|at| ago(at, now)).unwrap_or_default(),
+            queue.policy.ladder.to_string(),
+            if queue.paused { "paused" } else { "open" }.into(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = queues.iter().map(row).collect();
+    println!("{}", table(&["queue", "queued", "running", "oldest due", "ladder", "status"], &rows));
+    Ok(())
+}
+
+async fn set(store: &dyn Store, wish: Policy) -> anyhow::Result<()> {
+    let Policy { name, limit, ladder, lease, on_crash, crashes_max, retention_days, delete_finished, ageing } =
+        wish;
+    let known = store.queues().await?.into_iter().find(|queue| queue.name == name);
+    let mut policy = known.map_or_else(QueuePolicy::default, |queue| queue.policy);
+    if let Some(limit) = limit {
+        policy.limit = Some(limit).filter(|limit| *limit > 0);
+    }
+    if let Some(ladder) = ladder {
+        policy.ladder = ladder;
+    }
+    if let Some(lease) = lease {
+        policy.lease_ms = u32::try_from(lease.ms()).unwrap_or(u32::MAX);
+    }
+    if let Some(ageing) = ageing {
+        policy.ageing_ms = Some(ageing.ms()).filter(|ms| *ms > 0);
+    }
+    policy.on_crash = on_crash.unwrap_or(policy.on_crash);
+    policy.crashes_max = crashes_max.unwrap_or(policy.crashes_max);
+    policy.retention_days = retention_days.unwrap_or(policy.retention_days);
+    policy.delete_finished = delete_finished.unwrap_or(policy.delete_finished);
+    store.put_queue(name.clone(), policy).await?;
+    println!("{} is set", plain(name.as_str()));
+    Ok(())
+}

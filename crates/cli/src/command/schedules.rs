@@ -1,0 +1,186 @@
+//! `windlass schedules`: cron lines that enqueue jobs.
+
+use clap::{Args, Subcommand, ValueEnum};
+use windlass::core::id::{Kind, QueueName, ScheduleName};
+use windlass::core::job::{JobSpec, NewJob, Start};
+use windlass::core::json::Json;
+use windlass::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
+use windlass::core::store::Store;
+use windlass::world::{RealWorld, new_id};
+
+use crate::args::StoreArgs;
+use crate::exit::Code;
+use crate::output::{plain, print_json, table, until};
+use crate::wiring::open_store;
+
+/// List them, or change one.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  windlass schedules\n  \
+    windlass schedules set nightly --cron '30 2 * * *' --zone Europe/Berlin --kind report\n  \
+    windlass schedules run nightly")]
+pub struct SchedulesArgs {
+    #[command(subcommand)]
+    act: Option<Act>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Act {
+    /// Set a schedule
+    Set(Box<Wish>),
+    /// Leave out its runs
+    Pause {
+        /// The schedule
+        name: ScheduleName,
+    },
+    /// Let it go on
+    Resume {
+        /// The schedule
+        name: ScheduleName,
+    },
+    /// Enqueue its job now, beside its runs
+    Run {
+        /// The schedule
+        name: ScheduleName,
+    },
+    /// Take it away; jobs that it enqueued stay
+    Delete {
+        /// The schedule
+        name: ScheduleName,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Wish {
+    /// The schedule
+    name: ScheduleName,
+    /// Five fields, or six with seconds in front
+    #[arg(long)]
+    cron: String,
+    /// An IANA time zone
+    #[arg(long, default_value = "UTC")]
+    zone: String,
+    /// The kind of its jobs
+    #[arg(long)]
+    kind: Kind,
+    /// Their queue
+    #[arg(long, default_value = "default")]
+    queue: QueueName,
+    /// Their payload as JSON
+    #[arg(long, default_value = "null")]
+    payload: String,
+    /// What happens while the job of an earlier run is not over
+    #[arg(long, value_enum, default_value_t = OverlapWord::Skip)]
+    overlap: OverlapWord,
+    /// What happens to runs that nobody was there for: skip, last, or how many of them
+    #[arg(long, default_value = "last", value_parser = missed)]
+    missed: Missed,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum OverlapWord {
+    /// The run is left out
+    Skip,
+    /// The job is enqueued all the same
+    Queue,
+}
+
+fn missed(text: &str) -> Result<Missed, String> {
+    match text {
+        "skip" => Ok(Missed::Skip),
+        "last" => Ok(Missed::Last),
+        _ => text.parse().map(Missed::All).map_err(|_| "is neither skip, nor last, nor a number".into()),
+    }
+}
+
+/// Lists them, or changes one.
+pub async fn run(args: SchedulesArgs, json: bool) -> anyhow::Result<Code> {
+    let store = open_store(&args.store.store).await?;
+    match args.act {
+        None => list(&*store, json).await,
+        Some(Act::Set(wish)) => set(&*store, *wish).await,
+        Some(Act::Pause { name }) => pause(&*store, name, true).await,
+        Some(Act::Resume { name }) => pause(&*store, name, false).await,
+        Some(Act::Run { name }) => run_now(&*store, name).await,
+        Some(Act::Delete { name }) => match store.delete_schedule(name.clone()).await? {
+            true => said(&name, "is gone"),
+            false => not_found(&name),
+        },
+    }
+}
+
+async fn list(store: &dyn Store, json: bool) -> anyhow::Result<Code> {
+    let schedules = store.schedules().await?;
+    if json {
+        print_json(&schedules)?;
+        return Ok(Code::Done);
+    }
+    if schedules.is_empty() {
+        eprintln!(
+            "there is no schedule; `windlass schedules set NAME --cron '0 * * * *' --kind KIND` makes one"
+        );
+        return Ok(Code::Done);
+    }
+    let now = store.now().await?;
+    let row = |schedule: &Schedule| {
+        let next = schedule.policy.next_after(now).filter(|_| !schedule.policy.paused);
+        vec![
+            plain(schedule.name.as_str()),
+            schedule.policy.cron.clone(),
+            schedule.policy.zone.clone(),
+            plain(schedule.policy.job.kind.as_str()),
+            schedule.last_run.map(|at| at.to_string()).unwrap_or_default(),
+            next.map_or("paused".into(), |at| until(at, now)),
+        ]
+    };
+    let rows: Vec<Vec<String>> = schedules.iter().map(row).collect();
+    println!("{}", table(&["schedule", "cron", "zone", "kind", "last run", "next run"], &rows));
+    Ok(Code::Done)
+}
+
+async fn set(store: &dyn Store, wish: Wish) -> anyhow::Result<Code> {
+    let policy = SchedulePolicy {
+        cron: wish.cron,
+        zone: wish.zone,
+        overlap: match wish.overlap {
+            OverlapWord::Skip => Overlap::Skip,
+            OverlapWord::Queue => Overlap::Queue,
+        },
+        missed: wish.missed,
+        paused: false,
+        job: JobSpec::new(wish.kind, wish.queue, Json::payload(wish.payload)?),
+    };
+    store.put_schedule(wish.name.clone(), policy).await?;
+    said(&wish.name, "is set")
+}
+
+async fn pause(store: &dyn Store, name: ScheduleName, paused: bool) -> anyhow::Result<Code> {
+    let Some(mut schedule) = find(store, &name).await? else { return not_found(&name) };
+    schedule.policy.paused = paused;
+    store.put_schedule(name.clone(), schedule.policy).await?;
+    said(&name, if paused { "is paused" } else { "goes on" })
+}
+
+async fn run_now(store: &dyn Store, name: ScheduleName) -> anyhow::Result<Code> {
+    let Some(schedule) = find(store, &name).await? else { return not_found(&name) };
+    let id = new_id(&RealWorld::new());
+    let job = NewJob { id, spec: schedule.policy.job, start: Start::Now };
+    store.enqueue(vec![job]).await?;
+    println!("{id}");
+    Ok(Code::Done)
+}
+
+async fn find(store: &dyn Store, name: &ScheduleName) -> anyhow::Result<Option<Schedule>> {
+    Ok(store.schedules().await?.into_iter().find(|schedule| schedule.name == *name))
+}
+
+fn said(name: &ScheduleName, what: &str) -> anyhow::Result<Code> {
+    println!("{} {what}", plain(name.as_str()));
+    Ok(Code::Done)
+}
+
+fn not_found(name: &ScheduleName) -> anyhow::Result<Code> {
+    eprintln!("there is no schedule {}; `windlass schedules` lists them", plain(name.as_str()));
+    Ok(Code::NotFound)
+}

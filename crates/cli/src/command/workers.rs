@@ -1,0 +1,45 @@
+//! `windlass workers`: who is there.
+
+use clap::Args;
+use windlass::core::query::WORKER_ALIVE_MS;
+
+use crate::args::StoreArgs;
+use crate::exit::Code;
+use crate::output::{ago, plain, print_json, table};
+use crate::wiring::open_store;
+
+/// Which store.
+#[derive(Debug, Args)]
+pub struct WorkersArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Lists them.
+pub async fn run(args: WorkersArgs, json: bool) -> anyhow::Result<Code> {
+    let store = open_store(&args.store.store).await?;
+    let workers = store.workers().await?;
+    if json {
+        print_json(&workers)?;
+        return Ok(Code::Done);
+    }
+    if workers.is_empty() {
+        eprintln!("no worker is there; `windlass work --kind KIND --exec PROGRAM` starts one");
+        return Ok(Code::Done);
+    }
+    let now = store.now().await?;
+    let rows = workers.iter().map(|worker| {
+        let queues: Vec<String> = worker.queues.iter().map(|queue| plain(queue.as_str())).collect();
+        let alive = now.ms_since(worker.seen_at) <= WORKER_ALIVE_MS;
+        vec![
+            plain(worker.name.as_str()),
+            format!("{}/{}", worker.running, worker.slots),
+            queues.join(","),
+            ago(worker.seen_at, now),
+            if alive { "alive" } else { "silent" }.into(),
+        ]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    println!("{}", table(&["worker", "running", "queues", "seen", "status"], &rows));
+    Ok(Code::Done)
+}

@@ -1,0 +1,167 @@
+//! The binary as a person uses it.
+
+use std::process::{Command, Output};
+
+struct Shell(tempfile::TempDir);
+
+impl Shell {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn run(&self, line: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.current_dir(self.0.path()).env_remove("WINDLASS_STORE").args(line);
+        command.output().unwrap()
+    }
+
+    /// What a command says on stdout, when it ends with `code`.
+    fn says(&self, code: i32, line: &[&str]) -> String {
+        let output = self.run(line);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "windlass {line:?}\n{out}\n{err}");
+        out
+    }
+
+    fn json(&self, line: &[&str]) -> serde_json::Value {
+        let line = [line, &["--json"]].concat();
+        serde_json::from_str(&self.says(0, &line)).unwrap()
+    }
+
+    fn script(&self, name: &str, body: &str) -> String {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.0.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_job_from_enqueue_to_result() {
+    let shell = Shell::new();
+    let id = shell.says(0, &["enqueue", "greet", r#"{"name": "Ada"}"#]).trim().to_owned();
+    assert!(shell.says(0, &["explain", &id]).contains("no live worker"));
+    assert!(shell.says(0, &["jobs"]).contains(&id));
+    let script = shell.script("greet.sh", r#"read p; echo "::windlass {\"result\": $p}""#);
+    shell.says(0, &["work", "--kind", "greet", "--until-idle", "--exec", &script]);
+    let job = shell.json(&["job", &id]);
+    assert_eq!(job["state"]["completed"]["result"]["name"], "Ada");
+    assert!(shell.says(0, &["job", &id]).contains("completed"));
+    assert!(shell.says(4, &["cancel", &id]).contains("final"));
+    assert_eq!(shell.says(0, &["retry", &id]), "retried 1 of 1 jobs\n");
+    assert!(shell.says(0, &["cancel", &id]).contains("canceled"));
+}
+
+#[test]
+fn failed_jobs_are_retried_by_filter() {
+    let shell = Shell::new();
+    for _ in 0..3 {
+        shell.says(0, &["enqueue", "break", "--ladder", "none"]);
+    }
+    let script = shell.script("break.sh", "echo 'no luck' >&2; exit 1");
+    shell.says(0, &["work", "--kind", "break", "--until-idle", "--exec", &script]);
+    let failed = shell.json(&["jobs", "--state", "failed"]);
+    assert_eq!(failed.as_array().unwrap().len(), 3);
+    assert!(shell.says(0, &["jobs"]).contains("exit status: 1: no luck"));
+    assert_eq!(shell.says(0, &["retry", "--kind", "break", "--dry-run"]), "would retry 3 jobs\n");
+    assert_eq!(shell.says(0, &["retry", "--kind", "break"]), "retried 3 of 3 jobs\n");
+    assert_eq!(shell.json(&["jobs", "--state", "queued"]).as_array().unwrap().len(), 3);
+    assert!(text(&shell.run(&["retry"]).stderr).contains("name jobs by their ids"));
+}
+
+#[test]
+fn queues_budgets_and_schedules() {
+    let shell = Shell::new();
+    shell.says(0, &["queues", "set", "mail", "--limit", "2", "--ladder", "1m 5m", "--on-crash", "fail"]);
+    shell.says(0, &["queues", "set", "mail", "--retention-days", "7"]);
+    shell.says(0, &["queues", "pause", "mail"]);
+    let queue = &shell.json(&["queues"])[0];
+    assert_eq!(queue["policy"]["limit"], 2, "what is not said stays: {queue}");
+    assert_eq!((&queue["policy"]["retention_days"], &queue["paused"]), (&7.into(), &true.into()));
+    let id = shell.says(0, &["enqueue", "send", "--queue", "mail"]).trim().to_owned();
+    assert!(shell.says(0, &["explain", &id]).contains("its queue is paused"));
+    shell.says(0, &["budgets", "set", "etsy", "--per-second", "5"]);
+    shell.says(0, &["budgets", "cool-down", "etsy", "1h"]);
+    assert!(shell.says(0, &["budgets"]).contains("in 59 min"));
+    shell.says(
+        0,
+        &[
+            "schedules",
+            "set",
+            "nightly",
+            "--cron",
+            "30 2 * * *",
+            "--zone",
+            "Europe/Berlin",
+            "--kind",
+            "report",
+        ],
+    );
+    let run = shell.says(0, &["schedules", "run", "nightly"]).trim().to_owned();
+    assert_eq!(shell.json(&["job", &run])["spec"]["kind"], "report");
+    shell.says(0, &["schedules", "pause", "nightly"]);
+    assert!(shell.says(0, &["schedules"]).contains("paused"));
+    shell.says(0, &["schedules", "delete", "nightly"]);
+    shell.says(3, &["schedules", "delete", "nightly"]);
+}
+
+#[test]
+fn errors_say_what_to_do_and_exit_codes_are_kept() {
+    let shell = Shell::new();
+    let nobody = "0198c0de-0000-7000-8000-000000000001";
+    for (code, line, hint) in [
+        (2, vec!["enqueue", "x", "{"], "payload"),
+        (2, vec!["enqueue", "", "1"], "kind is empty"),
+        (2, vec!["enqueue", "x", "--delay", "-5m"], ""),
+        (2, vec!["jobs", "--state", "lost"], "none of queued, running"),
+        (3, vec!["job", nobody], "there is no job"),
+        (3, vec!["explain", nobody], "there is no job"),
+        (3, vec!["cancel", nobody], ""),
+        (2, vec!["schedules", "set", "s", "--cron", "61 * * * *", "--kind", "k"], "cron"),
+        (2, vec!["queues", "set", "q", "--lease", "1ms"], "lease_ms"),
+        (1, vec!["jobs", "--store", "mysql://x"], "write json:FILE"),
+        (1, vec!["jobs", "--store", "sqlite:/dev/null/found.db"], "cannot open the store"),
+    ] {
+        let output = shell.run(&line);
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "windlass {line:?}: {err}");
+        assert!(err.contains(hint), "windlass {line:?} does not say {hint:?}: {err}");
+    }
+    shell.says(0, &["enqueue", "x", "1", "--id", nobody]);
+    shell.says(0, &["enqueue", "x", "1", "--id", nobody]);
+    shell.says(4, &["enqueue", "x", "2", "--id", nobody]);
+}
+
+#[test]
+fn the_doctor_finds_what_is_wrong() {
+    let shell = Shell::new();
+    assert_eq!(shell.says(0, &["doctor"]), "nothing is wrong\n");
+    shell.says(0, &["enqueue", "x", "--budget", "typo", "--run-at", "2020-01-01T00:00:00Z"]);
+    let said = shell.says(1, &["doctor"]);
+    assert!(said.contains("no live worker claims from it") && said.contains("budget typo"), "{said}");
+}
+
+#[test]
+fn the_bench_runs_on_every_embedded_store() {
+    let shell = Shell::new();
+    for store in ["sqlite:bench.db", "json:bench.json"] {
+        let report = shell.json(&[
+            "bench",
+            "--store",
+            store,
+            "--jobs",
+            "200",
+            "--only",
+            "enqueue-one,enqueue-batch,drain",
+        ]);
+        let figures = report["figures"].as_array().unwrap();
+        assert_eq!(figures.len(), 3, "{report}");
+        assert!(figures.iter().all(|figure| figure["per_second"].as_f64().unwrap() > 0.0), "{report}");
+        assert!(shell.json(&["jobs", "--store", store]).as_array().unwrap().is_empty(), "it cleans up");
+    }
+}
