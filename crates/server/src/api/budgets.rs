@@ -1,0 +1,94 @@
+//! Budgets: what they allow, what is used, cool-down.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass::core::id::BudgetName;
+use windlass::core::policy::budget::BudgetPolicy;
+use windlass::core::time::{Span, Time};
+
+use super::Api;
+use crate::answer::{Answered, Refusal, ok};
+use crate::ask::Ask;
+use crate::schema::{Duration, Moment};
+use crate::view::BudgetView;
+
+/// The budgets.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Budgets")]
+pub(crate) struct BudgetsView {
+    budgets: Vec<BudgetView>,
+}
+
+/// What a budget allows. What is left out has no bound.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "NewBudget")]
+pub(crate) struct BudgetBody {
+    /// How many jobs that name it may run at once.
+    #[serde(default)]
+    slots: Option<u32>,
+    /// How much may be spent in any stretch of one second.
+    #[serde(default)]
+    per_second: Option<u32>,
+    /// How much may be spent in any stretch of 24 hours.
+    #[serde(default)]
+    per_day: Option<u32>,
+}
+
+/// How long a budget cools down: one of the two.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "CoolDown")]
+pub(crate) struct CoolDownBody {
+    /// For so long.
+    #[serde(default, rename = "for")]
+    #[schemars(with = "Option<Duration>")]
+    length: Option<Span>,
+    /// Until this moment.
+    #[serde(default)]
+    #[schemars(with = "Option<Moment>")]
+    until: Option<Time>,
+}
+
+/// `GET /v1/budgets`
+pub(crate) async fn list(ask: Ask) -> Answered {
+    let now = ask.api.now().await?;
+    let budgets = ask.api.store.budgets().await?;
+    ok(&BudgetsView { budgets: budgets.into_iter().map(|budget| BudgetView::new(budget, now)).collect() })
+}
+
+/// `GET /v1/budgets/{name}`
+pub(crate) async fn get(ask: Ask) -> Answered {
+    let name = ask.name()?;
+    one(&ask.api, &name).await
+}
+
+/// `PUT /v1/budgets/{name}`
+pub(crate) async fn put(ask: Ask) -> Answered {
+    let name: BudgetName = ask.name()?;
+    let BudgetBody { slots, per_second, per_day } = ask.body()?;
+    ask.api.store.put_budget(name.clone(), BudgetPolicy { slots, per_second, per_day }).await?;
+    tracing::info!(budget = ?name.as_str(), by = ?ask.caller.name, "budget set");
+    one(&ask.api, &name).await
+}
+
+/// `POST /v1/budgets/{name}/cool-down`
+pub(crate) async fn cool_down(ask: Ask) -> Answered {
+    let name: BudgetName = ask.name()?;
+    let CoolDownBody { length, until } = ask.body()?;
+    let for_ms = match (length, until) {
+        (Some(length), None) => length.ms(),
+        (None, Some(until)) => until.ms_since(ask.api.now().await?),
+        (Some(_), Some(_)) => return Err(Refusal::field("until", "cannot be said together with for")),
+        (None, None) => return Err(Refusal::field("for", "or until is needed")),
+    };
+    ask.api.store.cool_down(name.clone(), for_ms).await?;
+    tracing::info!(budget = ?name.as_str(), for_ms, by = ?ask.caller.name, "budget cools down");
+    one(&ask.api, &name).await
+}
+
+async fn one(api: &Api, name: &BudgetName) -> Answered {
+    let now = api.now().await?;
+    let found = api.store.budgets().await?.into_iter().find(|status| status.budget.name == *name);
+    ok(&BudgetView::new(found.ok_or_else(|| Refusal::not_found("budget"))?, now))
+}

@@ -1,0 +1,122 @@
+//! The stream of events (server-sent events), from now on or from where a
+//! listener left off.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures::stream;
+use http::{HeaderValue, StatusCode};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
+use windlass::core::event::Position;
+use windlass::core::store::EVENTS_MAX;
+
+use super::Api;
+use crate::answer::{Answered, Refusal, with_type};
+use crate::ask::Ask;
+use crate::feed::{Listener, frame};
+
+/// A sign of life when nothing happens.
+const HEARTBEAT_MS: u64 = 15_000;
+/// How long a listener whose connection broke waits before it comes again.
+const COME_BACK_MS: u64 = 1_000;
+
+/// `GET /v1/events`
+pub(crate) async fn stream(ask: Ask) -> Answered {
+    let wanted = wanted_position(&ask)?;
+    let Some(listener) = ask.api.feed.listen() else {
+        return Err(Refusal::busy("too many listeners at once; come again later"));
+    };
+    // First a place among the listeners, then the position: nothing falls between.
+    let at = match wanted {
+        Some(position) => position,
+        None => ask.api.store.events_end().await?,
+    };
+    let hello = Bytes::from(format!("retry: {COME_BACK_MS}\nid: {at}\nevent: hello\ndata: {{}}\n\n"));
+    let stop = ask.api.stop.subscribe();
+    let listening = Listening { api: ask.api, listener, stop, at, behind: true, ready: vec![hello] };
+    let frames = stream::unfold(listening, |mut listening| async move {
+        let frame = listening.next().await?;
+        Some((Ok::<Bytes, std::convert::Infallible>(frame), listening))
+    });
+    let mut response = with_type(StatusCode::OK, "text/event-stream", Body::from_stream(frames));
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// Where the listener left off. `EventSource` sends a header; whoever begins
+/// anew with a page that was made at a position can say `after`.
+fn wanted_position(ask: &Ask) -> Result<Option<Position>, Refusal> {
+    let query = ask.query(&["after"], &[])?;
+    let header = ask.headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
+    let text = header.or(query.first().map(|(_, value)| value.as_str()));
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    let position: Position = text.parse().map_err(|_| bad_position())?;
+    let fits = i64::try_from(position.major).is_ok() && i64::try_from(position.minor).is_ok();
+    if fits { Ok(Some(position)) } else { Err(bad_position()) }
+}
+
+fn bad_position() -> Refusal {
+    Refusal::field("last-event-id", "is not a position that this server gave")
+}
+
+struct Listening {
+    api: Arc<Api>,
+    listener: Listener,
+    stop: watch::Receiver<bool>,
+    at: Position,
+    /// There may be events in the store that were not heard live.
+    behind: bool,
+    /// Frames to be sent, the next one last.
+    ready: Vec<Bytes>,
+}
+
+impl Listening {
+    /// The next frame; nothing ends the stream.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.ready.pop() {
+                return Some(frame);
+            }
+            if *self.stop.borrow() {
+                return None;
+            }
+            if self.behind {
+                self.catch_up().await?;
+                continue;
+            }
+            tokio::select! {
+                told = self.listener.live.recv() => match told {
+                    Ok(told) if told.position > self.at => {
+                        self.at = told.position;
+                        return Some(told.frame.clone());
+                    }
+                    Ok(_) => {}
+                    Err(RecvError::Lagged(_)) => self.behind = true,
+                    Err(RecvError::Closed) => return None,
+                },
+                _ = self.stop.changed() => return None,
+                () = self.api.world.sleep_ms(HEARTBEAT_MS) => return Some(Bytes::from_static(b": beat\n\n")),
+            }
+        }
+    }
+
+    /// Reads from the store what was missed. An error ends the stream: the
+    /// listener comes back and says where it was.
+    async fn catch_up(&mut self) -> Option<()> {
+        let events = match self.api.store.events(Some(self.at), EVENTS_MAX).await {
+            Ok(events) => events,
+            Err(error) => {
+                tracing::warn!(code = error.code(), %error, "a stream of events ended");
+                return None;
+            }
+        };
+        self.behind = events.len() >= EVENTS_MAX as usize;
+        if let Some(last) = events.last() {
+            self.at = last.position;
+        }
+        self.ready = events.iter().rev().map(frame).collect();
+        Some(())
+    }
+}

@@ -1,0 +1,156 @@
+//! One job: enqueue it, look at it, stop it, start it anew; and many at once.
+
+use http::StatusCode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use windlass::core::eligible::Explanation;
+use windlass::core::id::JobId;
+use windlass::core::job::NewJob;
+use windlass::core::store::{CancelAnswer, ENQUEUE_MAX, Enqueued, RetryAnswer};
+
+use super::new_job::NewJobBody;
+use crate::answer::{Answered, Refusal, json_answer, ok};
+use crate::ask::Ask;
+use crate::schema::{AnyJson, Id};
+use crate::view::{Detail, JobView};
+
+/// A job that is there now.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "EnqueuedJob")]
+pub(crate) struct EnqueuedView {
+    #[serde(flatten)]
+    job: JobView,
+    /// It was there before: by its id, or by its dedupe key.
+    deduplicated: bool,
+}
+
+/// `POST /v1/jobs`
+pub(crate) async fn create(ask: Ask) -> Answered {
+    let new = ask.body::<NewJobBody>()?.job(&*ask.api.world)?;
+    let Enqueued { id, deduplicated } = ask.api.client.enqueue_new(new).await?;
+    let Some(job) = ask.api.store.get(id).await? else {
+        // It was accepted, has already run, and its queue keeps no finished jobs.
+        return Err(Refusal::not_found("job any more").details(json!({ "id": id })));
+    };
+    let hidden = ask.api.hides(&job.spec.kind, &ask.caller);
+    let status = if deduplicated { StatusCode::OK } else { StatusCode::CREATED };
+    json_answer(status, &EnqueuedView { job: JobView::new(job, Detail::Full, hidden), deduplicated })
+}
+
+/// Jobs to be enqueued, all or none.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "NewJobs")]
+pub(crate) struct BatchBody {
+    #[schemars(length(min = 1, max = 10_000))]
+    jobs: Vec<NewJobBody>,
+}
+
+/// What became of them, in the order asked.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "EnqueuedJobs")]
+pub(crate) struct BatchView {
+    jobs: Vec<BatchEntry>,
+}
+
+/// What became of one.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "EnqueuedEntry")]
+struct BatchEntry {
+    #[schemars(with = "Id")]
+    id: JobId,
+    deduplicated: bool,
+}
+
+/// `POST /v1/jobs/batch`
+pub(crate) async fn create_many(ask: Ask) -> Answered {
+    let BatchBody { jobs } = ask.body()?;
+    if jobs.is_empty() || jobs.len() > ENQUEUE_MAX {
+        return Err(Refusal::field("jobs", format!("must be 1 to {ENQUEUE_MAX}; they are {}", jobs.len())));
+    }
+    let mut checked: Vec<NewJob> = Vec::with_capacity(jobs.len());
+    for (at, job) in jobs.into_iter().enumerate() {
+        checked.push(job.job(&*ask.api.world).map_err(|refusal| in_batch(refusal, at))?);
+    }
+    let answers = ask.api.store.enqueue(checked).await?;
+    let entry = |Enqueued { id, deduplicated }| BatchEntry { id, deduplicated };
+    json_answer(StatusCode::CREATED, &BatchView { jobs: answers.into_iter().map(entry).collect() })
+}
+
+/// Says which of many jobs was refused.
+fn in_batch(mut refusal: Refusal, at: usize) -> Refusal {
+    refusal.message = format!("jobs[{at}]: {}", refusal.message);
+    if let Some(field) = refusal.details.as_mut().and_then(|details| details.get_mut("field")) {
+        *field = format!("jobs[{at}].{}", field.as_str().unwrap_or("?")).into();
+    }
+    refusal
+}
+
+/// `GET /v1/jobs/{id}`
+pub(crate) async fn get(ask: Ask) -> Answered {
+    let job = ask.api.store.get(ask.id()?).await?.ok_or_else(|| Refusal::not_found("job"))?;
+    let hidden = ask.api.hides(&job.spec.kind, &ask.caller);
+    ok(&JobView::new(job, Detail::Full, hidden))
+}
+
+/// What became of a wish.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Outcome")]
+pub(crate) struct OutcomeView {
+    /// `canceled`, `cancel_requested` or `retried`.
+    outcome: &'static str,
+}
+
+/// `POST /v1/jobs/{id}/cancel`
+pub(crate) async fn cancel(ask: Ask) -> Answered {
+    let id = ask.id()?;
+    let answer = ask.api.store.cancel(id).await?;
+    tracing::info!(job_id = %id, by = ?ask.caller.name, answer = ?answer, "cancel");
+    match answer {
+        CancelAnswer::Canceled => ok(&OutcomeView { outcome: "canceled" }),
+        CancelAnswer::Requested => ok(&OutcomeView { outcome: "cancel_requested" }),
+        CancelAnswer::Final => {
+            Err(Refusal::conflict("final", "the job is over already; nothing was changed"))
+        }
+        CancelAnswer::NotFound => Err(Refusal::not_found("job")),
+    }
+}
+
+/// `POST /v1/jobs/{id}/retry`
+pub(crate) async fn retry(ask: Ask) -> Answered {
+    let id = ask.id()?;
+    let answer = ask.api.store.retry(id).await?;
+    tracing::info!(job_id = %id, by = ?ask.caller.name, answer = ?answer, "retry");
+    match answer {
+        RetryAnswer::Retried => ok(&OutcomeView { outcome: "retried" }),
+        RetryAnswer::NotFinal => {
+            let message = "the job is not over; nothing was changed. Cancel it first, or wait";
+            Err(Refusal::conflict("not_final", message))
+        }
+        RetryAnswer::Taken(other) => {
+            let message = format!("its dedupe key now belongs to job {other}; nothing was changed");
+            Err(Refusal::conflict("dedupe_key_taken", message).details(json!({ "job_id": other })))
+        }
+        RetryAnswer::NotFound => Err(Refusal::not_found("job")),
+    }
+}
+
+/// Why a job is not running.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Explanation")]
+pub(crate) struct ExplainView {
+    #[schemars(with = "Id")]
+    id: JobId,
+    /// `status` is `running`, `final`, `held` (with all that holds it) or
+    /// `ready` (with how many go first and how many workers could take it).
+    #[schemars(with = "AnyJson")]
+    explanation: Explanation,
+}
+
+/// `GET /v1/jobs/{id}/explain`
+pub(crate) async fn explain(ask: Ask) -> Answered {
+    let id = ask.id()?;
+    let explanation = ask.api.store.explain(id).await?.ok_or_else(|| Refusal::not_found("job"))?;
+    ok(&ExplainView { id, explanation })
+}

@@ -1,0 +1,200 @@
+//! Leases in the hands of remote workers: held on, or ended.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use windlass::core::id::JobId;
+use windlass::core::job::Start;
+use windlass::core::json::RESULT_BYTES_MAX;
+use windlass::core::store::{LeaseRef, RenewAnswer, Settlement, Written};
+use windlass::core::time::Time;
+use windlass::core::transition::Outcome;
+
+use super::claim::report;
+use super::{gated, present};
+use crate::answer::{Answered, Refusal, ok};
+use crate::ask::Ask;
+use crate::schema::{AnyJson, Id, Moment};
+
+/// How many leases one call may name.
+const LEASES_MAX: usize = 1_000;
+
+/// Leases to hold on to.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Renewal")]
+pub(crate) struct RenewBody {
+    #[schemars(length(min = 1, max = 1000))]
+    leases: Vec<LeaseBody>,
+}
+
+/// A job and the fence with which it is held.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "LeaseRef")]
+struct LeaseBody {
+    #[schemars(with = "Id")]
+    job_id: JobId,
+    #[schemars(range(max = 9_223_372_036_854_775_807_i64))]
+    fence: u64,
+}
+
+/// What became of them. Each is in exactly one of the first two lists.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Renewed")]
+pub(crate) struct RenewView {
+    #[schemars(with = "Vec<Id>")]
+    renewed: Vec<JobId>,
+    /// Stop these attempts.
+    #[schemars(with = "Vec<Id>")]
+    lost: Vec<JobId>,
+    /// Of the renewed, these are asked to cancel.
+    #[schemars(with = "Vec<Id>")]
+    cancel_requested: Vec<JobId>,
+}
+
+/// `POST /v1/leases/renew`
+pub(crate) async fn renew(ask: Ask) -> Answered {
+    let RenewBody { leases } = ask.body()?;
+    check_count("leases", leases.len())?;
+    let leases = leases.into_iter().map(|LeaseBody { job_id, fence }| checked(job_id, fence));
+    let leases: Vec<LeaseRef> = leases.collect::<Result<_, Refusal>>()?;
+    ask.api.owned(&ask.caller, leases.iter().map(|lease| lease.job_id)).await?;
+    let RenewAnswer { renewed, lost, cancel_requested } = ask.api.store.renew(leases).await?;
+    for beat in ask.api.roster.renewed(&renewed, ask.api.world.boot_ms()) {
+        report(&ask.api, beat);
+    }
+    ask.api.roster.ended(lost.iter().copied());
+    ok(&RenewView { renewed, lost, cancel_requested })
+}
+
+/// How attempts ended.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Settlements")]
+pub(crate) struct SettleBody {
+    #[schemars(length(min = 1, max = 1000))]
+    results: Vec<ResultBody>,
+}
+
+/// How one attempt ended.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Settlement")]
+struct ResultBody {
+    #[schemars(with = "Id")]
+    job_id: JobId,
+    #[schemars(range(max = 9_223_372_036_854_775_807_i64))]
+    fence: u64,
+    outcome: OutcomeWord,
+    /// What it gave, at most 64 KiB; with `completed` only.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "AnyJson")]
+    result: Option<Box<RawValue>>,
+    /// What went wrong; with `retry` and `failed`. Cut at 8 KiB.
+    #[serde(default)]
+    error: Option<String>,
+    /// When to try again, instead of the ladder's delay; with `retry`.
+    #[serde(default)]
+    #[schemars(with = "Option<Moment>")]
+    retry_at: Option<Time>,
+    /// When to go on; needed with `parked`.
+    #[serde(default)]
+    #[schemars(with = "Option<Moment>")]
+    until: Option<Time>,
+}
+
+/// How.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum OutcomeWord {
+    Completed,
+    Retry,
+    Failed,
+    Parked,
+    Released,
+    Canceled,
+}
+
+/// What became of the settlements, in the order asked.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Settled")]
+pub(crate) struct SettleView {
+    results: Vec<SettledView>,
+}
+
+/// What became of one.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SettledEntry")]
+struct SettledView {
+    #[schemars(with = "Id")]
+    job_id: JobId,
+    /// `ok`, or `lost`: the lease was no longer held, and nothing changed.
+    status: &'static str,
+}
+
+/// `POST /v1/leases/settle`
+pub(crate) async fn settle(ask: Ask) -> Answered {
+    let SettleBody { results } = ask.body()?;
+    check_count("results", results.len())?;
+    let settlements = results.into_iter().map(ResultBody::settlement);
+    let settlements: Vec<Settlement> = settlements.collect::<Result<_, Refusal>>()?;
+    let jobs: Vec<JobId> = settlements.iter().map(|settlement| settlement.lease.job_id).collect();
+    ask.api.owned(&ask.caller, jobs.iter().copied()).await?;
+    let written = ask.api.store.settle(settlements).await?;
+    ask.api.roster.ended(jobs.iter().copied());
+    let status = |written: Written| match written {
+        Written::Done => "ok",
+        Written::Lost | Written::TooManySteps => "lost",
+    };
+    let results = jobs.into_iter().zip(written);
+    ok(&SettleView {
+        results: results.map(|(job_id, written)| SettledView { job_id, status: status(written) }).collect(),
+    })
+}
+
+impl ResultBody {
+    fn settlement(self) -> Result<Settlement, Refusal> {
+        let Self { job_id, fence, outcome, result, error, retry_at, until } = self;
+        let extra = [
+            ("result", result.is_some() && outcome != OutcomeWord::Completed),
+            ("error", error.is_some() && !matches!(outcome, OutcomeWord::Retry | OutcomeWord::Failed)),
+            ("retry_at", retry_at.is_some() && outcome != OutcomeWord::Retry),
+            ("until", until.is_some() && outcome != OutcomeWord::Parked),
+        ];
+        if let Some((field, _)) = extra.into_iter().find(|(_, extra)| *extra) {
+            return Err(Refusal::field(field, "does not belong to this outcome"));
+        }
+        let error = error.unwrap_or_else(|| "the worker gave no reason".to_owned());
+        let outcome = match outcome {
+            OutcomeWord::Completed => Outcome::Completed {
+                result: result.map(|raw| gated("result", &raw, RESULT_BYTES_MAX)).transpose()?,
+            },
+            OutcomeWord::Retry => Outcome::Retry { error, when: retry_at.map(Start::At) },
+            OutcomeWord::Failed => Outcome::Failed { error },
+            OutcomeWord::Parked => {
+                let until = until.ok_or_else(|| Refusal::field("until", "is needed with parked"))?;
+                Outcome::Parked { until: Start::At(until) }
+            }
+            OutcomeWord::Released => Outcome::Released,
+            OutcomeWord::Canceled => Outcome::Canceled,
+        };
+        Ok(Settlement { lease: checked(job_id, fence)?, outcome })
+    }
+}
+
+/// Stores keep a fence in 63 bits.
+pub(super) fn checked(job_id: JobId, fence: u64) -> Result<LeaseRef, Refusal> {
+    if i64::try_from(fence).is_err() {
+        return Err(Refusal::field("fence", "is not one of ours"));
+    }
+    Ok(LeaseRef { job_id, fence })
+}
+
+fn check_count(field: &str, count: usize) -> Result<(), Refusal> {
+    if count == 0 || count > LEASES_MAX {
+        return Err(Refusal::field(field, format!("must be 1 to {LEASES_MAX}; they are {count}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! The calls, one file for each noun, and what they share.
+
+pub(crate) mod budgets;
+pub(crate) mod claim;
+pub(crate) mod events;
+pub(crate) mod health;
+pub(crate) mod jobs;
+pub(crate) mod leases;
+pub(crate) mod list;
+pub(crate) mod new_job;
+pub(crate) mod queues;
+pub(crate) mod retry_many;
+pub(crate) mod schedules;
+pub(crate) mod sign_in;
+pub(crate) mod stats;
+pub(crate) mod workers;
+pub(crate) mod writes;
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::value::RawValue;
+use tokio::sync::{Semaphore, watch};
+use windlass::Client;
+use windlass::core::id::{JobId, Kind};
+use windlass::core::json::Json;
+use windlass::core::store::Store;
+use windlass::core::time::Time;
+use windlass::world::World;
+
+use crate::access::{Caller, Door};
+use crate::answer::Refusal;
+use crate::feed::Feed;
+use crate::http_limits::Seats;
+use crate::metrics::Metrics;
+use crate::roster::Roster;
+use crate::settings::{Role, Settings};
+use crate::wake::Wake;
+
+/// What all calls share.
+pub(crate) struct Api {
+    pub store: Arc<dyn Store>,
+    pub client: Client,
+    pub world: Arc<dyn World>,
+    pub settings: Settings,
+    pub door: Door,
+    pub wake: Arc<Wake>,
+    pub feed: Feed,
+    pub roster: Roster,
+    pub retries: retry_many::Retries,
+    pub stats: stats::Cache,
+    pub metrics: Metrics,
+    pub seats: Seats,
+    /// Requests that are being worked on.
+    pub in_flight: Arc<Semaphore>,
+    /// Batches that are being read and written.
+    pub batches: Arc<Semaphore>,
+    /// Long polls.
+    pub polls: Semaphore,
+    /// Claims that ask the store at the same time: a wake must not become a stampede.
+    pub claims: Semaphore,
+    /// Refusals that wait for their answer.
+    pub refusals: Semaphore,
+    /// True once the server is told to stop.
+    pub stop: watch::Sender<bool>,
+}
+
+/// How many claims ask the store at the same time.
+const CLAIMS_MAX: usize = 8;
+/// How many refused callers wait at the same time; further ones are told to come back later.
+const REFUSALS_MAX: usize = 64;
+
+impl Api {
+    pub(crate) fn new(store: Arc<dyn Store>, settings: Settings, world: Arc<dyn World>) -> Self {
+        let limits = settings.limits;
+        Self {
+            client: Client::in_world(store.clone(), world.clone()),
+            door: Door::new(&settings),
+            wake: Wake::on(&*store),
+            feed: Feed::new(limits.listeners_max),
+            roster: Roster::default(),
+            retries: retry_many::Retries::default(),
+            stats: stats::Cache::default(),
+            metrics: Metrics::default(),
+            seats: Seats::default(),
+            in_flight: Arc::new(Semaphore::new(limits.in_flight_max)),
+            batches: Arc::new(Semaphore::new(limits.batches_max)),
+            polls: Semaphore::new(limits.polls_max),
+            claims: Semaphore::new(CLAIMS_MAX),
+            refusals: Semaphore::new(REFUSALS_MAX),
+            stop: watch::Sender::new(false),
+            store,
+            world,
+            settings,
+        }
+    }
+
+    /// Whether the inside of such a job is hidden from this caller.
+    pub(crate) fn hides(&self, kind: &Kind, caller: &Caller) -> bool {
+        caller.role != Role::Admin && self.settings.is_sensitive(kind)
+    }
+
+    /// The time by the store's clock.
+    pub(crate) async fn now(&self) -> Result<Time, Refusal> {
+        Ok(self.store.now().await?)
+    }
+
+    /// Refuses a token that is held to some queues and asks about a job that
+    /// is in another one, or that was last claimed by somebody else's worker
+    /// (fault 76: a guessed fence alone is worth nothing).
+    pub(crate) async fn owned(
+        &self,
+        caller: &Caller,
+        jobs: impl Iterator<Item = JobId>,
+    ) -> Result<(), Refusal> {
+        let Some(queues) = caller.queues() else { return Ok(()) };
+        for id in jobs {
+            // A job that is not there is answered for by the store: the lease is lost.
+            let Some(job) = self.store.get(id).await? else { continue };
+            let worker = job.worker.as_ref().map_or("", |worker| worker.as_str());
+            if !queues.contains(&job.spec.queue) || !caller.owns_worker(worker) {
+                let message = "this token may only write to leases of its own workers in its own queues";
+                return Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", message)
+                    .details(serde_json::json!({ "job_id": id })));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// JSON of a caller through the gate: too long is 413, anything else wrong is 400.
+pub(crate) fn gated(field: &'static str, raw: &RawValue, bytes_max: usize) -> Result<Json, Refusal> {
+    if raw.get().len() > bytes_max {
+        return Err(Refusal::too_large(field, bytes_max));
+    }
+    Ok(Json::new(field, raw.get().as_bytes(), bytes_max)?)
+}
+
+/// Reads a field that may be left out: a `null` that is there is JSON, too.
+pub(crate) fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    serde::Deserialize::deserialize(from).map(Some)
+}

@@ -1,0 +1,176 @@
+//! One call: how it is asked for, who may, what it takes and what it gives.
+
+use futures::future::BoxFuture;
+use http::Method;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use crate::access::Need;
+use crate::answer::Answered;
+use crate::ask::Ask;
+
+/// One call.
+pub(crate) struct Call {
+    pub method: Method,
+    pub path: &'static str,
+    pub need: Need,
+    /// Its name in the document.
+    pub id: &'static str,
+    pub does: &'static str,
+    pub body: Option<(Size, SchemaOf)>,
+    pub params: &'static [Param],
+    pub answers: Vec<Given>,
+    pub refusals: Vec<u16>,
+    /// It may take long: a long poll, or a stream.
+    pub patient: bool,
+    pub run: Run,
+}
+
+/// What a call does.
+pub(crate) type Run = fn(Ask) -> BoxFuture<'static, Answered>;
+/// How a type looks.
+pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// How large a body may be, and of which type.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// One payload in its envelope.
+    Small,
+    /// Many jobs.
+    Batch,
+    /// JSON or a form of a few fields.
+    Form,
+}
+
+/// What a call gives.
+pub(crate) struct Given {
+    pub status: u16,
+    pub means: &'static str,
+    /// The type, and for JSON how it looks.
+    pub content: Option<(&'static str, Option<SchemaOf>)>,
+}
+
+/// A parameter of the query.
+pub(crate) struct Param {
+    pub name: &'static str,
+    pub means: &'static str,
+    pub schema: &'static str,
+    pub repeats: bool,
+}
+
+impl Param {
+    const fn new(name: &'static str, schema: &'static str, means: &'static str) -> Self {
+        Self { name, means, schema, repeats: false }
+    }
+
+    /// What a list can be asked for.
+    pub(crate) const LIST: &'static [Param] = &[
+        Param {
+            name: "state",
+            means: "In one of these states; repeat it or part them by commas.",
+            schema: r#"{"type":"array","items":{"type":"string","enum":["queued","running","completed","failed","canceled"]}}"#,
+            repeats: true,
+        },
+        Param::new("queue", NAME, "In this queue."),
+        Param::new("kind", NAME, "Of this kind."),
+        Param::new("key", NAME, "With this key."),
+        Param::new("since", MOMENT, "Accepted at or after this."),
+        Param::new("until", MOMENT, "Accepted before this."),
+        Param::new(
+            "text",
+            r#"{"type":"string","minLength":1,"maxLength":50}"#,
+            "With this text in id, kind, key or payload.",
+        ),
+        Param::new("limit", r#"{"type":"integer","minimum":1,"maximum":200}"#, "How many; 50 when left out."),
+        Param::new(
+            "cursor",
+            r#"{"type":"string","pattern":"^[0-9]{1,18}$"}"#,
+            "Where the page before ended.",
+        ),
+    ];
+
+    /// Where a stream goes on from.
+    pub(crate) const EVENTS: &'static [Param] = &[Param::new(
+        "after",
+        r#"{"type":"string","pattern":"^[0-9]{1,18}-[0-9]{1,18}$"}"#,
+        "Go on after this position.",
+    )];
+}
+
+const NAME: &str =
+    r#"{"type":"string","minLength":1,"maxLength":128,"pattern":"^[^\\u0000-\\u001f\\u007f-\\u009f]+$"}"#;
+const MOMENT: &str = r#"{"type":"string","format":"date-time"}"#;
+
+impl Call {
+    pub(super) fn new(method: Method, path: &'static str, need: Need, id: &'static str, run: Run) -> Self {
+        let refusals = vec![400, 503];
+        Self {
+            method,
+            path,
+            need,
+            id,
+            does: "",
+            body: None,
+            params: &[],
+            answers: vec![],
+            refusals,
+            patient: false,
+            run,
+        }
+    }
+
+    pub(super) fn does(mut self, does: &'static str) -> Self {
+        self.does = does;
+        if self.need != Need::Nothing {
+            self.refusals.extend([401, 403, 429]);
+        }
+        self
+    }
+
+    pub(super) fn takes<T: JsonSchema>(mut self, size: Size) -> Self {
+        self.body = Some((size, SchemaGenerator::subschema_for::<T>));
+        self.refusals.extend([408, 413, 415]);
+        self
+    }
+
+    pub(super) fn asks(mut self, params: &'static [Param]) -> Self {
+        self.params = params;
+        self
+    }
+
+    pub(super) fn gives<T: JsonSchema>(mut self, status: u16, means: &'static str) -> Self {
+        let content = Some(("application/json", Some(SchemaGenerator::subschema_for::<T> as SchemaOf)));
+        self.answers.push(Given { status, means, content });
+        self
+    }
+
+    pub(super) fn gives_text(mut self, status: u16, content_type: &'static str, means: &'static str) -> Self {
+        self.answers.push(Given { status, means, content: Some((content_type, None)) });
+        self
+    }
+
+    pub(super) fn gives_nothing(mut self, status: u16, means: &'static str) -> Self {
+        self.answers.push(Given { status, means, content: None });
+        self
+    }
+
+    pub(super) fn refuses(mut self, statuses: &[u16]) -> Self {
+        self.refusals.extend(statuses);
+        self
+    }
+
+    pub(super) fn patient(mut self) -> Self {
+        self.patient = true;
+        self
+    }
+
+    /// The method as text that lives for ever: for labels.
+    pub(crate) fn verb(&self) -> &'static str {
+        match self.method {
+            Method::GET => "GET",
+            Method::POST => "POST",
+            Method::PUT => "PUT",
+            Method::DELETE => "DELETE",
+            _ => "OTHER",
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Every call there is. The router, the roles, the OpenAPI document, the
+//! labels of the metrics and the test that walks all routes are made from
+//! this table.
+
+mod call;
+
+use std::sync::LazyLock;
+
+use http::Method;
+
+use crate::access::Need;
+use crate::answer::RefusalView;
+use crate::api::{
+    budgets, claim, events, health, jobs, leases, list, new_job, queues, retry_many, schedules, sign_in,
+    stats, workers, writes,
+};
+use crate::view;
+
+pub(crate) use call::{Call, Param, Size};
+
+/// The table.
+pub(crate) static CALLS: LazyLock<Vec<Call>> = LazyLock::new(|| {
+    let tables = [
+        jobs_table(),
+        worker_table(),
+        queue_table(),
+        budget_table(),
+        schedule_table(),
+        watch_table(),
+        door_table(),
+    ];
+    tables.into_iter().flatten().collect()
+});
+
+/// Whether a path may be asked for without a token.
+pub(crate) fn is_open(path: &str) -> bool {
+    CALLS.iter().any(|call| call.need == Need::Nothing && call.path == path)
+}
+
+fn jobs_table() -> Vec<Call> {
+    vec![
+        Call::new(Method::POST, "/v1/jobs", Need::Submit, "enqueue", |ask| Box::pin(jobs::create(ask)))
+            .does("Enqueue a job. Sending the same id again is harmless.")
+            .takes::<new_job::NewJobBody>(Size::Small)
+            .gives::<jobs::EnqueuedView>(201, "The job was accepted and is durable.")
+            .gives::<jobs::EnqueuedView>(200, "It was there before, by its id or its dedupe key.")
+            .refuses(&[404, 409]),
+        Call::new(Method::POST, "/v1/jobs/batch", Need::Submit, "enqueue_many", |ask| {
+            Box::pin(jobs::create_many(ask))
+        })
+        .does("Enqueue up to 10,000 jobs, all or none; at most 32 MiB.")
+        .takes::<jobs::BatchBody>(Size::Batch)
+        .gives::<jobs::BatchView>(201, "All are durable, in the order asked.")
+        .refuses(&[409]),
+        Call::new(Method::GET, "/v1/jobs", Need::Read, "list_jobs", |ask| Box::pin(list::list(ask)))
+            .does("A page of jobs, newest first. JSON longer than 4 KiB is folded.")
+            .asks(Param::LIST)
+            .gives::<list::PageView>(200, "A page."),
+        Call::new(Method::POST, "/v1/jobs/retry", Need::Admin, "retry_many", |ask| {
+            Box::pin(retry_many::start(ask))
+        })
+        .does("Retry all jobs that match a filter, in the background and at a pace; or count them.")
+        .takes::<retry_many::RetryManyBody>(Size::Small)
+        .gives::<retry_many::RunView>(202, "The run has begun; ask for it by its id.")
+        .gives::<retry_many::DryRunView>(200, "What a run would do."),
+        Call::new(Method::GET, "/v1/retries", Need::Read, "list_retry_runs", |ask| {
+            Box::pin(retry_many::list(ask))
+        })
+        .does("The runs that retry many jobs, newest first.")
+        .gives::<retry_many::RunsView>(200, "The runs of this server."),
+        Call::new(Method::GET, "/v1/retries/{id}", Need::Read, "get_retry_run", |ask| {
+            Box::pin(retry_many::get(ask))
+        })
+        .does("How far a run is.")
+        .gives::<retry_many::RunView>(200, "The run.")
+        .refuses(&[404]),
+        Call::new(Method::POST, "/v1/retries/{id}/stop", Need::Admin, "stop_retry_run", |ask| {
+            Box::pin(retry_many::stop(ask))
+        })
+        .does("Stop a run. What was retried stays retried.")
+        .gives::<retry_many::RunView>(200, "The run.")
+        .refuses(&[404]),
+        Call::new(Method::GET, "/v1/jobs/{id}", Need::ReadOne, "get_job", |ask| Box::pin(jobs::get(ask)))
+            .does("One job with all that is known of it.")
+            .gives::<view::JobView>(200, "The job.")
+            .refuses(&[404]),
+        Call::new(Method::POST, "/v1/jobs/{id}/cancel", Need::Admin, "cancel_job", |ask| {
+            Box::pin(jobs::cancel(ask))
+        })
+        .does("Cancel a job: at once when it is queued, through its worker when it is running.")
+        .gives::<jobs::OutcomeView>(200, "`canceled` or `cancel_requested`.")
+        .refuses(&[404, 409]),
+        Call::new(Method::POST, "/v1/jobs/{id}/retry", Need::Admin, "retry_job", |ask| {
+            Box::pin(jobs::retry(ask))
+        })
+        .does("Start a new life of a final job. Its stored steps stay.")
+        .gives::<jobs::OutcomeView>(200, "`retried`.")
+        .refuses(&[404, 409]),
+        Call::new(Method::GET, "/v1/jobs/{id}/explain", Need::ReadOne, "explain_job", |ask| {
+            Box::pin(jobs::explain(ask))
+        })
+        .does("Why a job is not running.")
+        .gives::<jobs::ExplainView>(200, "The reason, by the same rules that the claim uses.")
+        .refuses(&[404]),
+    ]
+}
+
+fn worker_table() -> Vec<Call> {
+    vec![
+        Call::new(Method::POST, "/v1/claim", Need::Work, "claim", |ask| Box::pin(claim::claim(ask)))
+            .does("Claim jobs; waits up to wait_ms for work.")
+            .takes::<claim::ClaimBody>(Size::Small)
+            .gives::<claim::LeasesView>(200, "The leases; empty when the wait is over.")
+            .patient(),
+        Call::new(Method::POST, "/v1/leases/renew", Need::Work, "renew", |ask| Box::pin(leases::renew(ask)))
+            .does("Hold on to leases, and hear which jobs are asked to cancel.")
+            .takes::<leases::RenewBody>(Size::Small)
+            .gives::<leases::RenewView>(200, "What became of them."),
+        Call::new(Method::POST, "/v1/leases/settle", Need::Work, "settle", |ask| {
+            Box::pin(leases::settle(ask))
+        })
+        .does("Say how attempts ended. Saying it again is harmless.")
+        .takes::<leases::SettleBody>(Size::Batch)
+        .gives::<leases::SettleView>(200, "What became of each, in the order asked."),
+        Call::new(Method::PUT, "/v1/jobs/{id}/steps/{name}", Need::Work, "store_step", |ask| {
+            Box::pin(writes::step(ask))
+        })
+        .does("Store the output of a step. The first output of a name stays.")
+        .takes::<writes::StepBody>(Size::Small)
+        .gives::<writes::StoredView>(200, "It is durable.")
+        .refuses(&[409, 422]),
+        Call::new(Method::PUT, "/v1/jobs/{id}/progress", Need::Work, "report_progress", |ask| {
+            Box::pin(writes::progress(ask))
+        })
+        .does("Say how far an attempt is.")
+        .takes::<writes::ProgressBody>(Size::Small)
+        .gives::<writes::StoredView>(200, "It is durable.")
+        .refuses(&[409]),
+    ]
+}
+
+fn queue_table() -> Vec<Call> {
+    vec![
+        Call::new(Method::GET, "/v1/queues", Need::Read, "list_queues", |ask| Box::pin(queues::list(ask)))
+            .does("The queues that were configured or have jobs that are not final.")
+            .gives::<queues::QueuesView>(200, "By name."),
+        Call::new(Method::GET, "/v1/queues/{name}", Need::Read, "get_queue", |ask| {
+            Box::pin(queues::get(ask))
+        })
+        .does("One queue.")
+        .gives::<view::QueueView>(200, "The queue.")
+        .refuses(&[404]),
+        Call::new(Method::PUT, "/v1/queues/{name}", Need::Admin, "put_queue", |ask| {
+            Box::pin(queues::put(ask))
+        })
+        .does("Set the policy of a queue as a whole: what is left out has its default.")
+        .takes::<queues::PolicyBody>(Size::Small)
+        .gives::<view::QueueView>(200, "The queue."),
+        Call::new(Method::POST, "/v1/queues/{name}/pause", Need::Admin, "pause_queue", |ask| {
+            Box::pin(queues::pause(ask))
+        })
+        .does("Pause a queue. Jobs that are running go on.")
+        .gives::<view::QueueView>(200, "The queue."),
+        Call::new(Method::POST, "/v1/queues/{name}/resume", Need::Admin, "resume_queue", |ask| {
+            Box::pin(queues::resume(ask))
+        })
+        .does("Let a queue go on.")
+        .gives::<view::QueueView>(200, "The queue."),
+    ]
+}
+
+fn budget_table() -> Vec<Call> {
+    vec![
+        Call::new(Method::GET, "/v1/budgets", Need::Read, "list_budgets", |ask| Box::pin(budgets::list(ask)))
+            .does("The budgets, with what is used of them.")
+            .gives::<budgets::BudgetsView>(200, "By name."),
+        Call::new(Method::GET, "/v1/budgets/{name}", Need::Read, "get_budget", |ask| {
+            Box::pin(budgets::get(ask))
+        })
+        .does("One budget.")
+        .gives::<view::BudgetView>(200, "The budget.")
+        .refuses(&[404]),
+        Call::new(Method::PUT, "/v1/budgets/{name}", Need::Admin, "put_budget", |ask| {
+            Box::pin(budgets::put(ask))
+        })
+        .does("Set what a budget allows. What was spent stays spent.")
+        .takes::<budgets::BudgetBody>(Size::Small)
+        .gives::<view::BudgetView>(200, "The budget."),
+        Call::new(Method::POST, "/v1/budgets/{name}/cool-down", Need::Work, "cool_down", |ask| {
+            Box::pin(budgets::cool_down(ask))
+        })
+        .does("Let a budget cool down: nothing of it is spent until then.")
+        .takes::<budgets::CoolDownBody>(Size::Small)
+        .gives::<view::BudgetView>(200, "The budget."),
+    ]
+}
+
+fn schedule_table() -> Vec<Call> {
+    vec![
+        Call::new(Method::GET, "/v1/schedules", Need::Read, "list_schedules", |ask| {
+            Box::pin(schedules::list(ask))
+        })
+        .does("The schedules, with their last and next runs.")
+        .gives::<schedules::SchedulesView>(200, "By name."),
+        Call::new(Method::GET, "/v1/schedules/{name}", Need::Read, "get_schedule", |ask| {
+            Box::pin(schedules::get(ask))
+        })
+        .does("One schedule.")
+        .gives::<view::ScheduleView>(200, "The schedule.")
+        .refuses(&[404]),
+        Call::new(Method::PUT, "/v1/schedules/{name}", Need::Admin, "put_schedule", |ask| {
+            Box::pin(schedules::put(ask))
+        })
+        .does("Set a schedule. A new one begins now; one that is there goes on from where it is.")
+        .takes::<schedules::ScheduleBody>(Size::Small)
+        .gives::<view::ScheduleView>(200, "The schedule.")
+        .refuses(&[422]),
+        Call::new(Method::DELETE, "/v1/schedules/{name}", Need::Admin, "delete_schedule", |ask| {
+            Box::pin(schedules::delete(ask))
+        })
+        .does("Take a schedule away. Its jobs stay.")
+        .gives_nothing(204, "It is gone.")
+        .refuses(&[404]),
+        Call::new(Method::POST, "/v1/schedules/{name}/run", Need::Admin, "run_schedule", |ask| {
+            Box::pin(schedules::run(ask))
+        })
+        .does("Enqueue the job of a schedule now.")
+        .gives::<schedules::RunView>(201, "The job was enqueued.")
+        .gives::<schedules::RunView>(200, "The job of an earlier run is not over: this is that one.")
+        .refuses(&[404, 409]),
+    ]
+}
+
+fn watch_table() -> Vec<Call> {
+    vec![
+        Call::new(Method::GET, "/v1/workers", Need::Read, "list_workers", |ask| Box::pin(workers::list(ask)))
+            .does("The workers, as they last said of themselves.")
+            .gives::<workers::WorkersView>(200, "By name."),
+        Call::new(Method::GET, "/v1/stats", Need::Read, "stats", |ask| Box::pin(stats::get(ask)))
+            .does("How it goes. Depths are exact and up to a second old; rates, latencies and failures are approximate.")
+            .gives::<stats::StatsView>(200, "How it goes."),
+        Call::new(Method::GET, "/v1/events", Need::Read, "events", |ask| Box::pin(events::stream(ask)))
+            .does("What happens, as server-sent events. Goes on from the header Last-Event-ID, or from `after`.")
+            .asks(Param::EVENTS)
+            .gives_text(200, "text/event-stream", "The stream; it does not end by itself.")
+            .patient(),
+        Call::new(Method::GET, "/metrics", Need::Read, "metrics", |ask| Box::pin(health::metrics(ask)))
+            .does("Metrics as Prometheus reads them.")
+            .gives_text(200, "text/plain", "The metrics."),
+    ]
+}
+
+fn door_table() -> Vec<Call> {
+    vec![
+        Call::new(Method::GET, "/healthz", Need::Nothing, "healthz", |ask| Box::pin(health::healthz(ask)))
+            .does("Whether the process answers.")
+            .gives::<health::HealthView>(200, "It does."),
+        Call::new(Method::GET, "/readyz", Need::Nothing, "readyz", |ask| Box::pin(health::readyz(ask)))
+            .does("Whether the store answers, too.")
+            .gives::<health::HealthView>(200, "It does."),
+        Call::new(Method::GET, "/openapi.json", Need::Token, "openapi", |ask| Box::pin(health::openapi(ask)))
+            .does("This document.")
+            .gives::<serde_json::Map<String, serde_json::Value>>(200, "OpenAPI 3.1."),
+        Call::new(Method::GET, "/docs", Need::Token, "docs", |ask| Box::pin(health::docs(ask)))
+            .does("The calls, for people.")
+            .gives_text(200, "text/html", "A page."),
+        Call::new(Method::POST, "/sign-in", Need::Nothing, "sign_in", |ask| Box::pin(sign_in::sign_in(ask)))
+            .does("Show a token once and get a cookie for it.")
+            .takes::<sign_in::SignInBody>(Size::Form)
+            .gives_nothing(204, "Signed in.")
+            .gives_nothing(303, "Signed in by a form: the way to the dashboard.")
+            .refuses(&[401]),
+        Call::new(Method::POST, "/sign-out", Need::Token, "sign_out", |ask| Box::pin(sign_in::sign_out(ask)))
+            .does("End the session of the cookie.")
+            .gives_nothing(204, "Signed out.")
+            .gives_nothing(303, "Signed out by a form."),
+    ]
+}
+
+/// The shape of a refusal.
+pub(crate) fn refusal_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    generator.subschema_for::<RefusalView>()
+}

@@ -1,0 +1,201 @@
+//! The store's events, read once for everybody: for the listeners over HTTP,
+//! for the statistics and for the metrics.
+//!
+//! While somebody listens the store is asked when it announces work and every
+//! 200 ms; otherwise once a second, for the statistics alone.
+
+mod rings;
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, broadcast};
+use windlass::core::error::StoreError;
+use windlass::core::event::{Event, Position, What};
+use windlass::core::id::{JobId, QueueName};
+use windlass::core::store::EVENTS_MAX;
+use windlass::core::time::Time;
+
+use crate::api::Api;
+use crate::schema::{Id, Moment, Name, PositionText};
+
+pub(crate) use rings::{Failures, Latency, Rings, Throughput};
+
+/// How often the store is asked while somebody listens.
+const LISTENED_MS: u64 = 200;
+/// How often it is asked when nobody does.
+const IDLE_MS: u64 = 1_000;
+/// Announcements that come in a burst are answered together.
+const BURST_MS: u64 = 20;
+/// How many events a listener may be behind before it reads from the store again.
+const BEHIND_MAX: usize = 1_024;
+/// How many jobs of an event are named.
+const NAMED_MAX: usize = 100;
+/// How many jobs are looked at each time, for latencies and for errors.
+const SAMPLES_MAX: usize = 8;
+
+/// The events.
+pub(crate) struct Feed {
+    live: broadcast::Sender<Arc<Told>>,
+    seats: Arc<Semaphore>,
+    came: Notify,
+    rings: Mutex<Rings>,
+}
+
+/// An event as listeners get it.
+pub(crate) struct Told {
+    pub position: Position,
+    pub frame: Bytes,
+}
+
+/// An event.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Event")]
+pub(crate) struct EventView<'a> {
+    #[schemars(with = "PositionText")]
+    position: String,
+    #[schemars(with = "Moment")]
+    at: Time,
+    #[schemars(with = "String")]
+    what: What,
+    #[schemars(with = "Name")]
+    queue: &'a QueueName,
+    /// How many jobs it happened to.
+    count: usize,
+    /// The first hundred of them.
+    #[schemars(with = "Vec<Id>")]
+    jobs: &'a [JobId],
+}
+
+/// Somebody who hears all events from now on.
+pub(crate) struct Listener {
+    pub live: broadcast::Receiver<Arc<Told>>,
+    _seat: OwnedSemaphorePermit,
+}
+
+impl Feed {
+    pub(crate) fn new(listeners_max: usize) -> Self {
+        Self {
+            live: broadcast::Sender::new(BEHIND_MAX),
+            seats: Arc::new(Semaphore::new(listeners_max)),
+            came: Notify::new(),
+            rings: Mutex::new(Rings::default()),
+        }
+    }
+
+    /// A place among the listeners, if there is one.
+    pub(crate) fn listen(&self) -> Option<Listener> {
+        let seat = self.seats.clone().try_acquire_owned().ok()?;
+        let listener = Listener { live: self.live.subscribe(), _seat: seat };
+        self.came.notify_one();
+        Some(listener)
+    }
+
+    /// Looks at what was counted.
+    pub(crate) fn rings<T>(&self, look: impl FnOnce(&Rings) -> T) -> T {
+        look(&self.lock())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Rings> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_listened_to(&self) -> bool {
+        self.live.receiver_count() > 0
+    }
+
+    /// Tells an event to all listeners and counts it.
+    fn tell(&self, event: &Event) {
+        self.lock().count(event);
+        if self.is_listened_to() {
+            // Nobody hears it when the last one has just left.
+            let _ = self.live.send(Arc::new(Told { position: event.position, frame: frame(event) }));
+        }
+    }
+}
+
+/// An event as text of the stream.
+pub(crate) fn frame(event: &Event) -> Bytes {
+    let Event { position, at, what, queue, jobs } = event;
+    let view = EventView {
+        position: position.to_string(),
+        at: *at,
+        what: *what,
+        queue,
+        count: jobs.len(),
+        jobs: &jobs[..jobs.len().min(NAMED_MAX)],
+    };
+    // JSON has no line breaks of its own, so one data line holds it.
+    let data = serde_json::to_string(&view).unwrap_or_default();
+    Bytes::from(format!("id: {position}\nevent: {what}\ndata: {data}\n\n"))
+}
+
+/// Reads the events until it is dropped.
+pub(crate) async fn run(api: Arc<Api>) {
+    let mut woken = api.wake.watch();
+    let mut last = None;
+    loop {
+        if let Err(error) = read_on(&api, &mut last).await {
+            tracing::warn!(code = error.code(), %error, "could not read events; trying again");
+        }
+        let listened = api.feed.is_listened_to();
+        let pause_ms = if listened { LISTENED_MS } else { IDLE_MS };
+        tokio::select! {
+            _ = woken.changed(), if listened => api.world.sleep_ms(BURST_MS).await,
+            () = api.feed.came.notified() => {}
+            () = api.world.sleep_ms(pause_ms) => {}
+        }
+    }
+}
+
+/// Reads all that is new, and looks at some of the jobs that it happened to.
+async fn read_on(api: &Api, last: &mut Option<Position>) -> Result<(), StoreError> {
+    let mut since = match *last {
+        Some(position) => position,
+        None => api.store.events_end().await?,
+    };
+    *last = Some(since);
+    let mut samples = Samples::default();
+    loop {
+        let events = api.store.events(Some(since), EVENTS_MAX).await?;
+        for event in &events {
+            api.feed.tell(event);
+            samples.consider(event);
+            since = event.position;
+        }
+        *last = Some(since);
+        if events.len() < EVENTS_MAX as usize {
+            break;
+        }
+    }
+    for id in samples.ended.into_iter().chain(samples.troubled) {
+        if let Some(job) = api.store.get(id).await? {
+            let sensitive = api.settings.is_sensitive(&job.spec.kind);
+            api.feed.lock().sample(&job, sensitive);
+        }
+    }
+    Ok(())
+}
+
+/// Some of the jobs that events named: a few are enough to know how it goes.
+#[derive(Default)]
+struct Samples {
+    ended: Vec<JobId>,
+    troubled: Vec<JobId>,
+}
+
+impl Samples {
+    fn consider(&mut self, event: &Event) {
+        let list = match event.what {
+            What::Completed => &mut self.ended,
+            What::Failed | What::Retrying | What::Crashed => &mut self.troubled,
+            _ => return,
+        };
+        let room = SAMPLES_MAX.saturating_sub(list.len());
+        list.extend(event.jobs.iter().take(room));
+    }
+}

@@ -1,0 +1,321 @@
+//! What happened in the last quarter of an hour, in bounded memory.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use windlass::core::event::{Event, What};
+use windlass::core::id::{JobId, Kind, QueueName};
+use windlass::core::job::Job;
+use windlass::core::state::State;
+use windlass::core::time::Time;
+
+use crate::schema::{Id, Moment, Name};
+
+/// How far back it goes.
+const SECONDS: usize = 900;
+/// How many seconds one point of a chart stands for.
+const STEP_SECONDS: usize = 5;
+/// How many looks at jobs are kept.
+const SAMPLES_KEPT: usize = 4_000;
+/// How many failures are kept.
+const FAILURES_KEPT: usize = 1_000;
+/// How far back failures are grouped.
+const FAILURES_MS: i64 = 15 * 60_000;
+/// How many groups of failures are shown.
+const GROUPS_MAX: usize = 20;
+/// How many pairs of event and queue are counted apart; further queues go into one.
+const COUNTED_MAX: usize = 1_000;
+/// The longest error text of a group.
+const ERROR_CHARS_MAX: usize = 200;
+
+/// The counts.
+pub(crate) struct Rings {
+    seconds: Vec<Second>,
+    totals: BTreeMap<(What, QueueName), u64>,
+    samples: VecDeque<Sample>,
+    failures: VecDeque<Trouble>,
+}
+
+#[derive(Clone, Copy)]
+struct Second {
+    at: i64,
+    counts: [u32; What::ALL.len()],
+}
+
+struct Sample {
+    at: Time,
+    wait_ms: u64,
+    run_ms: u64,
+}
+
+struct Trouble {
+    at: Time,
+    error: String,
+    kind: Kind,
+    queue: QueueName,
+    job_id: JobId,
+}
+
+impl Default for Rings {
+    fn default() -> Self {
+        let empty = Second { at: -1, counts: [0; What::ALL.len()] };
+        Self {
+            seconds: vec![empty; SECONDS],
+            totals: BTreeMap::new(),
+            samples: VecDeque::new(),
+            failures: VecDeque::new(),
+        }
+    }
+}
+
+impl Rings {
+    /// Counts an event.
+    pub(super) fn count(&mut self, event: &Event) {
+        let jobs = event.jobs.len();
+        let at = event.at.ms() / 1_000;
+        let slot = &mut self.seconds[at as usize % SECONDS];
+        if slot.at != at {
+            *slot = Second { at, counts: [0; What::ALL.len()] };
+        }
+        let count = &mut slot.counts[event.what as usize];
+        *count = count.saturating_add(u32::try_from(jobs).unwrap_or(u32::MAX));
+        let key = (event.what, event.queue.clone());
+        let key = if self.totals.len() < COUNTED_MAX || self.totals.contains_key(&key) {
+            key
+        } else {
+            (event.what, QueueName::new("(others)").unwrap_or_default())
+        };
+        *self.totals.entry(key).or_default() += jobs as u64;
+    }
+
+    /// Takes note of a job that ended, or had trouble.
+    pub(super) fn sample(&mut self, job: &Job, sensitive: bool) {
+        if let (State::Completed { ended_at, .. }, Some(started_at)) = (&job.state, job.started_at) {
+            let due = job.run_at.max(job.created_at);
+            let sample = Sample {
+                at: *ended_at,
+                wait_ms: started_at.ms_since(due),
+                run_ms: ended_at.ms_since(started_at),
+            };
+            push(&mut self.samples, sample, SAMPLES_KEPT);
+            return;
+        }
+        let Some(entry) = job.history.iter().rev().find(|entry| entry.error.is_some()) else { return };
+        let error = entry.error.as_deref().map_or_else(String::new, folded);
+        let trouble = Trouble {
+            at: entry.at,
+            error: if sensitive { "(hidden: the kind is sensitive)".to_owned() } else { error },
+            kind: job.spec.kind.clone(),
+            queue: job.spec.queue.clone(),
+            job_id: job.id,
+        };
+        push(&mut self.failures, trouble, FAILURES_KEPT);
+    }
+
+    /// How many jobs of a queue each thing happened to, since the server started.
+    pub(crate) fn totals(&self) -> &BTreeMap<(What, QueueName), u64> {
+        &self.totals
+    }
+
+    /// The rates up to `now`.
+    pub(crate) fn throughput(&self, now: Time) -> Throughput {
+        let newest = now.ms() / 1_000 / STEP_SECONDS as i64 * STEP_SECONDS as i64;
+        let oldest = newest - SECONDS as i64;
+        let series = |whats: &[What]| {
+            let mut points = vec![0.0; SECONDS / STEP_SECONDS];
+            for second in self.seconds.iter().filter(|second| (oldest..newest).contains(&second.at)) {
+                let jobs: u32 = whats.iter().map(|what| second.counts[*what as usize]).sum();
+                points[(second.at - oldest) as usize / STEP_SECONDS] += f64::from(jobs) / STEP_SECONDS as f64;
+            }
+            points
+        };
+        Throughput {
+            from: Time::from_ms(oldest * 1_000),
+            step_seconds: STEP_SECONDS,
+            enqueued: series(&[What::Enqueued]),
+            started: series(&[What::Claimed]),
+            completed: series(&[What::Completed]),
+            failed: series(&[What::Failed]),
+            retrying: series(&[What::Retrying, What::Crashed]),
+        }
+    }
+
+    /// The latencies of the jobs that were looked at.
+    pub(crate) fn latency(&self, now: Time) -> Latency {
+        let since = now.plus_ms(-(SECONDS as i64) * 1_000);
+        let recent = || self.samples.iter().filter(|sample| sample.at >= since);
+        Latency {
+            samples: recent().count(),
+            wait_ms: Percentiles::of(recent().map(|sample| sample.wait_ms).collect()),
+            run_ms: Percentiles::of(recent().map(|sample| sample.run_ms).collect()),
+        }
+    }
+
+    /// The failures, grouped by what they say; the most frequent first.
+    pub(crate) fn failures(&self, now: Time) -> Vec<Failures> {
+        let since = now.plus_ms(-FAILURES_MS);
+        let mut groups: BTreeMap<(&str, &Kind), Failures> = BTreeMap::new();
+        for trouble in self.failures.iter().filter(|trouble| trouble.at >= since) {
+            let group = groups.entry((&trouble.error, &trouble.kind)).or_insert_with(|| Failures {
+                error: trouble.error.clone(),
+                kind: trouble.kind.clone(),
+                queue: trouble.queue.clone(),
+                count: 0,
+                last_at: trouble.at,
+                last_job: trouble.job_id,
+            });
+            group.count += 1;
+            if trouble.at >= group.last_at {
+                (group.last_at, group.last_job) = (trouble.at, trouble.job_id);
+            }
+        }
+        let mut groups: Vec<Failures> = groups.into_values().collect();
+        groups.sort_by_key(|group| std::cmp::Reverse((group.count, group.last_at)));
+        groups.truncate(GROUPS_MAX);
+        groups
+    }
+}
+
+/// Jobs per second, for points of `step_seconds` from `from` on.
+#[derive(Clone, Serialize, JsonSchema)]
+pub(crate) struct Throughput {
+    #[schemars(with = "Moment")]
+    from: Time,
+    step_seconds: usize,
+    enqueued: Vec<f64>,
+    started: Vec<f64>,
+    completed: Vec<f64>,
+    failed: Vec<f64>,
+    retrying: Vec<f64>,
+}
+
+/// How long jobs waited and ran, in the last 15 minutes, of those looked at.
+#[derive(Clone, Serialize, JsonSchema)]
+pub(crate) struct Latency {
+    samples: usize,
+    /// From the moment at which a job was due to its start.
+    wait_ms: Option<Percentiles>,
+    /// From the start of the last attempt to its end.
+    run_ms: Option<Percentiles>,
+}
+
+/// Half, 95 and 99 of a hundred were not slower.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub(crate) struct Percentiles {
+    p50: u64,
+    p95: u64,
+    p99: u64,
+}
+
+impl Percentiles {
+    fn of(mut values: Vec<u64>) -> Option<Self> {
+        values.sort_unstable();
+        let last = values.len().checked_sub(1)?;
+        let at = |percent: usize| values[(last * percent).div_ceil(100)];
+        Some(Self { p50: at(50), p95: at(95), p99: at(99) })
+    }
+}
+
+/// Failures that say the same.
+#[derive(Clone, Serialize, JsonSchema)]
+#[schemars(rename = "FailureGroup")]
+pub(crate) struct Failures {
+    /// The first line, with `#` for numbers.
+    pub error: String,
+    #[schemars(with = "Name")]
+    pub kind: Kind,
+    #[schemars(with = "Name")]
+    queue: QueueName,
+    /// Of those looked at.
+    pub count: u64,
+    #[schemars(with = "Moment")]
+    last_at: Time,
+    #[schemars(with = "Id")]
+    last_job: JobId,
+}
+
+fn push<T>(list: &mut VecDeque<T>, entry: T, max: usize) {
+    if list.len() >= max {
+        list.pop_front();
+    }
+    list.push_back(entry);
+}
+
+/// The first line, with `#` for each number, so that "row 17" and "row 18" are one.
+fn folded(error: &str) -> String {
+    let mut folded = String::new();
+    let mut in_number = false;
+    for c in error.lines().next().unwrap_or("").chars().take(ERROR_CHARS_MAX) {
+        if !c.is_ascii_digit() {
+            folded.push(c);
+        } else if !in_number {
+            folded.push('#');
+        }
+        in_number = c.is_ascii_digit();
+    }
+    folded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass::core::event::Position;
+
+    fn event(at_s: i64, what: What, jobs: usize) -> Event {
+        let jobs = vec![JobId(uuid::Uuid::nil()); jobs];
+        Event {
+            position: Position::default(),
+            at: Time::from_ms(at_s * 1_000),
+            what,
+            queue: QueueName::default(),
+            jobs,
+        }
+    }
+
+    #[test]
+    fn rates_go_round() {
+        let mut rings = Rings::default();
+        rings.count(&event(1_000, What::Completed, 10));
+        rings.count(&event(1_003, What::Completed, 5));
+        let found = rings.throughput(Time::from_ms(1_005_000));
+        assert_eq!(found.completed.len(), 180);
+        assert_eq!(found.completed[179], 3.0);
+        assert_eq!(found.completed[..179], vec![0.0; 179]);
+        // A quarter of an hour later the same slot holds another second.
+        rings.count(&event(1_900, What::Completed, 5));
+        let found = rings.throughput(Time::from_ms(1_905_000));
+        assert_eq!(found.completed[179], 1.0);
+        assert_eq!(rings.totals()[&(What::Completed, QueueName::default())], 20);
+    }
+
+    #[test]
+    fn percentiles_of_few_and_many() {
+        assert_eq!(Percentiles::of(vec![]), None);
+        assert_eq!(Percentiles::of(vec![7]), Some(Percentiles { p50: 7, p95: 7, p99: 7 }));
+        let many = Percentiles::of((0..=100).rev().collect());
+        assert_eq!(many, Some(Percentiles { p50: 50, p95: 95, p99: 99 }));
+    }
+
+    #[test]
+    fn errors_fold() {
+        for (error, expected) in [("row 17 of 200\nmore", "row # of #"), ("", ""), ("no number", "no number")]
+        {
+            assert_eq!(folded(error), expected);
+        }
+        assert_eq!(folded(&"ü".repeat(500)).chars().count(), ERROR_CHARS_MAX);
+    }
+
+    /// Fault 74: what is counted stays bounded, whatever the queues are called.
+    #[test]
+    fn fault_74_counts_are_bounded() {
+        let mut rings = Rings::default();
+        for at in 0..2 * COUNTED_MAX {
+            let mut event = event(1, What::Enqueued, 1);
+            event.queue = QueueName::new(format!("q{at}")).unwrap();
+            rings.count(&event);
+        }
+        assert_eq!(rings.totals().len(), COUNTED_MAX + 1);
+        assert_eq!(rings.totals().values().sum::<u64>(), 2 * COUNTED_MAX as u64);
+    }
+}

@@ -1,0 +1,147 @@
+//! Remote workers do not say by themselves that they are alive: their claims
+//! and renewals say it, and the roster passes it on to the store.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use windlass::core::id::{JobId, Kind, QueueName, WorkerName};
+use windlass::core::store::WorkerBeat;
+
+/// How often a worker is reported.
+const BEAT_MS: u64 = 10_000;
+/// A worker that was not heard of for so long is dropped here; the store forgets it by itself.
+const SILENT_MS: u64 = 120_000;
+/// How many workers and leases are followed; beyond that the numbers err on the low side.
+const FOLLOWED_MAX: usize = 100_000;
+
+/// The remote workers of this server.
+#[derive(Default)]
+pub(crate) struct Roster(Mutex<Crew>);
+
+#[derive(Default)]
+struct Crew {
+    workers: HashMap<WorkerName, Member>,
+    holders: HashMap<JobId, WorkerName>,
+}
+
+struct Member {
+    queues: Vec<QueueName>,
+    kinds: Option<Vec<Kind>>,
+    slots: u32,
+    running: u32,
+    heard_ms: u64,
+    beat_ms: Option<u64>,
+}
+
+impl Roster {
+    /// A worker asks for work. Answers with its beat when one is due.
+    pub(crate) fn asked(
+        &self,
+        worker: &WorkerName,
+        queues: &[QueueName],
+        kinds: Option<&[Kind]>,
+        limit: u32,
+        now_ms: u64,
+    ) -> Option<WorkerBeat> {
+        let mut crew = self.lock();
+        if !crew.workers.contains_key(worker) {
+            crew.workers.retain(|_, member| now_ms.saturating_sub(member.heard_ms) < SILENT_MS);
+            if crew.workers.len() >= FOLLOWED_MAX {
+                return None;
+            }
+        }
+        let member = crew.workers.entry(worker.clone()).or_insert_with(|| Member {
+            queues: Vec::new(),
+            kinds: None,
+            slots: 0,
+            running: 0,
+            heard_ms: now_ms,
+            beat_ms: None,
+        });
+        member.queues = queues.to_vec();
+        member.kinds = kinds.map(<[Kind]>::to_vec);
+        member.slots = limit + member.running;
+        member.due(worker, now_ms)
+    }
+
+    /// A worker got leases.
+    pub(crate) fn took(&self, worker: &WorkerName, jobs: impl Iterator<Item = JobId>) {
+        let mut crew = self.lock();
+        for job in jobs {
+            if crew.holders.len() < FOLLOWED_MAX && crew.holders.insert(job, worker.clone()).is_none() {
+                crew.count(worker, 1);
+            }
+        }
+    }
+
+    /// Leases were renewed. Answers with the beats that are due.
+    pub(crate) fn renewed(&self, jobs: &[JobId], now_ms: u64) -> Vec<WorkerBeat> {
+        let mut crew = self.lock();
+        let mut workers: Vec<WorkerName> =
+            jobs.iter().filter_map(|job| crew.holders.get(job).cloned()).collect();
+        workers.sort_unstable();
+        workers.dedup();
+        workers.iter().filter_map(|worker| crew.workers.get_mut(worker)?.due(worker, now_ms)).collect()
+    }
+
+    /// Leases are over: settled, or lost.
+    pub(crate) fn ended(&self, jobs: impl Iterator<Item = JobId>) {
+        let mut crew = self.lock();
+        for job in jobs {
+            if let Some(worker) = crew.holders.remove(&job) {
+                crew.count(&worker, -1);
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Crew> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Crew {
+    fn count(&mut self, worker: &WorkerName, by: i32) {
+        if let Some(member) = self.workers.get_mut(worker) {
+            member.running = member.running.saturating_add_signed(by);
+        }
+    }
+}
+
+impl Member {
+    fn due(&mut self, name: &WorkerName, now_ms: u64) -> Option<WorkerBeat> {
+        self.heard_ms = now_ms;
+        if self.beat_ms.is_some_and(|last| now_ms.saturating_sub(last) < BEAT_MS) {
+            return None;
+        }
+        self.beat_ms = Some(now_ms);
+        Some(WorkerBeat {
+            name: name.clone(),
+            queues: self.queues.clone(),
+            kinds: self.kinds.clone(),
+            slots: self.slots.max(self.running),
+            running: self.running,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_is_reported_now_and_then() {
+        let roster = Roster::default();
+        let worker = WorkerName::new("w").unwrap();
+        let queues = [QueueName::default()];
+        let job = JobId(uuid::Uuid::from_u128(1));
+        let first = roster.asked(&worker, &queues, None, 4, 0).unwrap();
+        assert_eq!((first.slots, first.running), (4, 0));
+        assert!(roster.asked(&worker, &queues, None, 4, BEAT_MS - 1).is_none());
+        roster.took(&worker, [job].into_iter());
+        assert_eq!(roster.renewed(&[job], BEAT_MS).len(), 1);
+        let beat = roster.asked(&worker, &queues, None, 3, 2 * BEAT_MS).unwrap();
+        assert_eq!((beat.slots, beat.running), (4, 1));
+        roster.ended([job, job].into_iter());
+        assert_eq!(roster.asked(&worker, &queues, None, 4, 3 * BEAT_MS).unwrap().running, 0);
+    }
+}

@@ -1,0 +1,187 @@
+//! From a request to its answer: through the door, to its call, within its limits.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, on};
+use futures::FutureExt;
+use http::header::{CONTENT_TYPE, TRANSFER_ENCODING};
+use http::{HeaderMap, Method, Request, StatusCode};
+use hyper::body::Body as _;
+use tower_service::Service;
+
+use crate::access::{Caller, secure, unknown_caller};
+use crate::answer::{Answered, Refusal};
+use crate::api::Api;
+use crate::ask::Ask;
+use crate::calls::{CALLS, Call, Size, is_open};
+use crate::http_limits::read_body;
+
+/// A body of a call that takes none.
+const NO_BODY_BYTES: usize = 1_024;
+/// A form of a few fields.
+const FORM_BYTES: usize = 8 * 1_024;
+
+/// The router of all calls.
+pub(super) fn build(api: &Arc<Api>) -> Router {
+    let mut router = Router::new();
+    for call in CALLS.iter() {
+        let api = api.clone();
+        let handler = move |request: Request<Body>| {
+            let api = api.clone();
+            async move { answer(&api, call, request).await }
+        };
+        let filter = MethodFilter::try_from(call.method.clone()).unwrap_or(MethodFilter::GET);
+        router = router.route(call.path, on(filter, handler));
+    }
+    let not_found = || async { Refusal::not_found("path; GET /docs lists all").into_response() };
+    let not_allowed = || async {
+        let message = "this path does not take this method; GET /docs lists all calls";
+        Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message).into_response()
+    };
+    router.fallback(not_found).method_not_allowed_fallback(not_allowed)
+}
+
+/// The way of every request, whatever it asks for.
+pub(super) async fn enter(
+    api: &Arc<Api>,
+    mut router: Router,
+    port: u16,
+    mut request: Request<Body>,
+) -> Response {
+    let passed = pass(api, port, request.method(), request.headers(), request.uri().path()).await;
+    let mut response = match passed {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            // A bug in one call must not end the connection without a word.
+            let called = AssertUnwindSafe(router.call(request)).catch_unwind().await;
+            match called {
+                Ok(Ok(response)) => response,
+                Ok(Err(never)) => match never {},
+                Err(_) => {
+                    tracing::error!("a call panicked; the panic's own message says where");
+                    let message = "the server made a mistake; whether anything changed is unknown";
+                    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message).into_response()
+                }
+            }
+        }
+        Err(refusal) => {
+            api.metrics.count("ANY", "(refused)", refusal.status);
+            refusal.into_response()
+        }
+    };
+    secure(&mut response);
+    response
+}
+
+/// Who may come in.
+async fn pass(
+    api: &Api,
+    port: u16,
+    method: &Method,
+    headers: &HeaderMap,
+    path: &str,
+) -> Result<Caller, Refusal> {
+    api.door.check_origin(method, headers, port)?;
+    match api.door.who(method, headers, api.world.wall())? {
+        Some(caller) => Ok(caller),
+        None if is_open(path) => Ok(Caller::nobody()),
+        None => {
+            let Ok(_waiting) = api.refusals.try_acquire() else {
+                let message = "too many refused tokens at once; come again later";
+                return Err(
+                    Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many_refusals", message).retry_after(5)
+                );
+            };
+            // The same wait for every wrong token makes guessing slow.
+            api.world.sleep_ms(api.settings.limits.refusal_ms).await;
+            Err(unknown_caller())
+        }
+    }
+}
+
+async fn answer(api: &Arc<Api>, call: &'static Call, request: Request<Body>) -> Response {
+    let answered = perform(api, call, request).await;
+    let response = answered.unwrap_or_else(IntoResponse::into_response);
+    api.metrics.count(call.verb(), call.path, response.status());
+    response
+}
+
+async fn perform(api: &Arc<Api>, call: &'static Call, request: Request<Body>) -> Answered {
+    let caller = request.extensions().get::<Caller>().cloned().ok_or_else(unknown_caller)?;
+    call.need.admits(&caller.role)?;
+    if call.patient {
+        let ask = read(api, call, caller, request).await?;
+        return (call.run)(ask).await;
+    }
+    let Ok(_turn) = api.in_flight.try_acquire() else {
+        return Err(Refusal::busy("the server is busy; ask again in a second"));
+    };
+    let work = async {
+        let _batch = match &call.body {
+            Some((Size::Batch, _)) => Some(batch_turn(api)?),
+            _ => None,
+        };
+        let ask = read(api, call, caller, request).await?;
+        (call.run)(ask).await
+    };
+    tokio::select! {
+        answered = work => answered,
+        () = api.world.sleep_ms(api.settings.limits.total_ms) => {
+            let message = "the call took too long; whether anything changed is unknown. Ask again with the same ids";
+            Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "timeout", message).retry_after(1))
+        }
+    }
+}
+
+fn batch_turn(api: &Api) -> Result<tokio::sync::SemaphorePermit<'_>, Refusal> {
+    api.batches.try_acquire().map_err(|_| Refusal::busy("too many batches at once; ask again in a second"))
+}
+
+/// Reads a request strictly.
+async fn read(api: &Arc<Api>, call: &Call, caller: Caller, request: Request<Body>) -> Result<Ask, Refusal> {
+    let (mut parts, body) = request.into_parts();
+    let limits = &api.settings.limits;
+    let bytes_max = match &call.body {
+        None => NO_BODY_BYTES,
+        Some((Size::Form, _)) => FORM_BYTES,
+        Some((Size::Small, _)) => limits.body_bytes_max,
+        Some((Size::Batch, _)) => limits.batch_bytes_max,
+    };
+    let has_body = !body.is_end_stream() || parts.headers.contains_key(TRANSFER_ENCODING);
+    if has_body {
+        check_type(call, &parts.headers)?;
+    }
+    let body = read_body(&parts.headers, body, bytes_max, limits.body_idle_ms, &api.world).await?;
+    if call.body.is_none() && !matches!(body.trim_ascii(), b"" | b"{}") {
+        return Err(Refusal::field("body", "is not empty, but this call takes none"));
+    }
+    let path = RawPathParams::from_request_parts(&mut parts, &()).await;
+    let path = path.map_err(|_| Refusal::field("path", "is not percent-encoded UTF-8"))?;
+    let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let query = parts.uri.query().map(str::to_owned);
+    let ask = Ask { api: api.clone(), caller, path, query, headers: parts.headers, body };
+    let names: Vec<&'static str> = call.params.iter().map(|param| param.name).collect();
+    let repeats: Vec<&str> =
+        call.params.iter().filter(|param| param.repeats).map(|param| param.name).collect();
+    ask.query(&names, &repeats)?;
+    Ok(ask)
+}
+
+/// JSON must be called JSON: a page of another site cannot send it unasked.
+fn check_type(call: &Call, headers: &HeaderMap) -> Result<(), Refusal> {
+    let said = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let said = said.split(';').next().unwrap_or("").trim();
+    let form = matches!(&call.body, None | Some((Size::Form, _)));
+    let fits = said.eq_ignore_ascii_case("application/json")
+        || (form && said.eq_ignore_ascii_case("application/x-www-form-urlencoded"));
+    if fits {
+        return Ok(());
+    }
+    let message = "send the header `content-type: application/json`";
+    Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message))
+}

@@ -1,0 +1,113 @@
+//! The life of a job as a list of attempts and as a timeline, put together
+//! from its history and from where it is now.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use windlass::core::event::What;
+use windlass::core::id::WorkerName;
+use windlass::core::job::Job;
+use windlass::core::state::State;
+use windlass::core::time::Time;
+
+use crate::schema::{Moment, WorkerText};
+
+/// One attempt. Only the newest 32 things that happened to a job are kept.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Attempt")]
+pub(crate) struct AttemptView {
+    attempt: u32,
+    fence: u64,
+    #[schemars(with = "Option<WorkerText>")]
+    worker: Option<WorkerName>,
+    #[schemars(with = "Option<Moment>")]
+    started_at: Option<Time>,
+    #[schemars(with = "Option<Moment>")]
+    ended_at: Option<Time>,
+    /// `running`, or how it ended: completed, retrying, failed, crashed,
+    /// released, parked, canceled.
+    outcome: &'static str,
+    error: Option<String>,
+}
+
+/// One thing that happened.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TimelineEntry")]
+pub(crate) struct TimelineView {
+    #[schemars(with = "Moment")]
+    at: Time,
+    /// What: the word of an event, or `step`.
+    what: &'static str,
+    attempt: Option<u32>,
+    #[schemars(with = "Option<WorkerText>")]
+    worker: Option<WorkerName>,
+    step: Option<String>,
+    error: Option<String>,
+}
+
+pub(super) fn attempts(job: &Job, hidden: bool) -> Vec<AttemptView> {
+    let ended = job.history.iter().filter(|entry| entry.fence > 0).map(|entry| AttemptView {
+        attempt: entry.attempt,
+        fence: entry.fence,
+        worker: entry.worker.clone(),
+        started_at: entry.started_at,
+        ended_at: Some(entry.at),
+        outcome: entry.what.as_str(),
+        error: entry.error.clone().filter(|_| !hidden),
+    });
+    let mut attempts: Vec<AttemptView> = ended.collect();
+    let outcome = match &job.state {
+        State::Running(_) => "running",
+        State::Completed { .. } => "completed",
+        State::Queued | State::Failed { .. } | State::Canceled { .. } => return attempts,
+    };
+    attempts.push(AttemptView {
+        attempt: job.attempt,
+        fence: job.fence,
+        worker: job.worker.clone(),
+        started_at: job.started_at,
+        ended_at: job.state.ended_at(),
+        outcome,
+        error: None,
+    });
+    attempts
+}
+
+pub(super) fn timeline(job: &Job, hidden: bool) -> Vec<TimelineView> {
+    let mut line = vec![TimelineView::new(job.created_at, What::Enqueued.as_str())];
+    for attempt in attempts(job, true) {
+        if let Some(at) = attempt.started_at {
+            let mut claimed = TimelineView::new(at, What::Claimed.as_str());
+            claimed.attempt = Some(attempt.attempt);
+            claimed.worker = attempt.worker;
+            line.push(claimed);
+        }
+    }
+    for step in &job.steps {
+        let mut stored = TimelineView::new(step.stored_at, "step");
+        stored.attempt = Some(step.attempt);
+        stored.step = Some(step.name.to_string());
+        line.push(stored);
+    }
+    for entry in &job.history {
+        let mut happened = TimelineView::new(entry.at, entry.what.as_str());
+        happened.attempt = Some(entry.attempt).filter(|attempt| *attempt > 0);
+        happened.worker = entry.worker.clone();
+        happened.error = entry.error.clone().filter(|_| !hidden);
+        line.push(happened);
+    }
+    if let Some(ended_at) = job.state.ended_at() {
+        let word = job.state.name().as_str();
+        // An end by a lease that ran out has no entry of its own in the history.
+        if !line.iter().any(|entry| entry.what == word && entry.at == ended_at) {
+            line.push(TimelineView::new(ended_at, word));
+        }
+    }
+    line.sort_by_key(|entry| entry.at);
+    line
+}
+
+impl TimelineView {
+    fn new(at: Time, what: &'static str) -> Self {
+        Self { at, what, attempt: None, worker: None, step: None, error: None }
+    }
+}

@@ -1,0 +1,8 @@
+//! How things look in an answer.
+
+mod admin;
+mod job;
+mod life;
+
+pub(crate) use admin::{BudgetView, QueueView, ScheduleView, WorkerView};
+pub(crate) use job::{Detail, JobView, RetryView};

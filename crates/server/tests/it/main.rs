@@ -1,0 +1,14 @@
+//! The server as its callers know it: over a real connection, on a real store.
+
+mod house;
+
+mod admin;
+mod claims;
+mod door;
+mod events;
+mod gate;
+mod jobs;
+mod limits;
+mod remote;
+mod schemathesis;
+mod secrets;
