@@ -35,8 +35,8 @@ pub const PROMOTE_MAX: u32 = 1_000;
 pub const PRUNE_MAX: u32 = 10_000;
 /// How many events one question gets.
 pub const EVENTS_MAX: u32 = 1_000;
-/// How many events are kept.
-pub const EVENTS_KEPT: u64 = 100_000;
+/// How many events are kept. One may name a thousand jobs, so this bounds bytes, too: 320 MB at the very most.
+pub const EVENTS_KEPT: u64 = 20_000;
 /// How long a claim's request id is remembered.
 pub const CLAIM_MEMORY_MS: i64 = 600_000;
 
