@@ -10,6 +10,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("windlass-json", &["windlass-core"]),
     ("windlass-sqlite", &["windlass-core"]),
     ("windlass-postgres", &["windlass-core"]),
+    ("windlass-outside", &[]),
+    ("windlass-standins", &[]),
     ("windlass-server", &["windlass", "windlass-core"]),
     ("windlass-testkit", &["windlass-core"]),
     ("windlass-cli", &["windlass", "windlass-json", "windlass-sqlite", "windlass-postgres"]),

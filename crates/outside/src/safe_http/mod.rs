@@ -1,0 +1,223 @@
+//! The one HTTP client for everything that goes out.
+//!
+//! Each call has a deadline for the whole exchange, a limit of decoded bytes
+//! and a limit of redirects, which are followed by hand so that the guard sees
+//! every hop. Credentials are given for one origin and reach no other. Proxies
+//! in the environment are not looked at: what would be asked for an inner
+//! address then would be the proxy, and the guard would check the wrong one.
+//!
+//! It does not retry, keeps no cookies, caches nothing and speaks HTTP/1.1 only.
+
+mod address;
+mod connect;
+mod decode;
+mod error;
+mod exchange;
+mod guard;
+mod origin;
+mod request;
+mod response;
+mod tls;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, LOCATION, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method};
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::Instant;
+use url::Url;
+
+pub use address::is_public;
+pub use connect::{Resolve, SystemResolver};
+pub use error::{HttpError, Refusal};
+pub use guard::{Guard, parse_url};
+pub use origin::Origin;
+pub use request::{Body, Credentials, Limits, Request};
+pub use response::Response;
+
+pub(crate) use error::status_is_transient;
+
+use connect::Connector;
+use decode::Decoder;
+use response::Deadline;
+use tls::Tls;
+
+/// Who we say we are, unless the caller says otherwise.
+const AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
+/// How long a connection that is not used is kept.
+const IDLE: Duration = Duration::from_secs(30);
+const IDLE_PER_HOST_MAX: usize = 64;
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// The client. Clones share their connections.
+#[derive(Clone)]
+pub struct Http {
+    client: Client<Connector, UnsyncBoxBody<Bytes, std::io::Error>>,
+    guard: Arc<Guard>,
+}
+
+impl std::fmt::Debug for Http {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Http").field("guard", &self.guard).finish_non_exhaustive()
+    }
+}
+
+impl Http {
+    /// A client behind a guard.
+    pub fn new(guard: Guard) -> Self {
+        Self::build(guard, Arc::new(SystemResolver), Vec::new())
+    }
+
+    /// A client with a resolver and root certificates (DER) of its own, beside the machine's.
+    pub fn build(guard: Guard, resolver: Arc<dyn Resolve>, extra_roots: Vec<Vec<u8>>) -> Self {
+        let guard = Arc::new(guard);
+        let connector = Connector { guard: guard.clone(), resolver, tls: Tls::new(extra_roots) };
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(IDLE_PER_HOST_MAX)
+            .http1_max_buf_size(HEAD_BYTES_MAX)
+            .build(connector);
+        Self { client, guard }
+    }
+
+    /// Makes a call. The answer's head is there when this returns; its body is
+    /// read within the same deadline. A status that is no success is an answer
+    /// too: see [`Response::ok`].
+    pub async fn send(&self, request: Request) -> Result<Response, HttpError> {
+        let origin = self.guard.check(&request.url)?;
+        let deadline = Deadline { at: Instant::now() + request.limits.total, total: request.limits.total };
+        let answer = deadline.within(&origin, self.follow(request, deadline)).await;
+        match &answer {
+            Ok(answer) => tracing::debug!(origin = %answer.origin, status = answer.status, "call answered"),
+            Err(error) => tracing::debug!(%origin, code = error.code(), "call failed"),
+        }
+        answer
+    }
+
+    async fn follow(&self, request: Request, deadline: Deadline) -> Result<Response, HttpError> {
+        let Request { method, mut url, headers, body, mut credentials, limits, gzip } = request;
+        let follows = method == Method::GET || method == Method::HEAD;
+        let private = credentials.is_some();
+        let mut body = Some(body);
+        let mut hops = 0;
+        loop {
+            let origin = self.guard.check(&url)?;
+            let mut head = http::Request::builder().method(method.clone()).uri(uri(&url)?);
+            let fields = head.headers_mut().ok_or(Refusal::NotAUrl)?;
+            *fields = self.fields(&headers, &origin, credentials.as_ref(), gzip)?;
+            let content = body.take().unwrap_or_else(Body::empty);
+            if content.bytes > 0 || !follows {
+                fields.insert(CONTENT_LENGTH, HeaderValue::from(content.bytes));
+            }
+            let request = head.body(content.inner).map_err(|_| Refusal::NotAUrl)?;
+            let answer = self.client.request(request).await;
+            let answer = answer.map_err(|error| exchange::failure(&origin, &error))?;
+            if !is_redirect(answer.status().as_u16()) {
+                return open(origin, answer, deadline, limits, method == Method::HEAD);
+            }
+            let next = target(&origin, &url, &answer, follows)?;
+            if hops == limits.hops_max {
+                return Err(HttpError::TooManyRedirects { origin, hops_max: limits.hops_max });
+            }
+            hops += 1;
+            let to = self.guard.check(&next)?;
+            if to != origin {
+                // For good: a way back to where they belong would be chosen by a stranger.
+                credentials = None;
+            }
+            if private && origin.is_https() && !to.is_https() {
+                return Err(Refusal::Plain(to).into());
+            }
+            url = next;
+        }
+    }
+
+    fn fields(
+        &self,
+        headers: &HeaderMap,
+        origin: &Origin,
+        credentials: Option<&Credentials>,
+        gzip: bool,
+    ) -> Result<HeaderMap, Refusal> {
+        let mut fields = headers.clone();
+        fields.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
+        fields.insert(ACCEPT_ENCODING, HeaderValue::from_static(if gzip { "gzip" } else { "identity" }));
+        if let Some(Credentials { origin: meant, header }) = credentials {
+            if meant != origin {
+                return Err(Refusal::Credentials { meant: meant.clone(), asked: origin.clone() });
+            }
+            if !origin.is_https() && !self.guard.is_allowed(origin) {
+                return Err(Refusal::Plain(origin.clone()));
+            }
+            fields.insert(AUTHORIZATION, header.clone());
+        }
+        Ok(fields)
+    }
+}
+
+fn uri(url: &Url) -> Result<http::Uri, Refusal> {
+    let mut url = url.clone();
+    url.set_fragment(None);
+    url.as_str().parse().map_err(|_| Refusal::NotAUrl)
+}
+
+fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
+fn target(
+    origin: &Origin,
+    url: &Url,
+    answer: &http::Response<Incoming>,
+    follows: bool,
+) -> Result<Url, HttpError> {
+    let bad = || HttpError::BadRedirect { origin: origin.clone(), status: answer.status().as_u16() };
+    if !follows {
+        return Err(bad());
+    }
+    let location = answer.headers().get(LOCATION).and_then(|value| value.to_str().ok()).ok_or_else(bad)?;
+    url.join(location).map_err(|_| bad())
+}
+
+fn open(
+    origin: Origin,
+    answer: http::Response<Incoming>,
+    deadline: Deadline,
+    limits: Limits,
+    headless: bool,
+) -> Result<Response, HttpError> {
+    let (head, body) = answer.into_parts();
+    let encoding = head.headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes);
+    let gzip = match encoding {
+        None | Some(b"" | b"identity") => false,
+        Some(encoding) if encoding.eq_ignore_ascii_case(b"gzip") || encoding == b"x-gzip" => !headless,
+        Some(_) => {
+            return Err(HttpError::Garbled {
+                origin,
+                why: "its body is encoded in a way that was not asked for",
+            });
+        }
+    };
+    let bytes_max = limits.bytes_max;
+    let response = Response {
+        origin,
+        status: head.status.as_u16(),
+        headers: head.headers,
+        body,
+        decoder: Decoder::new(gzip, bytes_max),
+        deadline,
+        bytes_max,
+        ended: false,
+    };
+    // What says that it is too large is not read at all.
+    if !gzip && !headless && response.declared_bytes().is_some_and(|bytes| bytes > bytes_max) {
+        return Err(HttpError::TooLarge { origin: response.origin, bytes_max });
+    }
+    Ok(response)
+}

@@ -1,0 +1,32 @@
+//! Local servers that play other people's services, with their rules and
+//! their faults, for tests and the demo.
+//!
+//! They are real HTTP servers on free loopback ports: what a client does with
+//! its sockets, deadlines and redirects is really done. What they answer
+//! follows from the request alone, so a run can be repeated. They keep a log
+//! of what they were asked, and misbehave when they are told to.
+//!
+//! They know nothing of Windlass, and are no reference for a provider's whole
+//! API: only for the calls that our clients make.
+
+mod ask;
+mod fault;
+mod feed;
+mod gcs;
+mod google_rss;
+mod multipart;
+mod openai;
+mod raw;
+mod server;
+mod twilio;
+pub mod xlsx;
+
+pub use ask::{Answer, Ask};
+pub use fault::{Fault, Faults};
+pub use feed::{FeedItem, feed};
+pub use gcs::Gcs;
+pub use google_rss::GoogleRss;
+pub use openai::{OpenAi, Reply};
+pub use raw::Raw;
+pub use server::{Server, Service};
+pub use twilio::Twilio;

@@ -1,0 +1,124 @@
+//! Twilio: media of messages, and the host that really delivers them.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::ask::{Answer, Ask};
+use crate::server::{Server, noise};
+
+const ACCOUNT: &str = "AC00000000000000000000000000000000";
+const TOKEN: &str = "standin-auth-token";
+
+type Media = Arc<Mutex<HashMap<String, Option<(String, Bytes)>>>>;
+
+/// The API host, which wants credentials and redirects, and the CDN host,
+/// which delivers and turns away whoever brings credentials. Any media is
+/// there unless it was said to be missing: a few kilobytes that follow from its id.
+pub struct Twilio {
+    api: Server,
+    /// The host that delivers; it has faults and a log of its own.
+    pub cdn: Server,
+    media: Media,
+}
+
+impl Twilio {
+    /// Starts both hosts.
+    pub async fn start() -> Self {
+        let media = Media::default();
+        let (for_api, for_cdn) = (media.clone(), media.clone());
+        let cdn = Server::start(move |ask: &Ask| deliver(ask, &for_cdn)).await;
+        let to = cdn.url();
+        let api = Server::start(move |ask: &Ask| point(ask, &for_api, &to)).await;
+        Self { api, cdn, media }
+    }
+
+    /// What goes into `TWILIO_ACCOUNT_SID`.
+    pub fn account(&self) -> String {
+        ACCOUNT.to_owned()
+    }
+
+    /// What goes into `TWILIO_AUTH_TOKEN`.
+    pub fn token(&self) -> String {
+        TOKEN.to_owned()
+    }
+
+    /// The media URL of a message, as the webhook has it.
+    pub fn media_url(&self, message: &str, media: &str) -> String {
+        format!("{}/2010-04-01/Accounts/{ACCOUNT}/Messages/{message}/Media/{media}", self.url())
+    }
+
+    /// Says what a media is.
+    pub fn put(&self, media: &str, content_type: &str, bytes: impl Into<Bytes>) {
+        self.set(media, Some((content_type.to_owned(), bytes.into())));
+    }
+
+    /// Says that a media is not there.
+    pub fn remove(&self, media: &str) {
+        self.set(media, None);
+    }
+
+    fn set(&self, media: &str, content: Option<(String, Bytes)>) {
+        self.media.lock().unwrap_or_else(PoisonError::into_inner).insert(media.to_owned(), content);
+    }
+}
+
+impl Deref for Twilio {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.api
+    }
+}
+
+fn content(media: &Media, id: &str) -> Option<(String, Bytes)> {
+    let known = media.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+    known.unwrap_or_else(|| {
+        let bytes = [b"OggS", id.as_bytes(), &noise(4000)].concat();
+        Some(("audio/ogg; codecs=opus".to_owned(), bytes.into()))
+    })
+}
+
+fn point(ask: &Ask, media: &Media, cdn: &str) -> Answer {
+    let pair = STANDARD.encode(format!("{ACCOUNT}:{TOKEN}"));
+    if ask.header("authorization") != Some(&format!("Basic {pair}")) {
+        return Answer::json(401, &json!({"code": 20003, "message": "Authenticate", "status": 401}));
+    }
+    let parts: Vec<&str> = ask.path.split('/').skip(1).collect();
+    let ["2010-04-01", "Accounts", ACCOUNT, "Messages", _, "Media", id] = parts[..] else {
+        return missing();
+    };
+    if content(media, id).is_none() {
+        return missing();
+    }
+    match ask.method.as_str() {
+        "DELETE" => {
+            media.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), None);
+            Answer::new(204, "application/json", "")
+        }
+        _ => Answer::redirect(307, &format!("{cdn}/{ACCOUNT}/{id}?Expires=1&Signature=canary-signature")),
+    }
+}
+
+fn missing() -> Answer {
+    Answer::json(
+        404,
+        &json!({"code": 20404, "message": "The requested resource was not found", "status": 404}),
+    )
+}
+
+fn deliver(ask: &Ask, media: &Media) -> Answer {
+    if ask.has_credentials() {
+        return Answer::new(400, "application/xml", "<Error><Code>InvalidArgument</Code></Error>");
+    }
+    let id = ask.path.rsplit('/').next().unwrap_or_default();
+    match content(media, id).filter(|_| ask.param("Signature").as_deref() == Some("canary-signature")) {
+        Some((content_type, bytes)) => Answer::new(200, &content_type, bytes),
+        None => Answer::new(403, "application/xml", "<Error><Code>AccessDenied</Code></Error>"),
+    }
+}
