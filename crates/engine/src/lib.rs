@@ -36,6 +36,6 @@ pub use context::Context;
 pub use failure::Failure;
 pub use handler::Handler;
 pub use payload::Payload;
-pub use runtime::{BreakerPolicy, Shutdown, Summary, shutdown_on_signals};
+pub use runtime::{BreakerPolicy, Housekeeper, Shutdown, Summary, shutdown_on_signals};
 pub use signal::Stop;
 pub use worker::{GRACE_DEFAULT, POLL_DEFAULT, SLOTS_DEFAULT, Worker, WorkerError};

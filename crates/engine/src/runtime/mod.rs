@@ -9,14 +9,15 @@
 //! - `lease_keeper` renews leases, hears of cancels, and stops attempts whose
 //!   time is up;
 //! - `settler` groups settlements into few commits;
-//! - `housekeeper` takes back lost leases, fires schedules, prunes, and says
-//!   that the worker is alive;
+//! - `housekeeper` takes back lost leases, fires schedules, prunes;
+//! - `presence` says that the worker is alive;
 //! - `shutdown` brings it all to an end, the leases last.
 
 mod breaker;
 mod executor;
 mod housekeeper;
 mod lease_keeper;
+mod presence;
 mod producer;
 mod settler;
 mod shutdown;
@@ -37,6 +38,7 @@ use crate::slots::Slots;
 use crate::world::World;
 
 pub use breaker::BreakerPolicy;
+pub use housekeeper::Housekeeper;
 pub use shutdown::{Shutdown, shutdown_on_signals};
 
 /// How a worker behaves.
@@ -170,10 +172,11 @@ impl Engine {
     ) -> Result<Summary, StoreError> {
         let keeper = tokio::spawn(lease_keeper::run(self.clone()));
         let settler = tokio::spawn(settler::run(self.clone(), settled));
-        let housekeeper = tokio::spawn(housekeeper::run(self.clone()));
+        let housekeeper = tokio::spawn(self.clone().keep_house());
+        let presence = tokio::spawn(presence::run(self.clone()));
         let producer = tokio::spawn(producer::run(self.clone()));
         shutdown::drain(&self, shutdown).await;
-        for task in [producer, housekeeper, settler, keeper] {
+        for task in [producer, housekeeper, presence, settler, keeper] {
             if let Err(error) = task.await {
                 tracing::error!(%error, "a loop of the worker ended badly");
             }
@@ -181,6 +184,21 @@ impl Engine {
         match &*self.phase.borrow() {
             Phase::Failed(error) => Err(error.clone()),
             Phase::Working | Phase::Draining | Phase::Ended => Ok(self.summary()),
+        }
+    }
+
+    async fn keep_house(self: Arc<Self>) {
+        if !self.settings.housekeeping {
+            return;
+        }
+        let mind = {
+            let engine = self.clone();
+            Box::new(move |error: &StoreError, doing: &str| engine.mind(error, doing))
+        };
+        let keeper = Housekeeper::minding(self.source.clone(), self.store.clone(), self.world.clone(), mind);
+        tokio::select! {
+            () = self.until(|phase| matches!(phase, Phase::Ended | Phase::Failed(_))) => {}
+            () = keeper.run() => {}
         }
     }
 
