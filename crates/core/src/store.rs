@@ -350,6 +350,10 @@ pub trait Store: Source {
     /// The newest position, to hear only what happens from now on.
     async fn events_end(&self) -> Result<Position, StoreError>;
 
+    /// What contradicts itself in the store, in sentences; empty when it is
+    /// sound. For people who look for a fault: it may read everything.
+    async fn audit(&self) -> Result<Vec<String>, StoreError>;
+
     /// The time by the store's clock.
     async fn now(&self) -> Result<Time, StoreError>;
 }

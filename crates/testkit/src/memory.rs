@@ -211,6 +211,10 @@ impl Store for MemoryStore {
         Ok(self.book().events_end())
     }
 
+    async fn audit(&self) -> Result<Vec<String>, StoreError> {
+        Ok(self.book().audit())
+    }
+
     async fn now(&self) -> Result<Time, StoreError> {
         Ok(self.time())
     }

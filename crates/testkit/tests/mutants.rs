@@ -211,6 +211,10 @@ impl<F: Flaw> Store for Broken<F> {
         self.inner.events_end().await
     }
 
+    async fn audit(&self) -> Result<Vec<String>, StoreError> {
+        self.inner.audit().await
+    }
+
     async fn now(&self) -> Result<Time, StoreError> {
         self.inner.now().await
     }

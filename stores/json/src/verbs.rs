@@ -155,6 +155,10 @@ impl Store for JsonStore {
         self.read(|book, _| book.events_end())
     }
 
+    async fn audit(&self) -> Result<Vec<String>, StoreError> {
+        self.read(|book, _| book.audit())
+    }
+
     async fn now(&self) -> Result<Time, StoreError> {
         self.read(|_, now| now)
     }

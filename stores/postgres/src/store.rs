@@ -222,6 +222,10 @@ impl Store for PostgresStore {
         call!(self, self.events_end_once())
     }
 
+    async fn audit(&self) -> Result<Vec<String>, StoreError> {
+        call!(self, self.audit_once())
+    }
+
     async fn now(&self) -> Result<Time, StoreError> {
         call!(self, self.now_once())
     }

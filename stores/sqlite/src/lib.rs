@@ -21,6 +21,7 @@ mod store;
 mod file;
 mod migrate;
 
+mod audit;
 mod ballast;
 mod crew;
 mod readers;

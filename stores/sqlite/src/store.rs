@@ -26,8 +26,8 @@ use crate::tx::Tx;
 use crate::wake::Wakers;
 use crate::writer::{Health, Sort, Writer};
 use crate::{
-    budgets, claim, enqueue, events, expire, explain, list, operate, prune, queues, row, schedules, settle,
-    worker_writes, workers,
+    audit, budgets, claim, enqueue, events, expire, explain, list, operate, prune, queues, row, schedules,
+    settle, worker_writes, workers,
 };
 
 /// A store in one SQLite file. Dropping the last of it closes the file, after
@@ -206,6 +206,10 @@ impl Store for SqliteStore {
 
     async fn events_end(&self) -> Result<Position, StoreError> {
         self.read(|view| Ok(Position { major: 0, minor: view.head.next_event })).await
+    }
+
+    async fn audit(&self) -> Result<Vec<String>, StoreError> {
+        self.read(|view| audit::audit(view.conn)).await
     }
 
     async fn now(&self) -> Result<Time, StoreError> {

@@ -45,7 +45,7 @@ pub async fn run(args: DoctorArgs, json: bool) -> anyhow::Result<Code> {
     let workers = store.workers().await?;
     let alive: Vec<&WorkerStatus> =
         workers.iter().filter(|worker| now.ms_since(worker.seen_at) <= WORKER_ALIVE_MS).collect();
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> = store.audit().await?.into_iter().map(breach).collect();
     for queue in store.queues().await? {
         look_at_queue(&queue, &alive, now, &mut findings);
     }
@@ -62,6 +62,11 @@ pub async fn run(args: DoctorArgs, json: bool) -> anyhow::Result<Code> {
         }
     }
     Ok(if findings.is_empty() { Code::Done } else { Code::Failed })
+}
+
+/// The store contradicts itself.
+fn breach(wrong: String) -> Finding {
+    Finding { wrong, next: "this must never be; keep a copy of the store as it is, and report it".into() }
 }
 
 fn look_at_queue(queue: &QueueStatus, alive: &[&WorkerStatus], now: Time, findings: &mut Vec<Finding>) {
@@ -101,17 +106,6 @@ async fn look_at_running(store: &dyn Store, now: Time, findings: &mut Vec<Findin
             wrong: format!("{overdue} leases ran out and nobody took them back"),
             next: "start a worker: any worker takes them back within seconds".into(),
         });
-    }
-    let mut keys = BTreeSet::new();
-    for job in &running {
-        if let Some(key) = &job.spec.key
-            && !keys.insert((&job.spec.queue, key))
-        {
-            findings.push(Finding {
-                wrong: format!("two running jobs of queue {} share a key", plain(job.spec.queue.as_str())),
-                next: "this must never be; keep the store as it is and report it".into(),
-            });
-        }
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Questions: one job, a page of jobs, the reason why one is not running.
 
+use std::collections::HashSet;
+
 use super::Book;
 use crate::eligible::{Explanation, explain};
 use crate::id::JobId;
@@ -35,6 +37,34 @@ impl Book {
             _ => Vec::new(),
         };
         Some(explain(job, holds, self.ahead(job, now), self.workers_for(job, now)))
+    }
+
+    /// What contradicts itself.
+    pub fn audit(&self) -> Vec<String> {
+        let mut breaches = Vec::new();
+        let (mut keys, mut dedupe_keys) = (HashSet::new(), HashSet::new());
+        for job in self.jobs() {
+            let Job { id, spec, state, attempt, fence, steps, .. } = job;
+            let running = matches!(state, State::Running(_));
+            if let Some(key) = spec.key.as_ref().filter(|_| running)
+                && !keys.insert((&spec.queue, key))
+            {
+                breaches.push(format!("job {id} runs beside another of its key"));
+            }
+            if let Some(key) = spec.dedupe_key.as_ref().filter(|_| !state.name().is_final())
+                && !dedupe_keys.insert(key)
+            {
+                breaches.push(format!("job {id} shares its dedupe key with another that is not over"));
+            }
+            if u64::from(*attempt) > *fence {
+                breaches.push(format!("job {id} counts more attempts than it was claimed"));
+            }
+            let names: HashSet<_> = steps.iter().map(|step| &step.name).collect();
+            if names.len() < steps.len() {
+                breaches.push(format!("job {id} has a step twice"));
+            }
+        }
+        breaches
     }
 
     fn ahead(&self, job: &Job, now: Time) -> u32 {

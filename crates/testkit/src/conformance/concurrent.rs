@@ -46,6 +46,7 @@ pub async fn p22_concurrent_claimers_keep_every_promise<S: Subject>() {
     for n in 1..=JOBS {
         assert_eq!(scene.job(n).await.state.name(), StateName::Completed, "job {n} was lost");
     }
+    assert_eq!(scene.store().audit().await.expect("audit"), Vec::<String>::new());
     let referee = stage.referee();
     assert_eq!(referee.done.len() as u128, JOBS);
     assert!(referee.crashed > 0 && referee.refused > 0, "the run proves nothing: {referee:?}");

@@ -9,7 +9,7 @@ pub fn audit(path: &Path) {
     let conn = Connection::open(path).expect("the file of the store");
     let sound: String = conn.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a check");
     assert_eq!(sound, "ok", "{}", path.display());
-    let mut select = conn.prepare(include_str!("audit.sql")).expect("the audit");
+    let mut select = conn.prepare(include_str!("../../sql/audit.sql")).expect("the audit");
     let breaches = select.query_map([], |row| row.get::<_, String>(0)).expect("the audit");
     let breaches: Vec<String> = breaches.map(|breach| breach.expect("a breach")).collect();
     assert!(breaches.is_empty(), "{breaches:#?}");

@@ -71,7 +71,9 @@ async fn play<S: Subject>(scene: &mut Scene<S>, plan: &Plan) -> Same {
     scene.reopen().await;
     let mut pair = Pair::new(scene.store().clone(), scene.clock.clone());
     (pair.book, pair.known) = (book, known);
-    pair.compare_all().await.map_err(|why| format!("after a restart: {why}"))
+    pair.compare_all().await.map_err(|why| format!("after a restart: {why}"))?;
+    let breaches = scene.store().audit().await.map_err(|error| format!("audit: {error}"))?;
+    if breaches.is_empty() { Ok(()) } else { Err(format!("the store contradicts itself: {breaches:?}")) }
 }
 
 /// Each sequence begins at the same time of day, so that it does the same
