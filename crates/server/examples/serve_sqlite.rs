@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use windlass::core::id::{JobId, Kind, QueueName};
+use windlass::core::id::{JobId, Kind, QueueName, WorkerName};
 use windlass::core::job::{JobSpec, NewJob, Start};
 use windlass::core::json::Json;
-use windlass::core::store::Store;
+use windlass::core::store::{CLAIM_MAX, ClaimRequest, Leased, Settlement, Store};
+use windlass::core::transition::Outcome;
 use windlass::shutdown_on_signals;
 use windlass::world::{RealWorld, new_id};
 use windlass_server::{Secret, Server, Settings, serve};
@@ -44,9 +45,26 @@ async fn fill(store: &dyn Store, count: usize) -> anyhow::Result<()> {
         let jobs: Vec<NewJob> = (0..BATCH).map(job).collect();
         first = first.or(jobs.first().map(|job| job.id));
         store.enqueue(jobs).await?;
+        finish(store, &spec.queue).await?;
     }
     if let Some(id) = first {
         println!("filled; the first job is {id}");
     }
+    Ok(())
+}
+
+/// Completes all that is queued, as a worker would.
+async fn finish(store: &dyn Store, queue: &QueueName) -> anyhow::Result<()> {
+    let request = ClaimRequest {
+        request_id: new_id(&RealWorld::new()).0,
+        worker: WorkerName::new("filler")?,
+        queues: vec![queue.clone()],
+        kinds: None,
+        limit: CLAIM_MAX,
+        lease_ms: None,
+    };
+    let leases = store.claim(request).await?.leases;
+    let settle = |leased: &Leased| Settlement { lease: leased.lease_ref(), outcome: Outcome::DONE };
+    store.settle(leases.iter().map(settle).collect()).await?;
     Ok(())
 }

@@ -45,7 +45,7 @@ pub(crate) struct Refusal {
     pub status: StatusCode,
     pub code: &'static str,
     pub message: String,
-    pub details: Option<serde_json::Value>,
+    pub details: Option<Box<serde_json::Value>>,
     /// In how many seconds to ask again.
     pub retry_after: Option<u32>,
 }
@@ -118,7 +118,7 @@ impl Refusal {
     }
 
     pub(crate) fn details(mut self, details: serde_json::Value) -> Self {
-        self.details = Some(details);
+        self.details = Some(Box::new(details));
         self
     }
 
@@ -133,7 +133,7 @@ impl IntoResponse for Refusal {
         let Self { status, code, message, details, retry_after } = self;
         let mut error = json!({ "code": code, "message": message });
         if let Some(details) = details {
-            error["details"] = details;
+            error["details"] = *details;
         }
         let body = json!({ "error": error }).to_string();
         let mut response = with_type(status, "application/json", body.into());

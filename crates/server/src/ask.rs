@@ -13,6 +13,7 @@ use windlass::core::id::JobId;
 use crate::access::Caller;
 use crate::answer::Refusal;
 use crate::api::Api;
+use crate::object::Object;
 
 /// One call, after it was let in.
 pub(crate) struct Ask {
@@ -31,7 +32,8 @@ impl Ask {
         if text.trim().is_empty() {
             return Err(Refusal::field("body", "is empty; a JSON object is needed"));
         }
-        serde_json::from_str(text).map_err(|_| refuse_body::<T>(text))
+        let read: Result<Object<T>, _> = serde_json::from_str(text);
+        read.map(|Object(body)| body).map_err(|_| refuse_body::<T>(text))
     }
 
     /// The id in the path: 36 characters, as the server writes them.
@@ -84,7 +86,7 @@ fn unknown(name: &str, known: &[&str]) -> Refusal {
 /// Reads `text` once more to find out where it goes wrong.
 fn refuse_body<T: DeserializeOwned>(text: &str) -> Refusal {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let found: Result<T, _> = serde_path_to_error::deserialize(&mut reader);
+    let found: Result<Object<T>, _> = serde_path_to_error::deserialize(&mut reader);
     let Err(error) = found else {
         return Refusal::field("body", "has text after its end");
     };

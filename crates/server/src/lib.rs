@@ -26,9 +26,9 @@ mod ask;
 mod view;
 
 mod feed;
-mod housekeeper;
 mod http_limits;
 mod metrics;
+mod object;
 mod openapi;
 mod roster;
 mod schema;

@@ -113,9 +113,9 @@ pub(crate) fn page() -> &'static str {
         let mut rows = String::new();
         for call in CALLS.iter() {
             // Writing to a String cannot fail. All of it is our own text.
-            let _ = write!(
+            let _ = writeln!(
                 rows,
-                "<tr><td><code>{} {}</code></td><td>{}</td></tr>\n",
+                "<tr><td><code>{} {}</code></td><td>{}</td></tr>",
                 call.verb(),
                 call.path,
                 call.does.replace('<', "&lt;")

@@ -11,12 +11,13 @@ use std::sync::Arc;
 use axum::Router;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use windlass::Housekeeper;
 use windlass::core::store::Store;
 use windlass::world::{RealWorld, World};
 
 use crate::api::Api;
+use crate::feed;
 use crate::settings::Settings;
-use crate::{feed, housekeeper};
 
 /// How long to wait when the system has no room for another connection.
 const CROWDED_MS: u64 = 100;
@@ -56,7 +57,8 @@ pub async fn serve(
     let mut tasks = JoinSet::new();
     tasks.spawn(feed::run(api.clone()));
     if !api.settings.no_housekeeping {
-        tasks.spawn(housekeeper::run(api.clone()));
+        let housekeeper = Housekeeper::new(api.store.clone()).in_world(api.world.clone());
+        tasks.spawn(async move { housekeeper.run().await });
     }
     let mut connections = JoinSet::new();
     tokio::pin!(shutdown);

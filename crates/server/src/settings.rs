@@ -88,6 +88,8 @@ pub struct Limits {
     pub in_flight_max: usize,
     /// Long polls at once.
     pub polls_max: usize,
+    /// The longest that a poll waits, whatever it asks for.
+    pub poll_ms_max: u64,
     /// Listeners to events at once.
     pub listeners_max: usize,
     /// How long a refused token waits for its answer.
@@ -113,6 +115,7 @@ impl Default for Limits {
             loopback_connections_max: 1_024,
             in_flight_max: 512,
             polls_max: 768,
+            poll_ms_max: 60_000,
             listeners_max: 256,
             refusal_ms: 250,
             shutdown_ms: 10_000,

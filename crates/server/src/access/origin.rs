@@ -29,7 +29,7 @@ impl Hosts {
         let own = ["localhost", "127.0.0.1", "[::1]"]
             .iter()
             .any(|name| host == format!("{name}:{port}") || (port == 80 && host == *name));
-        if own || self.allowed.iter().any(|allowed| *allowed == host) {
+        if own || self.allowed.contains(&host) {
             return Ok(());
         }
         let message = "this host name is not one of the server's; ask it by localhost and its port, \

@@ -120,7 +120,8 @@ fn check(body: &ClaimBody, caller: &Caller) -> Result<(), Refusal> {
 /// Asks until there is something, the wait is over or the server stops. What
 /// is in the way of a claim can end by itself; the store says when.
 async fn wait_for_work(api: &Arc<Api>, body: &ClaimBody) -> Result<ClaimAnswer, Refusal> {
-    let until_ms = api.world.boot_ms() + body.wait_ms.unwrap_or(0);
+    let wait_ms = body.wait_ms.unwrap_or(0).min(api.settings.limits.poll_ms_max);
+    let until_ms = api.world.boot_ms() + wait_ms;
     let request_id = body.request_id.unwrap_or_else(|| new_id(&*api.world).0);
     let mut stop = api.stop.subscribe();
     let mut woken = api.wake.watch();

@@ -12,6 +12,7 @@ use windlass::core::store::{CancelAnswer, ENQUEUE_MAX, Enqueued, RetryAnswer};
 use super::new_job::NewJobBody;
 use crate::answer::{Answered, Refusal, json_answer, ok};
 use crate::ask::Ask;
+use crate::object::Object;
 use crate::schema::{AnyJson, Id};
 use crate::view::{Detail, JobView};
 
@@ -44,7 +45,7 @@ pub(crate) async fn create(ask: Ask) -> Answered {
 #[schemars(rename = "NewJobs")]
 pub(crate) struct BatchBody {
     #[schemars(length(min = 1, max = 10_000))]
-    jobs: Vec<NewJobBody>,
+    jobs: Vec<Object<NewJobBody>>,
 }
 
 /// What became of them, in the order asked.
@@ -70,7 +71,7 @@ pub(crate) async fn create_many(ask: Ask) -> Answered {
         return Err(Refusal::field("jobs", format!("must be 1 to {ENQUEUE_MAX}; they are {}", jobs.len())));
     }
     let mut checked: Vec<NewJob> = Vec::with_capacity(jobs.len());
-    for (at, job) in jobs.into_iter().enumerate() {
+    for (at, Object(job)) in jobs.into_iter().enumerate() {
         checked.push(job.job(&*ask.api.world).map_err(|refusal| in_batch(refusal, at))?);
     }
     let answers = ask.api.store.enqueue(checked).await?;

@@ -14,6 +14,7 @@ use super::claim::report;
 use super::{gated, present};
 use crate::answer::{Answered, Refusal, ok};
 use crate::ask::Ask;
+use crate::object::Object;
 use crate::schema::{AnyJson, Id, Moment};
 
 /// How many leases one call may name.
@@ -25,7 +26,7 @@ const LEASES_MAX: usize = 1_000;
 #[schemars(rename = "Renewal")]
 pub(crate) struct RenewBody {
     #[schemars(length(min = 1, max = 1000))]
-    leases: Vec<LeaseBody>,
+    leases: Vec<Object<LeaseBody>>,
 }
 
 /// A job and the fence with which it is held.
@@ -57,7 +58,7 @@ pub(crate) struct RenewView {
 pub(crate) async fn renew(ask: Ask) -> Answered {
     let RenewBody { leases } = ask.body()?;
     check_count("leases", leases.len())?;
-    let leases = leases.into_iter().map(|LeaseBody { job_id, fence }| checked(job_id, fence));
+    let leases = leases.into_iter().map(|Object(LeaseBody { job_id, fence })| checked(job_id, fence));
     let leases: Vec<LeaseRef> = leases.collect::<Result<_, Refusal>>()?;
     ask.api.owned(&ask.caller, leases.iter().map(|lease| lease.job_id)).await?;
     let RenewAnswer { renewed, lost, cancel_requested } = ask.api.store.renew(leases).await?;
@@ -74,7 +75,7 @@ pub(crate) async fn renew(ask: Ask) -> Answered {
 #[schemars(rename = "Settlements")]
 pub(crate) struct SettleBody {
     #[schemars(length(min = 1, max = 1000))]
-    results: Vec<ResultBody>,
+    results: Vec<Object<ResultBody>>,
 }
 
 /// How one attempt ended.
@@ -138,7 +139,7 @@ struct SettledView {
 pub(crate) async fn settle(ask: Ask) -> Answered {
     let SettleBody { results } = ask.body()?;
     check_count("results", results.len())?;
-    let settlements = results.into_iter().map(ResultBody::settlement);
+    let settlements = results.into_iter().map(|Object(result)| result.settlement());
     let settlements: Vec<Settlement> = settlements.collect::<Result<_, Refusal>>()?;
     let jobs: Vec<JobId> = settlements.iter().map(|settlement| settlement.lease.job_id).collect();
     ask.api.owned(&ask.caller, jobs.iter().copied()).await?;

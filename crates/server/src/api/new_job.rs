@@ -12,6 +12,7 @@ use windlass::world::{World, new_id};
 
 use super::{gated, present};
 use crate::answer::Refusal;
+use crate::object::Object;
 use crate::schema::{AnyJson, Duration, Id, KeyText, LadderText, Moment, Name};
 
 /// A job to be enqueued.
@@ -58,7 +59,7 @@ pub(crate) struct NewJobBody {
     budgets: Option<Vec<BudgetName>>,
     /// Its own retry rule, instead of the queue's.
     #[serde(default)]
-    retry: Option<RetryBody>,
+    retry: Option<Object<RetryBody>>,
     /// How long one attempt may take.
     #[serde(default)]
     #[schemars(with = "Option<Duration>")]
@@ -105,7 +106,7 @@ pub(crate) struct ScheduledJobBody {
     #[schemars(with = "Option<Vec<Name>>", length(max = 8))]
     budgets: Option<Vec<BudgetName>>,
     #[serde(default)]
-    retry: Option<RetryBody>,
+    retry: Option<Object<RetryBody>>,
     #[serde(default)]
     #[schemars(with = "Option<Duration>")]
     timeout: Option<Span>,
@@ -165,7 +166,7 @@ impl ScheduledJobBody {
             key,
             dedupe_key: None,
             budgets,
-            retry: retry.map(RetryBody::rule).transpose()?,
+            retry: retry.map(|Object(retry)| retry.rule()).transpose()?,
             timeout_ms: timeout.map(Span::ms),
             meta: meta.map(|raw| gated("meta", &raw, META_BYTES_MAX)).transpose()?,
         };

@@ -24,6 +24,7 @@ use super::Api;
 use super::list::may_match;
 use crate::answer::{Answered, Refusal, json_answer, ok};
 use crate::ask::Ask;
+use crate::object::Object;
 use crate::schema::{Id, KeyText, Moment, Name};
 
 /// Jobs per second when nothing is said.
@@ -44,7 +45,7 @@ const SAMPLE_MAX: usize = 10;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "RetryMany")]
 pub(crate) struct RetryManyBody {
-    filter: FilterBody,
+    filter: Object<FilterBody>,
     /// Jobs per second; 100 when left out.
     #[serde(default)]
     #[schemars(range(min = 1, max = 10_000))]
@@ -168,7 +169,7 @@ pub(crate) struct RunsView {
 
 /// `POST /v1/jobs/retry`
 pub(crate) async fn start(ask: Ask) -> Answered {
-    let RetryManyBody { filter, pace, dry_run } = ask.body()?;
+    let RetryManyBody { filter: Object(filter), pace, dry_run } = ask.body()?;
     let pace = pace.unwrap_or(PACE_DEFAULT);
     if !(1..=10_000).contains(&pace) {
         return Err(Refusal::field("pace", "must be from 1 to 10000 jobs per second"));

@@ -12,6 +12,7 @@ use super::new_job::ScheduledJobBody;
 use crate::access::Caller;
 use crate::answer::{Answered, Refusal, json_answer, nothing, ok};
 use crate::ask::Ask;
+use crate::object::Object;
 use crate::schema::Id;
 use crate::view::ScheduleView;
 
@@ -41,7 +42,7 @@ pub(crate) struct ScheduleBody {
     /// Whether it is at rest.
     #[serde(default)]
     paused: Option<bool>,
-    job: ScheduledJobBody,
+    job: Object<ScheduledJobBody>,
 }
 
 /// What happens when the job of an earlier run is not over.
@@ -82,7 +83,7 @@ impl ScheduleBody {
                 Some(MissedWord::All(cap)) => Missed::All(cap),
             },
             paused: paused.unwrap_or(false),
-            job: job.spec()?,
+            job: job.0.spec()?,
         };
         // Well written, and yet no schedule: a cron line or a zone that is none.
         policy.checked().map_err(|invalid| {

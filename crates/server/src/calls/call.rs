@@ -72,12 +72,12 @@ impl Param {
         },
         Param::new("queue", NAME, "In this queue."),
         Param::new("kind", NAME, "Of this kind."),
-        Param::new("key", NAME, "With this key."),
+        Param::new("key", KEY, "With this key."),
         Param::new("since", MOMENT, "Accepted at or after this."),
         Param::new("until", MOMENT, "Accepted before this."),
         Param::new(
             "text",
-            r#"{"type":"string","minLength":1,"maxLength":50}"#,
+            r#"{"type":"string","minLength":1,"maxLength":200}"#,
             "With this text in id, kind, key or payload.",
         ),
         Param::new("limit", r#"{"type":"integer","minimum":1,"maximum":200}"#, "How many; 50 when left out."),
@@ -98,6 +98,8 @@ impl Param {
 
 const NAME: &str =
     r#"{"type":"string","minLength":1,"maxLength":128,"pattern":"^[^\\u0000-\\u001f\\u007f-\\u009f]+$"}"#;
+const KEY: &str =
+    r#"{"type":"string","minLength":1,"maxLength":512,"pattern":"^[^\\u0000-\\u001f\\u007f-\\u009f]+$"}"#;
 const MOMENT: &str = r#"{"type":"string","format":"date-time"}"#;
 
 impl Call {

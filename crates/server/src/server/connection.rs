@@ -21,7 +21,7 @@ use crate::http_limits::{GuardedIo, Marks};
 
 /// Said to those for whom there is no seat, without reading what they want.
 const CROWDED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
-    content-type: application/json\r\ncontent-length: 88\r\n\r\n\
+    content-type: application/json\r\ncontent-length: 89\r\n\r\n\
     {\"error\":{\"code\":\"busy\",\"message\":\"too many connections at once; ask again in a second\"}}";
 
 /// Serves a connection in a task of its own, if there is a seat for it.

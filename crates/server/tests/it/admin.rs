@@ -9,11 +9,15 @@ use crate::house::House;
 async fn queues() {
     let house = House::open().await;
     assert_eq!(house.get("/v1/queues/mail").await.status, 404);
-    let policy = json!({"limit": 2, "ladder": "1m 5m", "lease_ms": 5000, "on_crash": "fail", "retention_days": 7});
+    let policy =
+        json!({"limit": 2, "ladder": "1m 5m", "lease_ms": 5000, "on_crash": "fail", "retention_days": 7});
     let put = house.put("/v1/queues/mail", policy).await;
     assert_eq!(put.status, 200, "{}", put.text);
     let policy = &put.json()["policy"];
-    assert_eq!((&policy["limit"], &policy["ladder"], &policy["on_crash"]), (&json!(2), &json!("1m 5m"), &json!("fail")));
+    assert_eq!(
+        (&policy["limit"], &policy["ladder"], &policy["on_crash"]),
+        (&json!(2), &json!("1m 5m"), &json!("fail"))
+    );
     house.enqueue(json!({"kind": "k", "queue": "mail"})).await;
     let queue = house.get("/v1/queues/mail").await.json();
     assert_eq!((&queue["depth"], &queue["running"], &queue["paused"]), (&json!(1), &json!(0), &json!(false)));
@@ -54,7 +58,11 @@ async fn schedules() {
     let run = house.send("POST", "/v1/schedules/nightly/run", &[], "").await;
     assert_eq!((run.status, &run.json()["deduplicated"]), (201, &json!(false)));
     let again = house.send("POST", "/v1/schedules/nightly/run", &[], "").await;
-    assert_eq!((again.status, &again.json()["job_id"]), (200, &run.json()["job_id"]), "the first is not over");
+    assert_eq!(
+        (again.status, &again.json()["job_id"]),
+        (200, &run.json()["job_id"]),
+        "the first is not over"
+    );
     for (field, bad) in [("cron", "61 * * * *"), ("zone", "Mars/Base")] {
         let mut body = body.clone();
         body[field] = bad.into();
@@ -97,9 +105,17 @@ async fn health_and_an_end_in_peace() {
     let mut house = House::open().await;
     assert_eq!(house.get("/healthz").await.json(), json!({"status": "ok"}));
     assert_eq!(house.get("/readyz").await.json(), json!({"status": "ready"}));
-    let (addr, body) = (house.addr, json!({"worker": "w", "queues": ["q"], "limit": 1, "wait_ms": 60000}).to_string());
+    let (addr, body) =
+        (house.addr, json!({"worker": "w", "queues": ["q"], "limit": 1, "wait_ms": 60000}).to_string());
     let poll = tokio::spawn(async move {
-        crate::house::send(addr, "POST", "/v1/claim", &[("content-type", "application/json")], body.as_bytes()).await
+        crate::house::send(
+            addr,
+            "POST",
+            "/v1/claim",
+            &[("content-type", "application/json")],
+            body.as_bytes(),
+        )
+        .await
     });
     eventually("the poll is there", || async {
         let metrics = house.get("/metrics").await;

@@ -28,7 +28,16 @@ async fn fault_56_58_strict_json() {
         let shown = &payload[..payload.len().min(40)];
         assert_eq!(reply.status, status, "{shown}: {}", reply.text);
     }
-    for body in [&b"{\"kind\":\"k\",\"payload\":\"\xff\"}"[..], b"\xff", b"", b"{}", b"[]", b"{\"kind\":\"k\"} x"] {
+    for body in [
+        &b"{\"kind\":\"k\",\"payload\":\"\xff\"}"[..],
+        b"\xff",
+        b"",
+        b"{}",
+        b"[]",
+        b"{\"kind\":\"k\"} x",
+        b"[null,\"k\"]",
+        b"{\"kind\":\"k\",\"retry\":[\"1m\",1]}",
+    ] {
         let reply = send(house.addr, "POST", "/v1/jobs", &[JSON], body).await;
         assert_eq!(reply.status, 400, "{body:?}: {}", reply.text);
     }
@@ -39,10 +48,16 @@ async fn fault_56_58_strict_json() {
 async fn fault_57_sizes() {
     let house = House::open().await;
     let text = |bytes: usize| "x".repeat(bytes);
-    assert_eq!(house.post("/v1/jobs", json!({"kind": "k", "payload": text(1024 * 1024 - 2)})).await.status, 201);
+    assert_eq!(
+        house.post("/v1/jobs", json!({"kind": "k", "payload": text(1024 * 1024 - 2)})).await.status,
+        201
+    );
     let large = house.post("/v1/jobs", json!({"kind": "k", "payload": text(1024 * 1024)})).await;
     assert_eq!((large.status, large.field().as_str()), (413, "payload"));
-    assert_eq!(house.post("/v1/jobs", json!({"kind": "k", "payload": text(2 * 1024 * 1024)})).await.status, 413);
+    assert_eq!(
+        house.post("/v1/jobs", json!({"kind": "k", "payload": text(2 * 1024 * 1024)})).await.status,
+        413
+    );
     assert_eq!(house.post("/v1/jobs", json!({"kind": "k", "meta": text(20_000)})).await.status, 413);
     let lease = house.claim("w").await;
     let id = &lease["job"]["id"];
@@ -70,12 +85,21 @@ async fn fields_are_named() {
         (json!({"kind": "k", "delay": "5m", "run_at": "2026-01-01T00:00:00Z"}), "delay", "invalid"),
         (json!({"kind": "k", "timeout": "0s"}), "timeout", "invalid"),
         (json!({"kind": "k", "id": "7"}), "id", "invalid"),
-        (json!({"kind": "k", "budgets": ["a", "b", "c", "d", "e", "f", "g", "h", "i"]}), "budgets", "invalid"),
+        (
+            json!({"kind": "k", "budgets": ["a", "b", "c", "d", "e", "f", "g", "h", "i"]}),
+            "budgets",
+            "invalid",
+        ),
     ] {
         let reply = house.post("/v1/jobs", body.clone()).await;
-        assert_eq!((reply.status, reply.field().as_str(), reply.code().as_str()), (400, field, code), "{body}");
+        assert_eq!(
+            (reply.status, reply.field().as_str(), reply.code().as_str()),
+            (400, field, code),
+            "{body}"
+        );
     }
-    let batch = house.post("/v1/jobs/batch", json!({"jobs": [{"kind": "k"}, {"kind": "k", "timeout": "0s"}]})).await;
+    let batch =
+        house.post("/v1/jobs/batch", json!({"jobs": [{"kind": "k"}, {"kind": "k", "timeout": "0s"}]})).await;
     assert_eq!((batch.status, batch.field().as_str()), (400, "jobs[1].timeout"));
     for path in ["/v1/jobs?stat=failed", "/v1/stats?x=1", "/v1/queues?name=a"] {
         let reply = house.get(path).await;
@@ -107,7 +131,11 @@ async fn fault_66_filters_are_values() {
     for evil in ["%27%20OR%201%3D1--", "%7B%22%24gt%22%3A%22%22%7D", "%25", "k%27%3B%20DROP%20TABLE%20jobs"] {
         for name in ["queue", "kind", "key", "text"] {
             let reply = house.get(&format!("/v1/jobs?{name}={evil}")).await;
-            assert_eq!((reply.status, reply.json()["jobs"].as_array().unwrap().len()), (200, 0), "{name} {evil}");
+            assert_eq!(
+                (reply.status, reply.json()["jobs"].as_array().unwrap().len()),
+                (200, 0),
+                "{name} {evil}"
+            );
         }
     }
     for (query, field) in [
@@ -136,7 +164,11 @@ async fn fault_67_text_stays_text() {
     let house = House::open().await;
     let evil = "<script>alert(1)</script>";
     let id = house.enqueue(json!({"kind": evil, "payload": evil})).await;
-    for path in [format!("/v1/jobs/{id}"), "/v1/jobs".to_owned(), format!("/v1/jobs?kind=%3Cscript%3Ealert(1)%3C%2Fscript%3E")] {
+    for path in [
+        format!("/v1/jobs/{id}"),
+        "/v1/jobs".to_owned(),
+        "/v1/jobs?kind=%3Cscript%3Ealert(1)%3C%2Fscript%3E".to_owned(),
+    ] {
         let reply = house.get(&path).await;
         assert_eq!(reply.headers["content-type"], "application/json");
         assert_eq!(reply.headers["x-content-type-options"], "nosniff");

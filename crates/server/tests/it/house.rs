@@ -120,12 +120,21 @@ impl Reply {
     }
 
     pub fn field(&self) -> String {
-        self.json()["error"]["details"]["field"].as_str().unwrap_or_else(|| panic!("{}", self.text)).to_owned()
+        self.json()["error"]["details"]["field"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{}", self.text))
+            .to_owned()
     }
 }
 
 /// One request on a connection of its own.
-pub async fn send(addr: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+pub async fn send(
+    addr: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> Reply {
     let mut stream = TcpStream::connect(addr).await.unwrap();
     let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
     if !headers.iter().any(|(name, _)| *name == "host") {

@@ -8,17 +8,18 @@ use crate::house::House;
 #[tokio::test]
 async fn a_life_over_the_wire() {
     let house = House::open().await;
-    let id = house
-        .enqueue(json!({
-            "kind": "resize", "payload": {"b": 1, "a": [1.10, 1e2]}, "priority": 3, "key": "k", "dedupe_key": "d",
-            "budgets": ["etsy"], "retry": {"ladder": "1m 5m", "max_attempts": 2}, "timeout": "90s", "meta": {"by": "me"},
-        }))
-        .await;
+    let body = r#"{"kind": "resize", "payload": {"b": 1, "a": [1.10, 1e2]}, "priority": 3, "key": "k",
+        "dedupe_key": "d", "budgets": ["etsy"], "retry": {"ladder": "1m 5m", "max_attempts": 2},
+        "timeout": "90s", "meta": {"by": "me"}}"#;
+    let enqueued = house.send("POST", "/v1/jobs", &[("content-type", "application/json")], body).await;
+    assert_eq!(enqueued.status, 201, "{}", enqueued.text);
+    let id = enqueued.json()["id"].as_str().unwrap().to_owned();
     let lease = house.claim("w1").await;
     assert_eq!(lease["job"]["id"], id.as_str());
     assert_eq!(lease["job"]["state"], "running");
     assert_eq!((&lease["fence"], &lease["retry_delay_ms"]), (&json!(1), &json!(60_000)));
-    let step = house.put(&format!("/v1/jobs/{id}/steps/fetch"), json!({"fence": 1, "output": {"n": 7}})).await;
+    let step =
+        house.put(&format!("/v1/jobs/{id}/steps/fetch"), json!({"fence": 1, "output": {"n": 7}})).await;
     assert_eq!((step.status, step.json()), (200, json!({"status": "stored"})));
     let progress = house.put(&format!("/v1/jobs/{id}/progress"), json!({"fence": 1, "progress": 0.5})).await;
     assert_eq!(progress.status, 200);
@@ -75,10 +76,13 @@ async fn ids_and_dedupe_keys() {
     assert_eq!((again.status, &again.json()["deduplicated"]), (200, &json!(true)));
     let other = house.post("/v1/jobs", json!({"id": id, "kind": "k", "payload": 2})).await;
     assert_eq!((other.status, other.code().as_str()), (409, "id_conflict"));
-    let batch = house.post("/v1/jobs/batch", json!({"jobs": [{"kind": "k"}, {"id": id, "kind": "other"}]})).await;
+    let batch =
+        house.post("/v1/jobs/batch", json!({"jobs": [{"kind": "k"}, {"id": id, "kind": "other"}]})).await;
     assert_eq!(batch.status, 409, "all or none");
     let kept = house.enqueue(json!({"kind": "k", "dedupe_key": "d"})).await;
-    let batch = house.post("/v1/jobs/batch", json!({"jobs": [{"kind": "k"}, {"kind": "k", "dedupe_key": "d"}]})).await;
+    let batch = house
+        .post("/v1/jobs/batch", json!({"jobs": [{"kind": "k"}, {"kind": "k", "dedupe_key": "d"}]}))
+        .await;
     assert_eq!(batch.status, 201);
     assert_eq!(batch.json()["jobs"][1], json!({"id": kept, "deduplicated": true}));
     assert_eq!(house.get("/v1/jobs").await.json()["jobs"].as_array().unwrap().len(), 3);
@@ -88,7 +92,9 @@ async fn ids_and_dedupe_keys() {
 async fn lists_are_pages() {
     let house = House::open().await;
     for at in 0..5 {
-        house.enqueue(json!({"kind": format!("k{at}"), "key": "shop", "payload": "x".repeat(at * 2_000)})).await;
+        house
+            .enqueue(json!({"kind": format!("k{at}"), "key": "shop", "payload": "x".repeat(at * 2_000)}))
+            .await;
     }
     let first = house.get("/v1/jobs?state=queued,running&key=shop&limit=2").await.json();
     let kinds = |page: &serde_json::Value| -> Vec<String> {
@@ -98,7 +104,8 @@ async fn lists_are_pages() {
     assert_eq!(first["jobs"][0]["folded"], json!(["payload"]), "long JSON is folded");
     assert_eq!(first["jobs"][0]["payload"], json!(null));
     let cursor = first["next_cursor"].as_str().unwrap();
-    let second = house.get(&format!("/v1/jobs?state=queued&state=running&limit=3&cursor={cursor}")).await.json();
+    let second =
+        house.get(&format!("/v1/jobs?state=queued&state=running&limit=3&cursor={cursor}")).await.json();
     assert_eq!(kinds(&second), ["k2", "k1", "k0"]);
     assert_eq!(second["next_cursor"], json!(null));
     assert_eq!(kinds(&house.get("/v1/jobs?text=K1").await.json()), ["k1"]);
@@ -119,13 +126,20 @@ async fn cancel_retry_explain() {
     assert_eq!(house.send("POST", &cancel, &[], "").await.json(), json!({"outcome": "canceled"}));
     let again = house.send("POST", &cancel, &[], "").await;
     assert_eq!((again.status, again.code().as_str()), (409, "final"));
-    assert_eq!(house.post(&format!("/v1/jobs/{id}/retry"), json!({})).await.json(), json!({"outcome": "retried"}));
+    assert_eq!(
+        house.post(&format!("/v1/jobs/{id}/retry"), json!({})).await.json(),
+        json!({"outcome": "retried"})
+    );
     let lease = house.claim("w").await;
     assert_eq!(lease["job"]["id"], id.as_str());
     assert_eq!(house.send("POST", &cancel, &[], "").await.json(), json!({"outcome": "cancel_requested"}));
-    let renewed = house.post("/v1/leases/renew", json!({"leases": [{"job_id": id, "fence": lease["fence"]}]})).await;
+    let renewed =
+        house.post("/v1/leases/renew", json!({"leases": [{"job_id": id, "fence": lease["fence"]}]})).await;
     assert_eq!(renewed.json()["cancel_requested"], json!([id]));
-    for path in ["/v1/jobs/0198c0de-0000-7000-8000-00000000ffff", "/v1/jobs/0198c0de-0000-7000-8000-00000000ffff/explain"] {
+    for path in [
+        "/v1/jobs/0198c0de-0000-7000-8000-00000000ffff",
+        "/v1/jobs/0198c0de-0000-7000-8000-00000000ffff/explain",
+    ] {
         assert_eq!(house.get(path).await.status, 404);
     }
 }
