@@ -7,6 +7,7 @@ mod claims;
 mod door;
 mod events;
 mod gate;
+mod guide;
 mod jobs;
 mod limits;
 mod remote;
