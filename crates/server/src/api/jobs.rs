@@ -7,7 +7,9 @@ use serde_json::json;
 use windlass::core::eligible::Explanation;
 use windlass::core::id::JobId;
 use windlass::core::job::NewJob;
+use windlass::core::policy::queue::QueuePolicy;
 use windlass::core::store::{CancelAnswer, ENQUEUE_MAX, Enqueued, RetryAnswer};
+use windlass::core::transition::accept;
 
 use super::new_job::NewJobBody;
 use crate::answer::{Answered, Refusal, json_answer, ok};
@@ -29,10 +31,11 @@ pub(crate) struct EnqueuedView {
 /// `POST /v1/jobs`
 pub(crate) async fn create(ask: Ask) -> Answered {
     let new = ask.body::<NewJobBody>()?.job(&*ask.api.world)?;
-    let Enqueued { id, deduplicated } = ask.api.client.enqueue_new(new).await?;
-    let Some(job) = ask.api.store.get(id).await? else {
-        // It was accepted, has already run, and its queue keeps no finished jobs.
-        return Err(Refusal::not_found("job any more").details(json!({ "id": id })));
+    let Enqueued { id, deduplicated } = ask.api.client.enqueue_new(new.clone()).await?;
+    let job = match ask.api.store.get(id).await? {
+        Some(job) => job,
+        // It has run already, and its queue keeps no finished jobs: as it was when it was accepted.
+        None => accept(NewJob { id, ..new }, 0, &QueuePolicy::default(), ask.api.now().await?),
     };
     let hidden = ask.api.hides(&job.spec.kind, &ask.caller);
     let status = if deduplicated { StatusCode::OK } else { StatusCode::CREATED };

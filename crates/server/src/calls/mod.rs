@@ -44,7 +44,7 @@ fn jobs_table() -> Vec<Call> {
             .takes::<new_job::NewJobBody>(Size::Small)
             .gives::<jobs::EnqueuedView>(201, "The job was accepted and is durable.")
             .gives::<jobs::EnqueuedView>(200, "It was there before, by its id or its dedupe key.")
-            .refuses(&[404, 409]),
+            .refuses(&[409]),
         Call::new(Method::POST, "/v1/jobs/batch", Need::Submit, "enqueue_many", |ask| {
             Box::pin(jobs::create_many(ask))
         })
