@@ -5,7 +5,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use crate::command::{
     bench, budgets, cancel, completions, doctor, enqueue, explain, job, jobs, migrate, queues, retry,
-    schedules, work, workers,
+    schedules, serve, work, workers,
 };
 
 /// Durable background work: jobs that survive any crash.
@@ -30,6 +30,8 @@ pub struct Args {
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Serve the HTTP API
+    Serve(serve::ServeArgs),
     /// Run jobs of one or more kinds with programs of yours
     Work(work::WorkArgs),
     /// Accept a job

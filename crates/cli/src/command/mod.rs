@@ -14,6 +14,7 @@ pub mod migrate;
 pub mod queues;
 pub mod retry;
 pub mod schedules;
+pub mod serve;
 pub mod work;
 pub mod workers;
 
@@ -23,6 +24,7 @@ use crate::exit::Code;
 /// Does what was asked.
 pub async fn run(verb: Verb, json: bool) -> anyhow::Result<Code> {
     match verb {
+        Verb::Serve(args) => serve::run(args).await,
         Verb::Work(args) => work::run(args).await,
         Verb::Enqueue(args) => enqueue::run(args, json).await,
         Verb::Jobs(args) => jobs::run(args, json).await,

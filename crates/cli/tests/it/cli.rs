@@ -165,3 +165,32 @@ fn the_bench_runs_on_every_embedded_store() {
         assert!(shell.json(&["jobs", "--store", store]).as_array().unwrap().is_empty(), "it cleans up");
     }
 }
+
+#[test]
+fn the_server_starts_with_nothing_configured_and_ends_politely() {
+    use std::io::{BufRead, BufReader, Read, Write};
+    let shell = Shell::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.current_dir(shell.0.path()).env_remove("WINDLASS_TOKEN").env_remove("WINDLASS_STORE");
+    let mut child = command
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    let address = said.split("http://").nth(1).unwrap().split(' ').next().unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET /healthz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let pid = i32::try_from(child.id()).unwrap();
+    // SAFETY: the child is ours and not reaped yet, so the number is its own.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
+    assert!(child.wait().unwrap().success());
+
+    let refused = shell.run(&["serve", "--listen", "0.0.0.0:0"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("Set WINDLASS_TOKEN"), "{}", text(&refused.stderr));
+}

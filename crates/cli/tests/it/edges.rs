@@ -14,7 +14,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("windlass-standins", &[]),
     ("windlass-server", &["windlass", "windlass-core"]),
     ("windlass-testkit", &["windlass-core"]),
-    ("windlass-cli", &["windlass", "windlass-json", "windlass-sqlite", "windlass-postgres"]),
+    (
+        "windlass-cli",
+        &["windlass", "windlass-json", "windlass-sqlite", "windlass-postgres", "windlass-server"],
+    ),
 ];
 
 /// What core must never know.
