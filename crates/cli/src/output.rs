@@ -43,9 +43,24 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     lines.join("\n")
 }
 
+/// Writes a line to stdout. When nobody reads on (`windlass jobs | head`), the
+/// program has done its work and ends.
+#[macro_export]
+macro_rules! say {
+    ($($text:tt)*) => { $crate::output::write_line(format_args!($($text)*)) };
+}
+
+/// See [`say!`].
+pub fn write_line(line: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    if writeln!(std::io::stdout(), "{line}").is_err() {
+        std::process::exit(0);
+    }
+}
+
 /// One value as JSON, on one line.
 pub fn print_json<T: Serialize + ?Sized>(value: &T) -> anyhow::Result<()> {
-    println!("{}", serde_json::to_string(value)?);
+    say!("{}", serde_json::to_string(value)?);
     Ok(())
 }
 

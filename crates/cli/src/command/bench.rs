@@ -17,6 +17,7 @@ use windlass::world::{RealWorld, World, monotonic_ns};
 use windlass::{Client, Context, NewJobBuilder, Payload, Worker};
 
 use crate::output::{progress, table, thousands};
+use crate::say;
 use crate::wiring::{open_store, without_password};
 
 /// How to measure.
@@ -311,7 +312,7 @@ async fn cancel_queued(client: &Client, queue: &QueueName) -> anyhow::Result<()>
 
 fn print(report: &Report, json: bool) -> anyhow::Result<()> {
     if json {
-        println!("{}", serde_json::to_string(report)?);
+        say!("{}", serde_json::to_string(report)?);
         return Ok(());
     }
     let row = |figure: &Figure| {
@@ -327,14 +328,17 @@ fn print(report: &Report, json: bool) -> anyhow::Result<()> {
         ]
     };
     let rows: Vec<Vec<String>> = report.figures.iter().map(row).collect();
-    println!("store {}, windlass {}", report.store, report.version);
-    println!(
+    say!("store {}, windlass {}", report.store, report.version);
+    say!(
         "{} producers, batches of {}, {} slots, payload of {} bytes, every answer durable\n",
-        report.producers, report.batch, report.slots, report.payload_bytes
+        report.producers,
+        report.batch,
+        report.slots,
+        report.payload_bytes
     );
-    println!("{}", table(&["part", "jobs", "time", "jobs/s", "p50", "p99"], &rows));
+    say!("{}", table(&["part", "jobs", "time", "jobs/s", "p50", "p99"], &rows));
     if let Some(memory) = report.peak_memory_mib {
-        println!("\npeak memory of this process: {memory:.0} MiB");
+        say!("\npeak memory of this process: {memory:.0} MiB");
     }
     Ok(())
 }

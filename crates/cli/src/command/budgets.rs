@@ -9,6 +9,7 @@ use windlass::core::time::Span;
 use crate::args::StoreArgs;
 use crate::exit::Code;
 use crate::output::{plain, print_json, table, until};
+use crate::say;
 use crate::wiring::open_store;
 
 /// List them, or change one.
@@ -56,11 +57,11 @@ pub async fn run(args: BudgetsArgs, json: bool) -> anyhow::Result<Code> {
         None => list(&*store, json).await?,
         Some(Act::Set { name, slots, per_second, per_day }) => {
             store.put_budget(name.clone(), BudgetPolicy { slots, per_second, per_day }).await?;
-            println!("{} is set", plain(name.as_str()));
+            say!("{} is set", plain(name.as_str()));
         }
         Some(Act::CoolDown { name, span }) => {
             store.cool_down(name.clone(), span.ms()).await?;
-            println!("{} cools down for {span}", plain(name.as_str()));
+            say!("{} cools down for {span}", plain(name.as_str()));
         }
     }
     Ok(Code::Done)
@@ -88,7 +89,7 @@ async fn list(store: &dyn Store, json: bool) -> anyhow::Result<()> {
         ]
     };
     let rows: Vec<Vec<String>> = budgets.iter().map(row).collect();
-    println!("{}", table(&["budget", "slots", "per second", "per day", "free again"], &rows));
+    say!("{}", table(&["budget", "slots", "per second", "per day", "free again"], &rows));
     Ok(())
 }
 

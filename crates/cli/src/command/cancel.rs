@@ -7,6 +7,7 @@ use windlass::core::store::CancelAnswer;
 use crate::args::StoreArgs;
 use crate::exit::Code;
 use crate::output::print_json;
+use crate::say;
 use crate::wiring::open_store;
 
 /// Which.
@@ -33,7 +34,7 @@ pub async fn run(args: CancelArgs, json: bool) -> anyhow::Result<Code> {
         worst = worst.worst(code);
         match json {
             true => print_json(&serde_json::json!({ "id": id, "outcome": outcome }))?,
-            false => println!("{id} {}", outcome.replace('_', " ")),
+            false => say!("{id} {}", outcome.replace('_', " ")),
         }
     }
     Ok(worst)

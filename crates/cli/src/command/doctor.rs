@@ -15,6 +15,7 @@ use super::filter::find;
 use crate::args::StoreArgs;
 use crate::exit::Code;
 use crate::output::{ago, plain, print_json};
+use crate::say;
 use crate::wiring::open_store;
 
 /// How many jobs of a state are looked at.
@@ -55,10 +56,10 @@ pub async fn run(args: DoctorArgs, json: bool) -> anyhow::Result<Code> {
     if json {
         print_json(&findings)?;
     } else if findings.is_empty() {
-        println!("nothing is wrong");
+        say!("nothing is wrong");
     } else {
         for Finding { wrong, next } in &findings {
-            println!("- {wrong}\n  {next}");
+            say!("- {wrong}\n  {next}");
         }
     }
     Ok(if findings.is_empty() { Code::Done } else { Code::Failed })

@@ -13,6 +13,7 @@ use windlass::{Client, NewJobBuilder};
 use crate::args::StoreArgs;
 use crate::exit::Code;
 use crate::output::print_json;
+use crate::say;
 use crate::wiring::open_store;
 
 /// A job.
@@ -66,7 +67,7 @@ pub async fn run(args: EnqueueArgs, json: bool) -> anyhow::Result<Code> {
     if json {
         print_json(&serde_json::json!({ "id": enqueued.id, "deduplicated": enqueued.deduplicated }))?;
     } else {
-        println!("{}", enqueued.id);
+        say!("{}", enqueued.id);
         if enqueued.deduplicated {
             eprintln!("it was there already");
         }

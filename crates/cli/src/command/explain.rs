@@ -8,6 +8,7 @@ use windlass::core::time::Time;
 use crate::args::StoreArgs;
 use crate::exit::Code;
 use crate::output::{ago, plain, print_json, until};
+use crate::say;
 use crate::wiring::open_store;
 
 /// Which.
@@ -29,7 +30,7 @@ pub async fn run(args: ExplainArgs, json: bool) -> anyhow::Result<Code> {
     if json {
         print_json(&explanation)?;
     } else {
-        println!("{}", sentence(&explanation, store.now().await?));
+        say!("{}", sentence(&explanation, store.now().await?));
     }
     Ok(Code::Done)
 }

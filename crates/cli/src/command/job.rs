@@ -9,6 +9,7 @@ use super::explain::sentence;
 use crate::args::StoreArgs;
 use crate::exit::Code;
 use crate::output::{cut, plain, print_json, table};
+use crate::say;
 use crate::wiring::open_store;
 
 /// Which.
@@ -32,10 +33,10 @@ pub async fn run(args: JobArgs, json: bool) -> anyhow::Result<Code> {
         return Ok(Code::Done);
     }
     for (name, value) in facts(&job) {
-        println!("{name:<12} {value}");
+        say!("{name:<12} {value}");
     }
     if let Some(explanation) = store.explain(args.id).await? {
-        println!("{:<12} {}", "now", sentence(&explanation, store.now().await?));
+        say!("{:<12} {}", "now", sentence(&explanation, store.now().await?));
     }
     let steps: Vec<Vec<String>> = job
         .steps
@@ -43,7 +44,7 @@ pub async fn run(args: JobArgs, json: bool) -> anyhow::Result<Code> {
         .map(|step| vec![step.name.to_string(), step.stored_at.to_string(), cut(step.output.as_str(), 60)])
         .collect();
     if !steps.is_empty() {
-        println!("\n{}", table(&["step", "stored", "output"], &steps));
+        say!("\n{}", table(&["step", "stored", "output"], &steps));
     }
     let history: Vec<Vec<String>> = job
         .history
@@ -58,7 +59,7 @@ pub async fn run(args: JobArgs, json: bool) -> anyhow::Result<Code> {
         })
         .collect();
     if !history.is_empty() {
-        println!("\n{}", table(&["at", "what", "attempt", "error"], &history));
+        say!("\n{}", table(&["at", "what", "attempt", "error"], &history));
     }
     Ok(Code::Done)
 }

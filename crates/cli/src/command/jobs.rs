@@ -6,6 +6,7 @@ use super::filter::{FilterArgs, find};
 use crate::args::StoreArgs;
 use crate::exit::Code;
 use crate::output::{ago, cut, print_json, table};
+use crate::say;
 use crate::wiring::open_store;
 
 /// Which, and how many.
@@ -49,6 +50,6 @@ pub async fn run(args: JobsArgs, json: bool) -> anyhow::Result<Code> {
         ]
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    println!("{}", table(&["id", "state", "kind", "queue", "attempt", "accepted", "last error"], &rows));
+    say!("{}", table(&["id", "state", "kind", "queue", "attempt", "accepted", "last error"], &rows));
     Ok(Code::Done)
 }

@@ -4,6 +4,7 @@ use clap::Args;
 
 use crate::args::StoreArgs;
 use crate::exit::Code;
+use crate::say;
 use crate::wiring::{open_store, without_password};
 
 /// Which store.
@@ -16,6 +17,6 @@ pub struct MigrateArgs {
 /// Opening a store migrates it; this does nothing else.
 pub async fn run(args: MigrateArgs) -> anyhow::Result<Code> {
     open_store(&args.store.store).await?;
-    println!("{} is ready", without_password(&args.store.store));
+    say!("{} is ready", without_password(&args.store.store));
     Ok(Code::Done)
 }

@@ -10,6 +10,7 @@ use windlass::core::time::Span;
 use crate::args::StoreArgs;
 use crate::exit::Code;
 use crate::output::{ago, plain, print_json, table};
+use crate::say;
 use crate::wiring::open_store;
 
 /// List them, or change one.
@@ -87,11 +88,11 @@ pub async fn run(args: QueuesArgs, json: bool) -> anyhow::Result<Code> {
         Some(Act::Set(policy)) => set(&*store, *policy).await?,
         Some(Act::Pause { name }) => {
             store.pause_queue(name.clone(), true).await?;
-            println!("{} is paused; jobs that are running go on", plain(name.as_str()));
+            say!("{} is paused; jobs that are running go on", plain(name.as_str()));
         }
         Some(Act::Resume { name }) => {
             store.pause_queue(name.clone(), false).await?;
-            println!("{} goes on", plain(name.as_str()));
+            say!("{} goes on", plain(name.as_str()));
         }
     }
     Ok(Code::Done)
@@ -119,7 +120,7 @@ async fn list(store: &dyn Store, json: bool) -> anyhow::Result<()> {
         ]
     };
     let rows: Vec<Vec<String>> = queues.iter().map(row).collect();
-    println!("{}", table(&["queue", "queued", "running", "oldest due", "ladder", "status"], &rows));
+    say!("{}", table(&["queue", "queued", "running", "oldest due", "ladder", "status"], &rows));
     Ok(())
 }
 
@@ -145,6 +146,6 @@ async fn set(store: &dyn Store, wish: Policy) -> anyhow::Result<()> {
     policy.retention_days = retention_days.unwrap_or(policy.retention_days);
     policy.delete_finished = delete_finished.unwrap_or(policy.delete_finished);
     store.put_queue(name.clone(), policy).await?;
-    println!("{} is set", plain(name.as_str()));
+    say!("{} is set", plain(name.as_str()));
     Ok(())
 }

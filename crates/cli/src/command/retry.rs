@@ -10,6 +10,7 @@ use super::filter::{FilterArgs, find};
 use crate::args::StoreArgs;
 use crate::exit::Code;
 use crate::output::{print_json, progress};
+use crate::say;
 use crate::wiring::open_store;
 
 /// How many jobs one call looks at, when it is given a filter.
@@ -49,7 +50,7 @@ pub async fn run(args: RetryArgs, json: bool) -> anyhow::Result<Code> {
     if args.dry_run {
         match json {
             true => print_json(&serde_json::json!({ "would_retry": ids.len(), "ids": ids }))?,
-            false => println!("would retry {} jobs", ids.len()),
+            false => say!("would retry {} jobs", ids.len()),
         }
         return Ok(Code::Done);
     }
@@ -96,7 +97,7 @@ async fn retry_all(
     bar.finish_and_clear();
     match json {
         true => print_json(&serde_json::json!({ "retried": retried, "asked": all }))?,
-        false => println!("retried {retried} of {all} jobs"),
+        false => say!("retried {retried} of {all} jobs"),
     }
     Ok(worst)
 }

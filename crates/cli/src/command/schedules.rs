@@ -11,6 +11,7 @@ use windlass::world::{RealWorld, new_id};
 use crate::args::StoreArgs;
 use crate::exit::Code;
 use crate::output::{plain, print_json, table, until};
+use crate::say;
 use crate::wiring::open_store;
 
 /// List them, or change one.
@@ -135,7 +136,7 @@ async fn list(store: &dyn Store, json: bool) -> anyhow::Result<Code> {
         ]
     };
     let rows: Vec<Vec<String>> = schedules.iter().map(row).collect();
-    println!("{}", table(&["schedule", "cron", "zone", "kind", "last run", "next run"], &rows));
+    say!("{}", table(&["schedule", "cron", "zone", "kind", "last run", "next run"], &rows));
     Ok(Code::Done)
 }
 
@@ -167,7 +168,7 @@ async fn run_now(store: &dyn Store, name: ScheduleName) -> anyhow::Result<Code> 
     let id = new_id(&RealWorld::new());
     let job = NewJob { id, spec: schedule.policy.job, start: Start::Now };
     store.enqueue(vec![job]).await?;
-    println!("{id}");
+    say!("{id}");
     Ok(Code::Done)
 }
 
@@ -176,7 +177,7 @@ async fn find(store: &dyn Store, name: &ScheduleName) -> anyhow::Result<Option<S
 }
 
 fn said(name: &ScheduleName, what: &str) -> anyhow::Result<Code> {
-    println!("{} {what}", plain(name.as_str()));
+    say!("{} {what}", plain(name.as_str()));
     Ok(Code::Done)
 }
 

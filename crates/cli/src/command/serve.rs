@@ -58,13 +58,15 @@ fn shutdown() -> std::io::Result<impl Future<Output = ()> + Send> {
     })
 }
 
+/// Should nobody read it, the server serves all the same.
 fn welcome(addr: std::net::SocketAddr, store: &str) {
-    println!("windlass serves http://{addr} from {}", without_password(store));
-    println!("\nTry, in another terminal:");
-    println!(
-        "  curl -s http://{addr}/v1/jobs -H 'content-type: application/json' -d '{{\"kind\": \"hello\"}}'"
+    use std::io::Write;
+    let text = format!(
+        "windlass serves http://{addr} from {}\n\nTry, in another terminal:\n  \
+         curl -s http://{addr}/v1/jobs -H 'content-type: application/json' -d '{{\"kind\": \"hello\"}}'\n  \
+         curl -s 'http://{addr}/v1/jobs?limit=5'\n  curl -s http://{addr}/v1/queues\n\n\
+         All calls: http://{addr}/docs",
+        without_password(store)
     );
-    println!("  curl -s 'http://{addr}/v1/jobs?limit=5'");
-    println!("  curl -s http://{addr}/v1/queues");
-    println!("\nAll calls: http://{addr}/docs");
+    let _ = writeln!(std::io::stdout(), "{text}");
 }

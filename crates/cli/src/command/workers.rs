@@ -6,6 +6,7 @@ use windlass::core::query::WORKER_ALIVE_MS;
 use crate::args::StoreArgs;
 use crate::exit::Code;
 use crate::output::{ago, plain, print_json, table};
+use crate::say;
 use crate::wiring::open_store;
 
 /// Which store.
@@ -40,6 +41,6 @@ pub async fn run(args: WorkersArgs, json: bool) -> anyhow::Result<Code> {
         ]
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    println!("{}", table(&["worker", "running", "queues", "seen", "status"], &rows));
+    say!("{}", table(&["worker", "running", "queues", "seen", "status"], &rows));
     Ok(Code::Done)
 }

@@ -137,6 +137,19 @@ fn errors_say_what_to_do_and_exit_codes_are_kept() {
     shell.says(4, &["enqueue", "x", "2", "--id", nobody]);
 }
 
+/// `windlass jobs | head`: nobody reads on, and that is no fault.
+#[test]
+fn a_closed_pipe_is_no_fault() {
+    let shell = Shell::new();
+    shell.says(0, &["enqueue", "x"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    command.current_dir(shell.0.path()).args(["jobs"]).stdout(writer);
+    let output = command.stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+}
+
 #[test]
 fn the_doctor_finds_what_is_wrong() {
     let shell = Shell::new();
@@ -178,7 +191,8 @@ fn the_server_starts_with_nothing_configured_and_ends_politely() {
         .spawn()
         .unwrap();
     let mut said = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut said).unwrap();
     let address = said.split("http://").nth(1).unwrap().split(' ').next().unwrap();
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     write!(stream, "GET /healthz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
