@@ -5,7 +5,21 @@
 //! a client makes one call within its deadline and says what became of it,
 //! in types; when to ask again is the engine's business. Time comes in as an
 //! argument, except for the deadline of a call, which is a timer.
+//!
+//! What comes from outside is hostile until it was read: feeds, web pages,
+//! workbooks and answers all have limits on size, depth and number.
 
+pub mod google_rss;
+pub mod html;
+pub mod objects;
+pub mod openai;
 pub mod retry_after;
 pub mod safe_http;
 pub mod secret;
+pub mod twilio;
+pub mod workbook;
+
+mod multipart;
+mod pieces;
+mod text;
+mod xml;

@@ -50,14 +50,16 @@ fn answer(ask: &Ask, objects: &Objects) -> Answer {
     if ask.header("authorization") != Some(&format!("Bearer {TOKEN}")) {
         return error(401, "AuthenticationRequired");
     }
+    // Clients differ in what they encode; the name is what it means.
+    let path = percent_encoding::percent_decode_str(&ask.path).decode_utf8_lossy().into_owned();
     let mut objects = objects.lock().unwrap_or_else(PoisonError::into_inner);
-    let there = objects.get(&ask.path).cloned();
+    let there = objects.get(&path).cloned();
     match (ask.method.as_str(), there) {
         ("PUT", Some(_)) if ask.header("x-goog-if-generation-match") == Some("0") => {
             error(412, "PreconditionFailed")
         }
         ("PUT", _) => {
-            objects.insert(ask.path.clone(), ask.body.clone());
+            objects.insert(path, ask.body.clone());
             described(Answer::new(200, "text/html", ""))
         }
         ("GET", Some(bytes)) => described(Answer::new(200, "application/octet-stream", bytes)),
@@ -66,7 +68,7 @@ fn answer(ask: &Ask, objects: &Objects) -> Answer {
             described(Answer::new(200, "application/octet-stream", "").with("content-length", &length))
         }
         ("DELETE", Some(_)) => {
-            objects.remove(&ask.path);
+            objects.remove(&path);
             Answer::new(204, "text/html", "")
         }
         _ => error(404, "NoSuchKey"),

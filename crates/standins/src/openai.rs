@@ -86,23 +86,23 @@ impl Service for Rules {
         let answer = match (ask.method.as_str(), ask.path.as_str()) {
             ("POST", "/v1/chat/completions") => self.chat(ask),
             ("POST", "/v1/audio/transcriptions") => transcribe(ask),
-            _ => Err(OpenAi::error(404, "invalid_request_error", None)),
+            _ => Err(Box::new(OpenAi::error(404, "invalid_request_error", None))),
         };
-        answer.unwrap_or_else(|error| error).with("x-request-id", "req_standin")
+        answer.unwrap_or_else(|error| *error).with("x-request-id", "req_standin")
     }
 }
 
-fn invalid() -> Answer {
-    OpenAi::error(400, "invalid_request_error", None)
+fn invalid() -> Box<Answer> {
+    Box::new(OpenAi::error(400, "invalid_request_error", None))
 }
 
 impl Rules {
-    fn chat(&self, ask: &Ask) -> Result<Answer, Answer> {
+    fn chat(&self, ask: &Ask) -> Result<Answer, Box<Answer>> {
         let request: Value = serde_json::from_slice(&ask.body).map_err(|_| invalid())?;
         let model = request["model"].as_str().ok_or_else(invalid)?;
         let messages = request["messages"].as_array().filter(|list| !list.is_empty()).ok_or_else(invalid)?;
         if model.starts_with("unknown") {
-            return Err(OpenAi::error(404, "invalid_request_error", Some("model_not_found")));
+            return Err(Box::new(OpenAi::error(404, "invalid_request_error", Some("model_not_found"))));
         }
         let schema = match &request["response_format"]["json_schema"] {
             Value::Null => None,
@@ -134,7 +134,7 @@ impl Rules {
 }
 
 /// The rules of strict mode: a name, and every object closed with all of its properties required.
-fn check_format(format: &Value) -> Result<&Value, Answer> {
+fn check_format(format: &Value) -> Result<&Value, Box<Answer>> {
     let name = format["name"].as_str().unwrap_or_default();
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if name.is_empty() || name.len() > 64 || !name.bytes().all(fits) || format["strict"] != true {
@@ -183,9 +183,9 @@ fn fit(schema: &Value, seed: &str) -> Value {
     }
 }
 
-fn transcribe(ask: &Ask) -> Result<Answer, Answer> {
+fn transcribe(ask: &Ask) -> Result<Answer, Box<Answer>> {
     if ask.body_bytes > AUDIO_BYTES_MAX {
-        return Err(OpenAi::error(413, "server_error", None));
+        return Err(Box::new(OpenAi::error(413, "server_error", None)));
     }
     let parts = ask.header("content-type").and_then(|kind| multipart::parse(kind, &ask.body));
     let parts = parts.ok_or_else(invalid)?;

@@ -40,10 +40,17 @@ impl Drop for Raw {
 }
 
 async fn answer(tcp: tokio::net::TcpStream, bytes: Bytes) {
-    let mut question = [0; 4096];
     // A server that answers before it was asked would be cut off by the client.
-    if tcp.readable().await.is_err() || tcp.try_read(&mut question).is_err() {
-        return;
+    let mut question = [0; 4096];
+    loop {
+        if tcp.readable().await.is_err() {
+            return;
+        }
+        match tcp.try_read(&mut question) {
+            Ok(_) => break,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
     }
     let mut left = &bytes[..];
     while !left.is_empty() {

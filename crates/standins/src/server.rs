@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -42,6 +43,7 @@ pub struct Server {
     /// The faults to come.
     pub faults: Arc<Faults>,
     log: Arc<Mutex<Vec<Ask>>>,
+    connections: Arc<AtomicUsize>,
     task: JoinHandle<()>,
     // Connections end when this is gone.
     _alive: watch::Sender<()>,
@@ -62,8 +64,9 @@ impl Server {
         let (alive, ended) = watch::channel(());
         let shared =
             Arc::new(Shared { service: Box::new(service), faults: faults.clone(), log: log.clone() });
-        let task = tokio::spawn(accept(listener, shared, ended));
-        Self { address, faults, log, task, _alive: alive }
+        let connections = Arc::new(AtomicUsize::new(0));
+        let task = tokio::spawn(accept(listener, shared, connections.clone(), ended));
+        Self { address, faults, log, connections, task, _alive: alive }
     }
 
     /// Where it is: `http://127.0.0.1:PORT`.
@@ -81,6 +84,11 @@ impl Server {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// How many connections were made to it.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
     /// Forgets what it was asked.
     pub fn forget(&self) {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -93,9 +101,15 @@ struct Shared {
     log: Arc<Mutex<Vec<Ask>>>,
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>, ended: watch::Receiver<()>) {
+async fn accept(
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    connections: Arc<AtomicUsize>,
+    ended: watch::Receiver<()>,
+) {
     loop {
         let Ok((tcp, _)) = listener.accept().await else { continue };
+        connections.fetch_add(1, Ordering::Relaxed);
         tokio::spawn(serve(tcp, shared.clone(), ended.clone()));
     }
 }

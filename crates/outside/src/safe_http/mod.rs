@@ -41,6 +41,7 @@ pub use request::{Body, Credentials, Limits, Request};
 pub use response::Response;
 
 pub(crate) use error::status_is_transient;
+pub(crate) use origin::Base;
 
 use connect::Connector;
 use decode::Decoder;

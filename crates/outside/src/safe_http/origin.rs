@@ -52,6 +52,20 @@ impl Origin {
     }
 }
 
+/// A configured address. A path can hold a key of a gateway, so only its
+/// origin is printed.
+#[derive(Clone)]
+pub(crate) struct Base(pub(crate) Url);
+
+impl fmt::Debug for Base {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Origin::of(&self.0) {
+            Ok(origin) => write!(f, "{origin}"),
+            Err(_) => f.write_str("no origin"),
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, usual) = if self.https { ("https", 443) } else { ("http", 80) };

@@ -1,0 +1,104 @@
+//! OpenAI: chat completions and audio transcriptions, by plain HTTP.
+
+mod chat;
+mod error;
+mod transcribe;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hmac::{Hmac, KeyInit, Mac};
+use http::HeaderName;
+use http::header::CONTENT_TYPE;
+use serde::de::DeserializeOwned;
+use sha2::Sha256;
+use url::Url;
+
+pub use chat::{Chat, ChatAnswer, Message, Role, Schema};
+pub use error::OpenAiError;
+pub use transcribe::{Audio, Transcript, Transcription};
+
+use crate::safe_http::{Base, Body, Credentials, Http, HttpError, Limits, Refusal, Request, Response};
+use crate::secret::Secret;
+use crate::text::identifier;
+
+/// Where the API is.
+pub const URL: &str = "https://api.openai.com/v1";
+
+/// How much of an error's body is read: enough for its code.
+const ERROR_BYTES_MAX: usize = 64 * 1024;
+
+/// The client.
+#[derive(Debug, Clone)]
+pub struct OpenAi {
+    http: Http,
+    base: Base,
+    credentials: Credentials,
+    key: Secret<String>,
+    limits: Limits,
+    forms: Arc<AtomicU64>,
+}
+
+impl OpenAi {
+    /// A client for the API at `base`, which is [`URL`] unless it is set otherwise.
+    pub fn new(http: Http, base: Url, key: Secret<String>, limits: Limits) -> Result<Self, Refusal> {
+        let credentials = Credentials::bearer(&base, &key)?;
+        Ok(Self { http, base: Base(base), credentials, key, limits, forms: Arc::default() })
+    }
+
+    /// The same client with other limits.
+    #[must_use]
+    pub fn with_limits(&self, limits: Limits) -> Self {
+        Self { limits, ..self.clone() }
+    }
+
+    async fn post(&self, path: &str, content_type: &str, body: Body) -> Result<Response, OpenAiError> {
+        let mut url = self.base.0.clone();
+        url.path_segments_mut()
+            .map_err(|()| HttpError::from(Refusal::NotAUrl))?
+            .pop_if_empty()
+            .extend(path.split('/'));
+        let request = Request::post(url, body).limits(self.limits).credentials(self.credentials.clone());
+        let request = request.header(CONTENT_TYPE, content_type).map_err(HttpError::from)?;
+        let answer = self.http.send(request).await?;
+        if (200..300).contains(&answer.status()) {
+            return Ok(answer);
+        }
+        let (status, retry_after) = (answer.status(), answer.status_error().retry_after());
+        Err(OpenAiError::of(status, retry_after, &beginning(answer).await))
+    }
+
+    /// A boundary that follows from the key and a count: nobody outside can
+    /// know it, and no randomness is needed.
+    fn boundary(&self) -> String {
+        let count = self.forms.fetch_add(1, Ordering::Relaxed);
+        let mac = Hmac::<Sha256>::new_from_slice(self.key.expose().as_bytes());
+        let mut mac = mac.expect("a key of any length will do");
+        mac.update(b"multipart boundary");
+        mac.update(&count.to_le_bytes());
+        let code = mac.finalize().into_bytes();
+        code[..20].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+async fn beginning(mut answer: Response) -> Vec<u8> {
+    let mut all = Vec::new();
+    while let Ok(Some(piece)) = answer.chunk().await {
+        all.extend_from_slice(&piece);
+        if all.len() > ERROR_BYTES_MAX {
+            break;
+        }
+    }
+    all
+}
+
+/// OpenAI's id of a call, for logs.
+fn request_id(answer: &Response) -> Option<String> {
+    let id = answer.header(HeaderName::from_static("x-request-id"))?;
+    identifier(id).map(str::to_owned)
+}
+
+async fn read<T: DeserializeOwned>(answer: Response) -> Result<T, OpenAiError> {
+    let body = answer.bytes().await?;
+    serde_json::from_slice(&body).map_err(|_| OpenAiError::Malformed("it is not the JSON of such an answer"))
+}

@@ -1,0 +1,12 @@
+//! Every client against its stand-in, and every fault that a stand-in knows.
+
+mod canaries;
+mod common;
+mod google_rss;
+mod guard;
+mod http;
+mod objects;
+mod openai;
+mod tls;
+mod twilio;
+mod workbook;
