@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use hmac::{Hmac, KeyInit, Mac};
 use serde_json::json;
+use sha1::Sha1;
 
 use crate::ask::{Answer, Ask};
 use crate::server::{Server, noise};
@@ -51,6 +53,20 @@ impl Twilio {
     /// The media URL of a message, as the webhook has it.
     pub fn media_url(&self, message: &str, media: &str) -> String {
         format!("{}/2010-04-01/Accounts/{ACCOUNT}/Messages/{message}/Media/{media}", self.url())
+    }
+
+    /// The signature that Twilio puts on a form which it posts to `url`.
+    pub fn sign(&self, url: &str, form: &[(&str, &str)]) -> String {
+        let mut sorted = form.to_vec();
+        sorted.sort_unstable();
+        let mac = Hmac::<Sha1>::new_from_slice(TOKEN.as_bytes());
+        let mut mac = mac.expect("a key of any length will do");
+        mac.update(url.as_bytes());
+        for (name, value) in sorted {
+            mac.update(name.as_bytes());
+            mac.update(value.as_bytes());
+        }
+        STANDARD.encode(mac.finalize().into_bytes())
     }
 
     /// Says what a media is.

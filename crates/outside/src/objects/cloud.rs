@@ -7,6 +7,7 @@
 
 use std::io::SeekFrom;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -33,7 +34,7 @@ const METADATA: &str = "http://metadata.google.internal";
 
 /// How a bucket is reached. The default is Google's own, with the credentials
 /// that the environment has (`GOOGLE_APPLICATION_CREDENTIALS`, or the machine's).
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct CloudSettings {
     /// Where the storage is, if not at Google.
     pub base: Option<Url>,
@@ -41,6 +42,14 @@ pub struct CloudSettings {
     pub token: Option<Secret<String>>,
     /// The limits of a call.
     pub limits: Limits,
+}
+
+impl Default for CloudSettings {
+    /// Google's own, 60 s and 100 MB a call.
+    fn default() -> Self {
+        let limits = Limits { total: Duration::from_secs(60), bytes_max: 100_000_000, ..Limits::default() };
+        Self { base: None, token: None, limits }
+    }
 }
 
 /// A bucket, or a part of it. It has no `Debug`: that of the crate beneath

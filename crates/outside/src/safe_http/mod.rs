@@ -50,6 +50,8 @@ use tls::Tls;
 
 /// Who we say we are, unless the caller says otherwise.
 const AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
+/// No call takes longer, whatever its limits say.
+const TOTAL_MAX: Duration = Duration::from_secs(3600);
 /// How long a connection that is not used is kept.
 const IDLE: Duration = Duration::from_secs(30);
 const IDLE_PER_HOST_MAX: usize = 64;
@@ -92,7 +94,8 @@ impl Http {
     /// too: see [`Response::ok`].
     pub async fn send(&self, request: Request) -> Result<Response, HttpError> {
         let origin = self.guard.check(&request.url)?;
-        let deadline = Deadline { at: Instant::now() + request.limits.total, total: request.limits.total };
+        let total = request.limits.total.min(TOTAL_MAX);
+        let deadline = Deadline { at: Instant::now() + total, total };
         let answer = deadline.within(&origin, self.follow(request, deadline)).await;
         match &answer {
             Ok(answer) => tracing::debug!(origin = %answer.origin, status = answer.status, "call answered"),

@@ -42,7 +42,7 @@ impl<'a> Archive<'a> {
             return Err(too_large);
         }
         let mut bytes = Vec::new();
-        file.take(self.left + 1).read_to_end(&mut bytes).map_err(|_| broken)?;
+        file.take(self.left.saturating_add(1)).read_to_end(&mut bytes).map_err(|_| broken)?;
         self.left = self.left.checked_sub(bytes.len() as u64).ok_or(too_large)?;
         let text = String::from_utf8(bytes)
             .map_err(|_| WorkbookError::NotAWorkbook("one of its parts is not UTF-8"))?;

@@ -134,16 +134,16 @@ impl Row {
         self.cells.iter().map(|(column, cell)| (*column, cell))
     }
 
-    /// Puts a cell where it belongs; of two for one column the last one counts.
-    fn put(&mut self, column: u32, cell: Cell) {
-        if self.cells.last().is_none_or(|(last, _)| *last < column) {
-            self.cells.push((column, cell));
+    /// Brings cells into their order; of two for one column the last one
+    /// counts. Once for the whole row, and not cell by cell: a row that is
+    /// written backwards would cost the square of its length.
+    fn sort(&mut self) {
+        if self.cells.is_sorted_by(|one, next| one.0 < next.0) {
             return;
         }
-        match self.cells.binary_search_by_key(&column, |(column, _)| *column) {
-            Ok(at) => self.cells[at].1 = cell,
-            Err(at) => self.cells.insert(at, (column, cell)),
-        }
+        self.cells.reverse();
+        self.cells.sort_by_key(|(column, _)| *column);
+        self.cells.dedup_by_key(|(column, _)| *column);
     }
 }
 
@@ -151,7 +151,7 @@ impl Row {
 pub fn read_file(path: &Path, limits: &Limits) -> Result<Sheet, WorkbookError> {
     let open = || -> std::io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        std::fs::File::open(path)?.take(limits.file_bytes_max + 1).read_to_end(&mut bytes)?;
+        std::fs::File::open(path)?.take(limits.file_bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
     read(&open().map_err(|error| WorkbookError::Io(error.kind()))?, limits)

@@ -10,6 +10,8 @@ use crate::text::cut;
 use crate::xml::{Part, Xml, XmlError, attribute};
 
 pub(super) const DEPTH_MAX: usize = 64;
+/// How many sheets and pointers are looked at; each sheet is looked up among all pointers.
+const SHEETS_MAX: usize = 1000;
 
 /// Goes through all elements of a part.
 fn elements<'a>(
@@ -38,7 +40,7 @@ pub(super) struct Relation {
 pub(super) fn relations(text: &str, folder: &str) -> Result<Vec<Relation>, WorkbookError> {
     let mut all = Vec::new();
     elements(text, |_, element| {
-        if element.local_name().as_ref() == b"Relationship" {
+        if element.local_name().as_ref() == b"Relationship" && all.len() < SHEETS_MAX {
             let get = |name: &[u8]| attribute(&element, name).unwrap_or_default();
             let (target, kind) = (get(b"Target"), get(b"Type"));
             let target = match target.strip_prefix('/') {
@@ -66,7 +68,7 @@ pub(super) fn contents(text: &str) -> Result<Contents, WorkbookError> {
     let mut found = Contents::default();
     elements(text, |_, element| {
         match element.local_name().as_ref() {
-            b"sheet" => {
+            b"sheet" if found.sheets.len() < SHEETS_MAX => {
                 let name = attribute(&element, b"name").unwrap_or_default();
                 found
                     .sheets

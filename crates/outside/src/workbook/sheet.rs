@@ -27,7 +27,10 @@ pub(super) fn rows(text: &str, shared: &Shared, limits: &Limits) -> Result<Vec<R
                 b"c" => reader.cell(&mut xml, &element)?,
                 _ => {}
             },
-            Part::Over => return Ok(reader.rows),
+            Part::Over => {
+                reader.rows.iter_mut().for_each(Row::sort);
+                return Ok(reader.rows);
+            }
             Part::Close | Part::Text(_) => {}
         }
     }
@@ -77,12 +80,8 @@ impl Reader<'_> {
         self.column = column + 1;
         let Some(cell) = self.value(xml, element)? else { return Ok(()) };
         match self.rows.last_mut() {
-            Some(last) if last.number == row => last.put(column, cell),
-            _ => {
-                let mut new = Row { number: row, cells: Vec::new() };
-                new.put(column, cell);
-                self.rows.push(new);
-            }
+            Some(last) if last.number == row => last.cells.push((column, cell)),
+            _ => self.rows.push(Row { number: row, cells: vec![(column, cell)] }),
         }
         Ok(())
     }

@@ -139,12 +139,16 @@ async fn what_is_no_http() {
     for bytes in ["SSH-2.0-OpenSSH_9.6\r\n", "HTTP/1.1 abc\r\n\r\n", "\u{1}\u{2}\u{3}\r\n\r\n"] {
         let server = Raw::start(bytes).await;
         let base = format!("http://{}", server.address());
-        let error = http(&[base.clone()]).send(Request::get(url(&base)).limits(limits())).await.unwrap_err();
+        let error = http(std::slice::from_ref(&base))
+            .send(Request::get(url(&base)).limits(limits()))
+            .await
+            .unwrap_err();
         assert_eq!((error.code(), error.is_transient()), ("garbled", false), "{bytes:?}");
     }
     let long = Raw::start(format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(200_000))).await;
     let base = format!("http://{}", long.address());
-    let error = http(&[base.clone()]).send(Request::get(url(&base)).limits(limits())).await.unwrap_err();
+    let error =
+        http(std::slice::from_ref(&base)).send(Request::get(url(&base)).limits(limits())).await.unwrap_err();
     assert_eq!(error.code(), "garbled");
 }
 
@@ -154,7 +158,8 @@ async fn nobody_is_there() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let error = http(&[base.clone()]).send(Request::get(url(&base)).limits(limits())).await.unwrap_err();
+    let error =
+        http(std::slice::from_ref(&base)).send(Request::get(url(&base)).limits(limits())).await.unwrap_err();
     let HttpError::Connect { why: ErrorKind::ConnectionRefused, .. } = error else { panic!("{error:?}") };
     assert!(error.is_transient());
 }

@@ -2,7 +2,7 @@
 
 use windlass_outside::safe_http::Limits;
 use windlass_outside::secret::Secret;
-use windlass_outside::twilio::{MEDIA_BYTES_MAX, Media, Twilio, TwilioError};
+use windlass_outside::twilio::{MEDIA_BYTES_MAX, Media, Twilio, TwilioError, is_signed_form};
 use windlass_standins::{Ask, Fault, Twilio as StandIn};
 
 use crate::common::{hasty, http, limits, url};
@@ -100,6 +100,16 @@ async fn a_wrong_token_and_a_strangers_address() {
     let error = client(&server, limits()).media(&strange, AUDIO).await.unwrap_err();
     assert_eq!(error, TwilioError::NotOurs);
     assert!(server.asked().is_empty() && server.cdn.asked().is_empty());
+}
+
+#[tokio::test]
+async fn a_webhook_is_signed() {
+    let server = StandIn::start().await;
+    let (hook, token) = ("https://example.com/hook?a=1", Secret::new(server.token()));
+    let signature = server.sign(hook, &[("From", "+1"), ("Body", "ä b")]);
+    let form = |body: &str| vec![("Body".to_owned(), body.to_owned()), ("From".to_owned(), "+1".to_owned())];
+    assert!(is_signed_form(&token, hook, &form("ä b"), &signature));
+    assert!(!is_signed_form(&token, hook, &form("ä c"), &signature));
 }
 
 #[tokio::test]

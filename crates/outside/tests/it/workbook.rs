@@ -57,7 +57,7 @@ fn every_kind_of_cell() {
 #[test]
 fn cells_without_names_and_odd_values() {
     let sheet = "<row><c t=\"inlineStr\"><is><t>a</t></is></c><c/><c><v>3</v></c></row>\
-                 <row r=\"7\"><c r=\"C7\" t=\"e\"><v>#N/A</v></c><c r=\"A7\" t=\"s\"><v>1</v></c>\
+                 <row r=\"7\"><c r=\"C7\" t=\"e\"><v>#N/A</v></c><c r=\"A7\"><v>5</v></c><c r=\"A7\" t=\"s\"><v>1</v></c>\
                  <c r=\"B7\" t=\"s\"><v>99</v></c><c r=\"D7\"><v>no number</v></c></row>";
     let strings =
         "<si><t>zero</t></si><si><r><t>one_x000D_</t></r><rPh><t>no</t></rPh><r><t> two</t></r></si>";
@@ -120,6 +120,15 @@ fn far_cell() -> Vec<u8> {
     )
 }
 
+fn column_name(column: u32) -> String {
+    let letter = |number: u32| char::from(b'A' + (number % 26) as u8);
+    match column {
+        0..26 => letter(column).to_string(),
+        26..702 => [letter(column / 26 - 1), letter(column)].iter().collect(),
+        _ => [letter((column - 702) / 676), letter((column - 702) / 26), letter(column)].iter().collect(),
+    }
+}
+
 fn bombs() {
     let far = far_cell();
     assert!(far.len() < 2_000);
@@ -132,6 +141,13 @@ fn bombs() {
     too_large(&xlsx::from_xml("<row r=\"4294967295\"/>", None), &limits, "rows");
     let deep = xlsx::from_xml(&"<a>".repeat(1_000_000), None);
     assert!(matches!(read_all(&deep), Err(WorkbookError::NotAWorkbook(_))));
+    // Cells from right to left, row by row.
+    let turned: String =
+        (0..16_384).rev().map(|at| format!("<c r=\"{}1\"><v>1</v></c>", column_name(at))).collect();
+    assert_eq!(
+        read_all(&xlsx::from_xml(&format!("<row>{turned}</row>"), None)).unwrap().rows[0].cells().count(),
+        16_384
+    );
     // One long text in very many cells: a terabyte, if each had a copy of its own.
     let shared = format!("<si><t>{}</t></si>", "x".repeat(10_000_000));
     let many = "<c t=\"s\"><v>0</v></c>".repeat(15_000);
