@@ -36,7 +36,7 @@ fn strip(rest: &mut Bytes, prefix: &[u8]) -> Option<()> {
 }
 
 fn take_until(rest: &mut Bytes, mark: &[u8]) -> Option<Bytes> {
-    let at = rest.windows(mark.len()).position(|window| window == mark)?;
+    let at = memchr::memmem::find(rest, mark)?;
     let taken = rest.slice(..at);
     *rest = rest.slice(at + mark.len()..);
     Some(taken)

@@ -29,8 +29,8 @@ impl Deadline {
         origin: &Origin,
         work: impl Future<Output = Result<T, HttpError>>,
     ) -> Result<T, HttpError> {
-        let timeout = HttpError::Timeout { origin: origin.clone(), total: self.total };
-        tokio::time::timeout_at(self.at, work).await.unwrap_or(Err(timeout))
+        let late = |_| Err(HttpError::Timeout { origin: origin.clone(), total: self.total });
+        tokio::time::timeout_at(self.at, work).await.unwrap_or_else(late)
     }
 }
 

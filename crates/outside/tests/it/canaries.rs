@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream;
@@ -15,7 +16,7 @@ use windlass_outside::secret::Secret;
 use windlass_outside::twilio::Twilio;
 use windlass_standins::{Answer, Ask, Fault, Server};
 
-use crate::common::{hasty, http, url};
+use crate::common::{http, url};
 
 const CANARY: &str = "canary";
 
@@ -115,13 +116,14 @@ async fn fault_65_71_72_nothing_private_is_told() {
         Some(Fault::Redirect(302, "http://127.0.0.1:9/canary?canary=canary".to_owned())),
         Some(Fault::RedirectLoop),
     ];
+    let limits = Limits { total: Duration::from_millis(200), ..Limits::default() };
     let mut count = 0;
     for fault in faults {
         server.faults.clear();
         if let Some(fault) = fault.clone() {
             server.faults.always(fault);
         }
-        for text in calls(&server, hasty()).await {
+        for text in calls(&server, limits).await {
             count += 1;
             assert!(!text.to_lowercase().contains(CANARY), "{fault:?}: {text}");
             assert!(!text.contains('\u{1b}'), "{fault:?}: {text:?}");

@@ -23,7 +23,7 @@ pub fn limits() -> Limits {
 
 /// Limits that a server which is told to be slow cannot keep.
 pub fn hasty() -> Limits {
-    Limits { total: Duration::from_millis(300), ..Limits::default() }
+    Limits { total: Duration::from_millis(700), ..Limits::default() }
 }
 
 pub async fn get(server: &Server, limits: Limits) -> Result<Response, HttpError> {
