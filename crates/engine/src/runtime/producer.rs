@@ -36,6 +36,9 @@ pub(super) async fn run(engine: Arc<Engine>) {
         // Said before looking at the phase: a shutdown either is seen here, or
         // sees that leases may still come and waits for them.
         engine.counts.claiming.store(true, Ordering::SeqCst);
+        // Only a claim that was asked with nothing in hand can tell that there
+        // is nothing to do: what ends in the meantime may free others.
+        let empty_handed = engine.held_count() == 0;
         let claimed = if engine.is_working() { Some(claim(&engine, free).await) } else { None };
         engine.counts.claiming.store(false, Ordering::SeqCst);
         let Some(claimed) = claimed else { return };
@@ -49,7 +52,7 @@ pub(super) async fn run(engine: Arc<Engine>) {
         if claimed.count > 0 {
             poll.reset();
         }
-        let idle = claimed.count == 0 && claimed.next_due_in_ms.is_none();
+        let idle = empty_handed && claimed.count == 0 && claimed.next_due_in_ms.is_none();
         engine.counts.idle.store(idle, Ordering::Release);
         if !busy {
             wait(&engine, &mut poll, claimed.next_due_in_ms).await;

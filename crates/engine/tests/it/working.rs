@@ -277,3 +277,20 @@ async fn schedules_fire_in_time() {
         assert!((0..1_000).contains(&late), "run {at} was {late} ms late");
     }
 }
+
+/// A worker is not idle because a claim found nothing while a job ran: what
+/// that one held back (here by its key) comes after it.
+#[tokio::test]
+async fn what_a_running_job_held_back_is_not_forgotten() {
+    for _ in 0..20 {
+        let stage = Stage::new();
+        for page in 0..6 {
+            stage.enqueue_with(&page.to_string(), |job| job.key("shop").unwrap()).await;
+        }
+        let worker = stage.worker().slots(4).handle(async |_: Note, ctx: Context| ctx.sleep(30).await);
+        let ended = tokio::spawn(worker.run_until_idle());
+        stage.until("the worker ends", async || ended.is_finished()).await;
+        let summary = ended.await.unwrap().unwrap();
+        assert_eq!((summary.claimed, summary.settled), (6, 6));
+    }
+}
