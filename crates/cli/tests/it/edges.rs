@@ -13,10 +13,21 @@ const EDGES: &[(&str, &[&str])] = &[
     ("windlass-outside", &[]),
     ("windlass-standins", &[]),
     ("windlass-server", &["windlass", "windlass-core"]),
+    ("windlass-embed", &[]),
+    ("windlass-news-nexus", &["windlass", "windlass-outside", "windlass-embed"]),
+    ("windlass-nurse-tour", &["windlass", "windlass-outside"]),
     ("windlass-testkit", &["windlass-core"]),
     (
         "windlass-cli",
-        &["windlass", "windlass-json", "windlass-sqlite", "windlass-postgres", "windlass-server"],
+        &[
+            "windlass",
+            "windlass-json",
+            "windlass-sqlite",
+            "windlass-postgres",
+            "windlass-server",
+            "windlass-news-nexus",
+            "windlass-nurse-tour",
+        ],
     ),
 ];
 

@@ -1,0 +1,3 @@
+//! Sentence embeddings on the CPU, from a model on disk.
+
+#![deny(missing_docs)]
