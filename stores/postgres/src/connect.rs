@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use tokio::runtime::Handle;
-use tokio_postgres::Config;
 use windlass_core::error::StoreError;
 
 use crate::driver::{Connector, Driver};
@@ -14,7 +13,7 @@ use crate::link::Link;
 use crate::migrate::migrate;
 use crate::options::{Options, Target};
 use crate::store::PostgresStore;
-use crate::wake::Wake;
+use crate::wake::{Listen, Wake};
 
 impl PostgresStore {
     /// Opens the store, and makes or updates its schema `windlass`.
@@ -41,10 +40,18 @@ impl PostgresStore {
         migrate(&mut link).await?;
         let instance: String = link.row(include_str!("../sql/instance.sql"), &[]).await?.try_get(0)?;
         drop(link);
-        let listen = (!target.pooled).then_some(target.config);
+        let Target { config, pooled, tls } = target;
+        let listen = (!pooled).then_some(Listen { config, tls });
         let wake = Wake::start(instance, connections.main.clone(), listen);
         Ok(Arc::new(Self::new(wake, connections)))
     }
+}
+
+/// Connections for a program's own tables, by the same URL and with the same
+/// encryption as a store's. They live on the runtime of the caller.
+pub fn pool_of(url: &str, options: &Options) -> Result<Pool, StoreError> {
+    let target = Target::parse(url, options)?;
+    pool(&target, options.connections_max, options, Handle::current()).map_err(settled)
 }
 
 /// The connections of a store or of an adopted table, and its clock.
@@ -64,9 +71,8 @@ impl Connections {
     fn of(target: &Target, options: Options) -> Result<Self, StoreError> {
         let driver = Driver::start()?;
         let handle = driver.handle().ok_or_else(gone)?;
-        let main =
-            pool(&target.config, options.connections_max, &options, handle.clone()).map_err(settled)?;
-        let reserved = pool(&target.config, options.reserved_max, &options, handle).map_err(settled)?;
+        let main = pool(target, options.connections_max, &options, handle.clone()).map_err(settled)?;
+        let reserved = pool(target, options.reserved_max, &options, handle).map_err(settled)?;
         Ok(Self { main, reserved, options, driver })
     }
 
@@ -98,9 +104,10 @@ fn gone() -> StoreError {
     StoreError::Unavailable("the thread for Postgres is gone".to_owned())
 }
 
-fn pool(config: &Config, size_max: usize, options: &Options, handle: Handle) -> Result<Pool, Fault> {
+fn pool(target: &Target, size_max: usize, options: &Options, runtime: Handle) -> Result<Pool, Fault> {
     let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    let manager = Manager::from_connect(config.clone(), Connector(handle), manager_config);
+    let connector = Connector { runtime, tls: target.tls.clone() };
+    let manager = Manager::from_connect(target.config.clone(), connector, manager_config);
     Pool::builder(manager)
         .max_size(size_max.max(1))
         .wait_timeout(Some(Duration::from_millis(options.wait_ms)))

@@ -9,7 +9,8 @@ use std::future::Future;
 use deadpool_postgres::Connect;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
-use tokio_postgres::{Client, Config, Error, NoTls};
+use tokio_postgres::{Client, Config, Error};
+use tokio_postgres_rustls::MakeRustlsConnect;
 use windlass_core::error::StoreError;
 
 /// A runtime of the store's own. Dropped, it ends with its connections.
@@ -39,15 +40,18 @@ impl Drop for Driver {
 }
 
 /// Opens connections on the store's runtime, whoever asks for them.
-pub(crate) struct Connector(pub(crate) Handle);
+pub(crate) struct Connector {
+    pub(crate) runtime: Handle,
+    pub(crate) tls: MakeRustlsConnect,
+}
 
 type Connected = Result<(Client, JoinHandle<()>), Error>;
 
 impl Connect for Connector {
     fn connect(&self, config: &Config) -> std::pin::Pin<Box<dyn Future<Output = Connected> + Send + '_>> {
-        let config = config.clone();
-        let connecting = self.0.spawn(async move {
-            let (client, connection) = config.connect(NoTls).await?;
+        let (config, tls) = (config.clone(), self.tls.clone());
+        let connecting = self.runtime.spawn(async move {
+            let (client, connection) = config.connect(tls).await?;
             let driven = tokio::spawn(async move {
                 if let Err(error) = connection.await {
                     tracing::debug!(%error, "a connection to Postgres has ended");

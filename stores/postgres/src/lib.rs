@@ -32,8 +32,10 @@ mod row;
 mod schedules;
 mod settle;
 mod store;
+mod tls;
 mod wake;
 mod worker;
 
+pub use connect::pool_of;
 pub use options::Options;
 pub use store::PostgresStore;

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use percent_encoding::percent_decode_str;
+use tokio_postgres_rustls::MakeRustlsConnect;
 use windlass_core::error::{Invalid, StoreError};
 use windlass_core::time::Clock;
+
+use crate::tls::Encryption;
 
 /// How a store is opened. The default is right for production.
 #[derive(Clone)]
@@ -42,17 +46,19 @@ pub(crate) struct Target {
     pub(crate) config: tokio_postgres::Config,
     /// A transaction pooler stands in between: no LISTEN, no session settings.
     pub(crate) pooled: bool,
+    pub(crate) tls: MakeRustlsConnect,
 }
 
 impl Target {
     pub(crate) fn parse(url: &str, options: &Options) -> Result<Self, StoreError> {
-        let (url, pooled) = take_pooler(url)?;
+        let Ours { url, pooled, encryption } = Ours::take(url)?;
         // The text of the parser's error can hold the password.
         let mut config: tokio_postgres::Config = url.parse().map_err(|_| {
             Invalid::new("url", "is not a Postgres URL such as postgres://user@host:5432/database")
         })?;
         config
             .application_name("windlass")
+            .ssl_mode(encryption.asked())
             .connect_timeout(Duration::from_millis(options.connect_ms))
             .keepalives(true)
             .keepalives_idle(Duration::from_secs(15))
@@ -62,7 +68,7 @@ impl Target {
         if !pooled {
             config.options(session_settings(config.get_options(), options.call_ms));
         }
-        Ok(Self { config, pooled })
+        Ok(Self { config, pooled, tls: encryption.connector()? })
     }
 }
 
@@ -78,23 +84,44 @@ fn session_settings(given: Option<&str>, call_ms: u64) -> String {
     )
 }
 
-fn take_pooler(url: &str) -> Result<(String, bool), Invalid> {
-    let Some((base, query)) = url.split_once('?') else { return Ok((url.to_owned(), false)) };
-    let mut pooled = false;
-    let mut kept = Vec::new();
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        match pair.split_once('=') {
-            Some(("pooler", "transaction")) => pooled = true,
-            Some(("pooler", "none" | "session")) => pooled = false,
-            Some(("pooler", other)) => {
+/// The parameters that the driver does not know, and the URL without them.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Ours {
+    url: String,
+    pooled: bool,
+    encryption: Encryption,
+}
+
+impl Ours {
+    fn take(url: &str) -> Result<Self, Invalid> {
+        let Some((base, query)) = url.split_once('?') else {
+            return Ok(Self { url: url.to_owned(), ..Self::default() });
+        };
+        let mut ours = Self::default();
+        let mut kept = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            if !ours.takes(pair)? {
+                kept.push(pair);
+            }
+        }
+        ours.url = if kept.is_empty() { base.to_owned() } else { format!("{base}?{}", kept.join("&")) };
+        Ok(ours)
+    }
+
+    fn takes(&mut self, pair: &str) -> Result<bool, Invalid> {
+        let Some((name, value)) = pair.split_once('=') else { return Ok(false) };
+        let value = percent_decode_str(value).decode_utf8_lossy();
+        match (name, value.as_ref()) {
+            ("pooler", "transaction") => self.pooled = true,
+            ("pooler", "none" | "session") => self.pooled = false,
+            ("pooler", other) => {
                 let why = format!("has pooler={other}; it is one of transaction, session, none");
                 return Err(Invalid::new("url", why));
             }
-            _ => kept.push(pair),
+            (name, value) => return self.encryption.take(name, value),
         }
+        Ok(true)
     }
-    let url = if kept.is_empty() { base.to_owned() } else { format!("{base}?{}", kept.join("&")) };
-    Ok((url, pooled))
 }
 
 #[cfg(test)]
@@ -102,16 +129,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pooler_is_taken_out_of_the_url() {
+    fn what_is_ours_is_taken_out_of_the_url() {
         for (url, expected) in [
             ("postgres://a@h/d", Ok(("postgres://a@h/d", false))),
             ("postgres://a@h/d?pooler=transaction", Ok(("postgres://a@h/d", true))),
             ("postgres://a@h/d?x=1&pooler=transaction&y=2", Ok(("postgres://a@h/d?x=1&y=2", true))),
             ("postgres://a@h/d?pooler=session", Ok(("postgres://a@h/d", false))),
             ("postgres://a@h/d?pooler=often", Err(())),
+            ("postgres://a@h/d?sslmode=verify-full&sslrootcert=a%20b.pem", Ok(("postgres://a@h/d", false))),
+            ("postgres://a@h/d?sslmode=perhaps", Err(())),
         ] {
-            let found = take_pooler(url);
-            let found = found.as_ref().map(|(url, pooled)| (url.as_str(), *pooled)).map_err(|_| ());
+            let found = Ours::take(url);
+            let found = found.as_ref().map(|ours| (ours.url.as_str(), ours.pooled)).map_err(|_| ());
             assert_eq!(found, expected, "{url}");
         }
     }

@@ -13,7 +13,8 @@ use deadpool_postgres::Pool;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio_postgres::types::Type;
-use tokio_postgres::{AsyncMessage, Config, NoTls};
+use tokio_postgres::{AsyncMessage, Config};
+use tokio_postgres_rustls::MakeRustlsConnect;
 use windlass_core::store::WakeFn;
 
 use crate::error::Fault;
@@ -30,6 +31,12 @@ pub(crate) struct Wake {
     tasks: Vec<AbortHandle>,
 }
 
+/// How to reach the server that tells.
+pub(crate) struct Listen {
+    pub(crate) config: Config,
+    pub(crate) tls: MakeRustlsConnect,
+}
+
 #[derive(Default)]
 struct Callbacks(Mutex<Vec<WakeFn>>);
 
@@ -44,12 +51,12 @@ impl Callbacks {
 
 impl Wake {
     /// Starts to tell others, and to listen to them when there is a way to.
-    pub(crate) fn start(instance: String, pool: Pool, listen: Option<Config>) -> Self {
+    pub(crate) fn start(instance: String, pool: Pool, listen: Option<Listen>) -> Self {
         let callbacks = Arc::new(Callbacks::default());
         let told = Arc::new(Notify::new());
         let mut tasks = vec![tokio::spawn(tell(instance.clone(), pool, Arc::clone(&told))).abort_handle()];
-        if let Some(config) = listen {
-            tasks.push(tokio::spawn(hear(instance, config, Arc::clone(&callbacks))).abort_handle());
+        if let Some(listen) = listen {
+            tasks.push(tokio::spawn(hear(instance, listen, Arc::clone(&callbacks))).abort_handle());
         }
         Self { callbacks, told, tasks }
     }
@@ -91,10 +98,10 @@ async fn tell_once(instance: &str, pool: &Pool) -> Result<(), Fault> {
     Ok(())
 }
 
-async fn hear(instance: String, config: Config, callbacks: Arc<Callbacks>) {
+async fn hear(instance: String, listen: Listen, callbacks: Arc<Callbacks>) {
     let mut wait = RECONNECT_MIN;
     loop {
-        match hear_once(&instance, &config, &callbacks, &mut wait).await {
+        match hear_once(&instance, &listen, &callbacks, &mut wait).await {
             Ok(()) => tracing::warn!("the connection that listens for new work ended; connecting again"),
             Err(error) => tracing::warn!(%error, "cannot listen for new work; trying again"),
         }
@@ -105,11 +112,11 @@ async fn hear(instance: String, config: Config, callbacks: Arc<Callbacks>) {
 
 async fn hear_once(
     instance: &str,
-    config: &Config,
+    listen: &Listen,
     callbacks: &Callbacks,
     wait: &mut Duration,
 ) -> Result<(), tokio_postgres::Error> {
-    let (client, mut connection) = config.connect(NoTls).await?;
+    let (client, mut connection) = listen.config.connect(listen.tls.clone()).await?;
     let listening = client.batch_execute(include_str!("../sql/listen.sql"));
     tokio::pin!(listening);
     let mut is_listening = false;

@@ -2,6 +2,7 @@
 //! way in by SQL, and adopted tables. All on a real Postgres.
 
 mod adopted;
+mod encryption;
 mod faults;
 mod outage;
 mod scene;
