@@ -31,6 +31,7 @@ pub mod policy;
 pub mod book;
 
 pub mod event;
+pub mod mapping;
 pub mod query;
 pub mod store;
 

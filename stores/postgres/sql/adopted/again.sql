@@ -1,6 +1,6 @@
--- What the same request was given before: its owner is its own.
+-- What the same request was given before.
 SELECT t.{id}::text, {payload}::text, t.{tries}::bigint, {fence}::bigint, {crashes}::bigint, {stage}::text, {outputs}::text[],
-       (extract(epoch FROM m.now) * 1000)::bigint, ''
+       (extract(epoch FROM m.now) * 1000)::bigint, ({order_text})::text
   FROM {table} t CROSS JOIN (SELECT {now} AS now) m
- WHERE t.{status} = {running} AND t.{owner} = $2 AND {locked_until} > m.now
+ WHERE t.{status} = {running} AND t.{owner} = $2 AND {request_is} AND {locked_until} > m.now
  ORDER BY {order}

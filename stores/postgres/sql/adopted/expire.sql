@@ -1,15 +1,18 @@
 -- Takes back locks that have run out: for another try, or for good when there is none left.
 WITH moment AS MATERIALIZED (SELECT {now} AS now),
 lost AS MATERIALIZED (
-    SELECT t.{id} AS id,
-           coalesce(t.{tries}, 0) >= $2 OR NOT ({crashes_left}) AS spent
-      FROM {table} t CROSS JOIN moment
-     WHERE t.{status} = {running} AND coalesce({locked_until} <= moment.now, true) AND ({predicate})
+    SELECT t.{id} AS id, t.{owner} AS owner, t.{status} AS from_status, 'crashed' AS outcome,
+           coalesce(t.{tries}, 0) >= $2 OR NOT ({crashes_left}) AS spent, m.now
+      FROM {table} t CROSS JOIN moment m
+     WHERE t.{status} = {running} AND coalesce({locked_until} <= m.now, true) AND ({predicate})
      ORDER BY {order}
      LIMIT $3 FOR UPDATE OF t SKIP LOCKED
-)
-UPDATE {table} t
-   SET {status} = CASE WHEN lost.spent THEN {failed} ELSE {retry} END, {owner} = NULL, {locked_until_column} = NULL{set_crash_error}{add_crash}
-  FROM lost
- WHERE t.{id} = lost.id
-RETURNING t.{id}::text
+),
+written AS (
+    UPDATE {table} t
+       SET {status} = CASE WHEN m.spent THEN {failed} ELSE {retry} END, {owner} = NULL, {locked_until_column} = NULL{set_crash_error}{set_expired}{add_crash}
+      FROM lost m
+     WHERE t.{id} = m.id
+    RETURNING t.*, m.outcome AS wl_outcome, m.from_status AS wl_from, m.owner AS wl_owner, {crash_error}::text AS wl_error, m.now AS wl_now
+){carried}
+SELECT {id}::text FROM written

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use tokio_postgres::types::Type;
+use windlass_core::mapping::{Mapping, Use};
 
-use super::mapping::{Mapping, Use};
 use super::statements::quote;
 use crate::error::Fault;
 use crate::link::Link;
@@ -65,49 +65,48 @@ pub(crate) async fn findings(link: &mut Link, mapping: &Mapping) -> Result<Vec<F
 fn finding(table: &str, column: &str, used: Use, types: &HashMap<String, String>) -> Option<Finding> {
     let Some(found) = types.get(column) else {
         let add =
-            used.new_type().map(|kind| format!("ALTER TABLE {table} ADD COLUMN {} {kind}", quote(column)));
+            new_type(used).map(|kind| format!("ALTER TABLE {table} ADD COLUMN {} {kind}", quote(column)));
         return Some(Finding { what: format!("{table} has no column {column}"), sql: add, only_slow: false });
     };
-    let wrong = !used.takes(found);
+    let wrong = !takes(used, found);
     wrong.then(|| Finding {
-        what: format!("{table}.{column} is of type {found}; it must be {}", used.wanted()),
+        what: format!("{table}.{column} is of type {found}; it must be {}", wanted(used)),
         sql: None,
         only_slow: false,
     })
 }
 
-impl Use {
-    fn takes(self, found: &str) -> bool {
-        let text = is_text(found);
-        match self {
-            Self::Id => text || matches!(found, "uuid" | "bigint" | "integer" | "smallint"),
-            Self::Text => text,
-            Self::Time => text || found.starts_with("timestamp"),
-            Self::Number => matches!(found, "bigint" | "integer" | "smallint"),
-            Self::Output => text || matches!(found, "json" | "jsonb"),
-            Self::Any => true,
-        }
+fn takes(used: Use, found: &str) -> bool {
+    let text = is_text(found);
+    match used {
+        Use::Id => text || matches!(found, "uuid" | "bigint" | "integer" | "smallint"),
+        Use::Text => text,
+        Use::Time => text || found.starts_with("timestamp"),
+        Use::Number => matches!(found, "bigint" | "integer" | "smallint"),
+        Use::Output => text || matches!(found, "json" | "jsonb"),
+        Use::Field | Use::Any => true,
     }
+}
 
-    fn wanted(self) -> &'static str {
-        match self {
-            Self::Id => "text, uuid or an integer",
-            Self::Text => "text",
-            Self::Time => "timestamp with time zone, or text",
-            Self::Number => "an integer",
-            Self::Output => "text, json or jsonb",
-            Self::Any => "anything",
-        }
+fn wanted(used: Use) -> &'static str {
+    match used {
+        Use::Id => "text, uuid or an integer",
+        Use::Text => "text",
+        Use::Time => "timestamp with time zone, or text",
+        Use::Number => "an integer",
+        Use::Output => "text, json or jsonb",
+        Use::Field | Use::Any => "anything",
     }
+}
 
-    fn new_type(self) -> Option<&'static str> {
-        match self {
-            Self::Text => Some("text"),
-            Self::Time => Some("timestamptz"),
-            Self::Number => Some("bigint NOT NULL DEFAULT 0"),
-            Self::Output => Some("jsonb"),
-            Self::Id | Self::Any => None,
-        }
+/// The type of a column that is added; nothing when only its owner can know.
+fn new_type(used: Use) -> Option<&'static str> {
+    match used {
+        Use::Text => Some("text"),
+        Use::Time => Some("timestamptz"),
+        Use::Number => Some("bigint NOT NULL DEFAULT 0"),
+        Use::Output => Some("jsonb"),
+        Use::Id | Use::Field | Use::Any => None,
     }
 }
 

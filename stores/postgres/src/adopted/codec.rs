@@ -6,11 +6,11 @@ use windlass_core::error::Invalid;
 use windlass_core::id::{JobId, WorkerName};
 use windlass_core::job::{Job, JobSpec};
 use windlass_core::json::{Json, META_BYTES_MAX, STEP_BYTES_MAX};
+use windlass_core::mapping::{Mapping, Output, StepColumn};
 use windlass_core::state::{Lease, State};
 use windlass_core::step::Step;
 use windlass_core::time::Time;
 
-use super::mapping::Mapping;
 use crate::error::Fault;
 
 /// The namespace of the ids of adopted rows.
@@ -31,6 +31,19 @@ pub(crate) struct Claimed {
     stage: Option<String>,
     outputs: Vec<Option<String>>,
     now: Time,
+    order: Order,
+}
+
+/// Where a row stands among those of its claim: by its column as a number when
+/// that is one, else as text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Order(Option<i64>, String);
+
+impl Order {
+    fn of(text: Option<String>) -> Self {
+        let text = text.unwrap_or_default();
+        Self(text.parse().ok(), text)
+    }
 }
 
 impl Claimed {
@@ -44,7 +57,13 @@ impl Claimed {
             stage: row.try_get(5)?,
             outputs: row.try_get(6)?,
             now: Time::from_ms(row.try_get(7)?),
+            order: Order::of(row.try_get(8)?),
         })
+    }
+
+    /// Rows of one claim in the order in which they should start.
+    pub(crate) fn order(&self) -> impl Ord + '_ {
+        (&self.order, &self.row_id)
     }
 
     /// The job; a row whose payload does not pass the gate is refused.
@@ -94,7 +113,10 @@ impl Claimed {
         let reached = stage.steps.iter().position(|step| Some(&step.word) == self.stage.as_ref());
         let Some(reached) = reached else { return Ok(Vec::new()) };
         let done = stage.steps[..=reached].iter().zip(&self.outputs);
-        let step = |(column, output): (&super::mapping::StepColumn, &Option<String>)| {
+        // A step that is spread over columns is proved by them, not by the stage alone.
+        let done =
+            done.filter(|(step, output)| output.is_some() || !matches!(step.output, Output::Fields(_)));
+        let step = |(column, output): (&StepColumn, &Option<String>)| {
             Ok(Step {
                 name: column.name.clone(),
                 output: output_json(output.as_deref())?,

@@ -1,21 +1,29 @@
 //! Adopted tables: a Postgres table that belongs to somebody else, worked as a
 //! [`windlass_core::store::Source`].
 //!
-//! A [`Mapping`] says which column means what. The table's own words and times
+//! A [`windlass_core::mapping::Mapping`] says which column means what. The table's own words and times
 //! stay; what is written is guarded by owner and fence, and the database's
 //! clock decides. [`AdoptedTable::check`] says in plain words what a table
 //! lacks, with the SQL that would add it.
 //!
+//! What an app wants to write together with a step or an end (a document, a line
+//! of an audit) is *carried*: SQL of the mapping that goes into the same
+//! statement, so that it happens if and only if the fence still holds.
+//!
 //! What this deliberately does not do: it adds no column by itself, it keeps no
-//! budgets, no progress and no events, and it does not enqueue.
+//! budgets beside their cool-downs, no progress and no events, and it does not enqueue.
 
+mod asked;
 mod check;
+mod claim;
 mod codec;
+mod expire;
 mod lease;
-mod mapping;
+mod moment;
+mod settle;
 mod source;
 mod statements;
+mod write;
 
 pub use check::Finding;
-pub use mapping::{Mapping, Stage, StepColumn, Words};
 pub use source::AdoptedTable;

@@ -2,138 +2,263 @@
 
 use std::collections::HashMap;
 
+use windlass_core::id::StepName;
+use windlass_core::mapping::{Assign, Mapping, Output, Stage, StepColumn};
+use windlass_core::transition::LEASE_RAN_OUT;
+
 use super::check::is_text;
-use super::mapping::{Mapping, Stage};
+use super::moment;
+
+/// What a row says that was closed because it had no try left.
+const EXHAUSTED: &str = "exhausted: no try is left";
 
 /// The statements for one table.
 pub(crate) struct Statements {
-    names: Vec<(&'static str, String)>,
     pub(crate) claim: String,
     pub(crate) again: String,
+    pub(crate) renew: String,
+    pub(crate) settle: String,
     pub(crate) settled: String,
     pub(crate) expire: String,
+    pub(crate) exhausted: String,
     pub(crate) next_expiry: String,
-    next_attempt_text: bool,
-    locked_until_text: bool,
-    /// Which output columns are text, not JSON, by column.
-    pub(crate) text_columns: Vec<String>,
+    /// One for each step.
+    pub(crate) steps: HashMap<StepName, StepStatement>,
+    /// Without a table for it a cool-down is refused.
+    pub(crate) cool_down: Option<String>,
 }
 
-/// A moment of text in any ISO form; without a zone it is UTC. Text that is no
-/// moment counts as none.
-const MOMENT_OF_TEXT: &str = "CASE WHEN {c} ~ '^\\s*\\d{4}-?\\d\\d-?\\d\\d\\s*$' THEN (btrim({c}) || ' 00:00:00+00')::timestamptz \
-     WHEN {c} ~ '^\\s*\\d{4}-?\\d\\d-?\\d\\d[T ]\\d\\d(:?\\d\\d(:?\\d\\d([.,]\\d+)?)?)?\\s*([Zz]|[+-]\\d\\d(:?\\d\\d)?)\\s*$' \
-     THEN replace({c}, ',', '.')::timestamptz \
-     WHEN {c} ~ '^\\s*\\d{4}-?\\d\\d-?\\d\\d[T ]\\d\\d(:?\\d\\d(:?\\d\\d([.,]\\d+)?)?)?\\s*$' \
-     THEN (btrim(replace({c}, ',', '.')) || '+00')::timestamptz END";
-
-/// The time of a statement: the one that a test gave, or the database's.
-const NOW: &str = "coalesce(to_timestamp($1::bigint / 1000.0), clock_timestamp())";
+/// How a step is stored.
+pub(crate) struct StepStatement {
+    pub(crate) sql: String,
+    /// Its column is text and not JSON: a string goes in as it is.
+    pub(crate) plain: bool,
+}
 
 impl Statements {
     pub(crate) fn of(mapping: &Mapping, types: &HashMap<String, String>) -> Self {
-        let is_text_column = |column: &str| types.get(column).is_some_and(|found| is_text(found));
-        let next_attempt_text = is_text_column(&mapping.next_attempt);
-        let locked_until_text = is_text_column(&mapping.locked_until);
-        let lock_end = moment("moment.now + $6::bigint * interval '1 millisecond'", locked_until_text);
+        let table = Table { mapping, types };
+        let names = table.names();
+        let fill = |template: &str| fill(template, &names);
+        let steps = mapping.stage.iter().flat_map(|stage| stage.steps.iter().map(move |step| (stage, step)));
+        let step = |(stage, step): (&Stage, &StepColumn)| {
+            let template = include_str!("../../sql/adopted/store_steps.sql")
+                .replace("{set}", &table.step_sets(stage, step))
+                .replace("{carried}", &carried(&step.carried));
+            let plain = matches!(&step.output, Output::Column(column) if table.is_text(column));
+            (step.name.clone(), StepStatement { sql: fill(&template), plain })
+        };
+        Self {
+            claim: fill(include_str!("../../sql/adopted/claim.sql")),
+            again: fill(include_str!("../../sql/adopted/again.sql")),
+            renew: fill(include_str!("../../sql/adopted/renew.sql")),
+            settle: fill(include_str!("../../sql/adopted/settle.sql")),
+            settled: fill(include_str!("../../sql/adopted/settled.sql")),
+            expire: fill(include_str!("../../sql/adopted/expire.sql")),
+            exhausted: fill(include_str!("../../sql/adopted/exhausted.sql")),
+            next_expiry: fill(include_str!("../../sql/adopted/next_expiry.sql")),
+            steps: steps.map(step).collect(),
+            cool_down: mapping
+                .cool_downs
+                .is_some()
+                .then(|| fill(include_str!("../../sql/adopted/cool_down.sql"))),
+        }
+    }
+}
+
+/// A mapping on a table whose columns have these types.
+struct Table<'a> {
+    mapping: &'a Mapping,
+    types: &'a HashMap<String, String>,
+}
+
+impl Table<'_> {
+    fn is_text(&self, column: &str) -> bool {
+        self.types.get(column).is_some_and(|found| is_text(found))
+    }
+
+    /// What stands for what in the templates.
+    fn names(&self) -> Vec<(&'static str, String)> {
+        let mapping = self.mapping;
+        let words = &mapping.words;
+        let (locked, next) = (&mapping.locked_until, &mapping.next_attempt);
+        let (locked_text, next_text) = (self.is_text(locked), self.is_text(next));
+        let later = |ms: &str, text| moment::write(&format!("{ms} * interval '1 millisecond'"), text);
         let order = quote(mapping.order.as_ref().unwrap_or(&mapping.id));
-        let of = |column: &str| format!("t.{}", quote(column));
-        let number = |column: &Option<String>, none: &str| {
-            column.as_ref().map_or(none.to_owned(), |column| format!("coalesce({}, 0)", of(column)))
-        };
-        let crashes = number(&mapping.crashes, "0");
-        let set_error = |text: &str| {
-            mapping.error.as_ref().map_or(String::new(), |column| format!(", {} = {text}", quote(column)))
-        };
-        let crash = mapping.crashes.as_ref();
-        let names = vec![
-            ("{now}", NOW.to_owned()),
+        let open = words.ready.iter().chain([&words.running]);
+        let mut names = vec![
+            ("{set_settled}", self.set_settled()),
+            ("{set_expired}", assigns(&mapping.beside.failed)),
+            ("{set_crash_error}", self.set_error(&literal(LEASE_RAN_OUT))),
+            ("{set_exhausted_error}", self.set_error(&literal(EXHAUSTED))),
+            ("{carried}", carried(&mapping.beside.carried)),
+            ("{crash_error}", literal(LEASE_RAN_OUT)),
+            ("{exhausted_error}", literal(EXHAUSTED)),
+            ("{now}", moment::NOW.to_owned()),
             ("{table}", mapping.table.clone()),
             ("{id}", quote(&mapping.id)),
-            ("{id_type}", types.get(&mapping.id).cloned().unwrap_or_else(|| "text".to_owned())),
+            ("{id_type}", self.types.get(&mapping.id).cloned().unwrap_or_else(|| "text".to_owned())),
             ("{status}", quote(&mapping.status)),
             ("{owner}", quote(&mapping.owner)),
             ("{tries}", quote(&mapping.tries)),
-            ("{running}", literal(&mapping.words.running)),
-            ("{failed}", literal(&mapping.words.failed)),
-            ("{retry}", literal(&mapping.words.retry)),
-            ("{next_attempt}", read_moment(&of(&mapping.next_attempt), next_attempt_text)),
-            ("{locked_until}", read_moment(&of(&mapping.locked_until), locked_until_text)),
-            ("{locked_until_column}", quote(&mapping.locked_until)),
-            ("{lock_end}", lock_end),
-            ("{order}", format!("t.{order}, t.{}", quote(&mapping.id))),
+            ("{open}", literals(open)),
+            ("{ready}", literals(&words.ready)),
+            ("{running}", literal(&words.running)),
+            ("{failed}", literal(&words.failed)),
+            ("{retry}", literal(&words.retry)),
+            ("{next_attempt}", moment::read(&of(next), next_text)),
+            ("{next_attempt_column}", quote(next)),
+            ("{next_at}", moment::write("m.next_at", next_text)),
+            ("{locked_until}", moment::read(&of(locked), locked_text)),
+            ("{locked_until_column}", quote(locked)),
+            ("{lock_end}", later("moment.now + $5::bigint", locked_text)),
+            ("{new_lock}", later("m.now + m.lease_ms", locked_text)),
+            ("{order}", format!("t.{order}, {}", of(&mapping.id))),
             ("{order_text}", format!("t.{order}")),
             ("{predicate}", mapping.predicate.clone().unwrap_or_else(|| "true".to_owned())),
             ("{payload}", payload(mapping)),
-            ("{fence}", number(&mapping.fence, "0")),
-            (
-                "{fence_is}",
-                mapping.fence.as_ref().map_or("$4::bigint IS NOT NULL".to_owned(), |column| {
-                    format!("{} = $4::bigint", of(column))
-                }),
-            ),
-            (
-                "{set_fence}",
-                mapping.fence.as_ref().map_or(String::new(), |column| {
-                    format!(", {} = coalesce({}, 0) + 1", quote(column), of(column))
-                }),
-            ),
-            ("{crashes}", crashes.clone()),
-            (
-                "{crashes_left}",
-                format!(
-                    "(CASE WHEN t.{} = {} THEN {crashes} + 1 < {} ELSE true END)",
-                    quote(&mapping.status),
-                    literal(&mapping.words.running),
-                    mapping.crashes_max
-                ),
-            ),
-            (
-                "{set_crashes}",
-                crash.map_or(String::new(), |column| {
-                    format!(
-                        ", {} = CASE WHEN due.crashed THEN {crashes} + 1 ELSE {crashes} END",
-                        quote(column)
-                    )
-                }),
-            ),
-            (
-                "{add_crash}",
-                crash.map_or(String::new(), |column| format!(", {} = {crashes} + 1", quote(column))),
-            ),
-            ("{set_crash_error}", set_error(&literal(windlass_core::transition::LEASE_RAN_OUT))),
             ("{stage}", mapping.stage.as_ref().map_or("NULL".to_owned(), |stage| of(&stage.column))),
             ("{outputs}", outputs(mapping.stage.as_ref())),
         ];
-        let text_columns =
-            mapping.stage.iter().flat_map(|stage| &stage.steps).filter_map(|step| step.output.clone());
-        let text_columns = text_columns.filter(|column| is_text_column(column)).collect();
-        Self {
-            claim: fill(include_str!("../../sql/adopted/claim.sql"), &names),
-            again: fill(include_str!("../../sql/adopted/again.sql"), &names),
-            settled: fill(include_str!("../../sql/adopted/settled.sql"), &names),
-            expire: fill(include_str!("../../sql/adopted/expire.sql"), &names),
-            next_expiry: fill(include_str!("../../sql/adopted/next_expiry.sql"), &names),
-            names,
-            next_attempt_text,
-            locked_until_text,
-            text_columns,
+        names.extend(self.fence_names());
+        names.extend(self.crash_names());
+        names.extend(self.cool_down_names());
+        names
+    }
+
+    fn fence_names(&self) -> [(&'static str, String); 5] {
+        let Mapping { fence, request, .. } = self.mapping;
+        let is = |column: &String| format!("{} = a.fence", of(column));
+        let rise = |column: &String| format!(", {} = coalesce({}, 0) + 1", quote(column), of(column));
+        [
+            ("{fence}", number(fence)),
+            ("{fence_is}", fence.as_ref().map_or("a.fence IS NOT NULL".to_owned(), is)),
+            ("{set_fence}", fence.as_ref().map_or(String::new(), rise)),
+            // Without a fence the owner names the request.
+            (
+                "{request_is}",
+                request
+                    .as_ref()
+                    .map_or("$3::text IS NOT NULL".to_owned(), |column| format!("{} = $3", of(column))),
+            ),
+            (
+                "{set_request}",
+                request.as_ref().map_or(String::new(), |column| format!(", {} = $6::text", quote(column))),
+            ),
+        ]
+    }
+
+    fn crash_names(&self) -> [(&'static str, String); 4] {
+        let Mapping { crashes: column, crashes_max, status, words, .. } = self.mapping;
+        let crashes = number(column);
+        let left = format!(
+            "(CASE WHEN {} = {} THEN {crashes} + 1 < {crashes_max} ELSE true END)",
+            of(status),
+            literal(&words.running),
+        );
+        let set = |column: &String| {
+            format!(", {} = CASE WHEN due.crashed THEN {crashes} + 1 ELSE {crashes} END", quote(column))
+        };
+        let add = |column: &String| format!(", {} = {crashes} + 1", quote(column));
+        [
+            ("{crashes_left}", left),
+            ("{set_crashes}", column.as_ref().map_or(String::new(), set)),
+            ("{add_crash}", column.as_ref().map_or(String::new(), add)),
+            ("{crashes}", crashes),
+        ]
+    }
+
+    fn cool_down_names(&self) -> [(&'static str, String); 2] {
+        let Some(cool) = &self.mapping.cool_downs else {
+            return [("{warm}", String::new()), ("{cool_downs}", String::new())];
+        };
+        let budgets: Vec<String> = cool.budgets.iter().map(ToString::to_string).collect();
+        let warm = format!(
+            " AND NOT EXISTS (SELECT FROM {} c WHERE c.name IN ({}) AND c.until > moment.now)",
+            cool.table,
+            literals(&budgets),
+        );
+        [("{warm}", warm), ("{cool_downs}", cool.table.clone())]
+    }
+
+    fn set_error(&self, text: &str) -> String {
+        self.mapping.error.as_ref().map_or(String::new(), |column| format!(", {} = {text}", quote(column)))
+    }
+
+    /// What an end sets beside status, owner, times and tries.
+    fn set_settled(&self) -> String {
+        let Mapping { error, beside, .. } = self.mapping;
+        let mut set = error.as_ref().map_or(String::new(), |column| {
+            let (column, old) = (quote(column), of(column));
+            format!(
+                ", {column} = CASE WHEN m.outcome = 'completed' THEN NULL ELSE coalesce(m.error, {old}) END"
+            )
+        });
+        let mut columns: Vec<&str> = Vec::new();
+        for assign in beside.done.iter().chain(&beside.failed) {
+            if !columns.contains(&assign.column.as_str()) {
+                columns.push(&assign.column);
+            }
         }
+        for column in columns {
+            let value = |list: &[Assign], outcomes: &str| {
+                let found = list.iter().find(|assign| assign.column == column);
+                found.map_or(String::new(), |assign| {
+                    format!(" WHEN m.outcome {outcomes} THEN {}", assign.value)
+                })
+            };
+            set.push_str(&format!(
+                ", {} = CASE{}{} ELSE {} END",
+                quote(column),
+                value(&beside.done, "= 'completed'"),
+                value(&beside.failed, "IN ('retry', 'failed')"),
+                of(column),
+            ));
+        }
+        set
     }
 
-    /// A guarded write that sets these columns; its own parameters begin with `$5`.
-    pub(crate) fn write(&self, set: &str) -> String {
-        fill(&include_str!("../../sql/adopted/write.sql").replace("{set}", set), &self.names)
+    /// What the write of a step sets.
+    fn step_sets(&self, stage: &Stage, step: &StepColumn) -> String {
+        let later = stage.steps.iter().skip_while(|other| other.name != step.name).skip(1);
+        let later: Vec<String> = later.map(|step| step.word.clone()).collect();
+        let (column, word) = (quote(&stage.column), literal(&step.word));
+        let mut set = match later.is_empty() {
+            true => format!("{column} = {word}"),
+            false => format!(
+                "{column} = CASE WHEN t.{column} IN ({}) THEN t.{column} ELSE {word} END",
+                literals(&later)
+            ),
+        };
+        if let Some(crashes) = &self.mapping.crashes {
+            set.push_str(&format!(", {} = 0", quote(crashes)));
+        }
+        match &step.output {
+            Output::None => {}
+            Output::Column(column) => {
+                let cast = if self.is_text(column) { "" } else { "::json" };
+                set.push_str(&format!(", {} = m.output{cast}", quote(column)));
+            }
+            Output::Fields(fields) => {
+                let parts = fields.iter().map(|(key, column)| {
+                    format!(", {} = coalesce({}, {})", quote(column), self.part(key, column), of(column))
+                });
+                set.extend(parts);
+            }
+        }
+        set
     }
 
-    /// The value of the lock's column, `$5` milliseconds from now.
-    pub(crate) fn new_lock(&self) -> String {
-        moment("m.now + $5::bigint * interval '1 millisecond'", self.locked_until_text)
-    }
-
-    /// The value of the next attempt's column, at the milliseconds of a parameter.
-    pub(crate) fn next_attempt(&self, parameter: &str) -> String {
-        moment(&format!("to_timestamp({parameter}::bigint / 1000.0)"), self.next_attempt_text)
+    /// A part of an output, in the type of its column.
+    fn part(&self, key: &str, column: &str) -> String {
+        let key = literal(key);
+        match self.types.get(column).map(String::as_str) {
+            Some(json @ ("json" | "jsonb")) => {
+                format!("nullif(m.output::jsonb -> {key}, 'null'::jsonb)::{json}")
+            }
+            Some(other) if !is_text(other) => format!("(m.output::jsonb ->> {key})::{other}"),
+            _ => format!("m.output::jsonb ->> {key}"),
+        }
     }
 }
 
@@ -141,30 +266,43 @@ fn fill(template: &str, names: &[(&'static str, String)]) -> String {
     names.iter().fold(template.to_owned(), |sql, (name, value)| sql.replace(name, value))
 }
 
-/// How a moment is written: RFC 3339 in UTC where the column is text.
-fn moment(expression: &str, text: bool) -> String {
-    if text {
-        format!("to_char(({expression}) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')")
-    } else {
-        format!("({expression})")
-    }
+/// Statements that go with another, in one.
+fn carried(statements: &[String]) -> String {
+    let part = |(n, sql): (usize, &String)| format!(",\ncarried_{n} AS ({sql})");
+    statements.iter().enumerate().map(part).collect()
 }
 
-fn read_moment(column: &str, text: bool) -> String {
-    if text { format!("({})", MOMENT_OF_TEXT.replace("{c}", column)) } else { column.to_owned() }
+fn assigns(list: &[Assign]) -> String {
+    list.iter().map(|assign| format!(", {} = {}", quote(&assign.column), assign.value)).collect()
+}
+
+fn number(column: &Option<String>) -> String {
+    column.as_ref().map_or("0".to_owned(), |column| format!("coalesce({}, 0)", of(column)))
 }
 
 fn payload(mapping: &Mapping) -> String {
-    let pairs = mapping.payload.iter().map(|column| format!("{}, t.{}", literal(column), quote(column)));
+    let pairs = mapping.payload.iter().map(|column| format!("{}, {}", literal(column), of(column)));
     format!("json_build_object({})", pairs.collect::<Vec<_>>().join(", "))
 }
 
 fn outputs(stage: Option<&Stage>) -> String {
     let steps = stage.map(|stage| stage.steps.as_slice()).unwrap_or_default();
-    let output = |step: &super::mapping::StepColumn| {
-        step.output.as_ref().map_or("NULL".to_owned(), |column| format!("t.{}::text", quote(column)))
+    let output = |step: &StepColumn| match &step.output {
+        Output::None => "NULL".to_owned(),
+        Output::Column(column) => format!("{}::text", of(column)),
+        Output::Fields(fields) => {
+            let pairs = fields.iter().map(|(key, column)| format!("{}, {}", literal(key), of(column)));
+            let pairs = pairs.collect::<Vec<_>>().join(", ");
+            let proof = fields.first().map_or(String::new(), |(_, column)| of(column));
+            format!("CASE WHEN {proof} IS NOT NULL THEN json_build_object({pairs})::text END")
+        }
     };
     format!("ARRAY[{}]", steps.iter().map(output).collect::<Vec<_>>().join(", "))
+}
+
+/// A column of the row `t`.
+fn of(column: &str) -> String {
+    format!("t.{}", quote(column))
 }
 
 /// A name as SQL.
@@ -173,6 +311,10 @@ pub(crate) fn quote(name: &str) -> String {
 }
 
 /// A text as SQL.
-pub(crate) fn literal(text: &str) -> String {
+fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
+}
+
+fn literals<'a>(texts: impl IntoIterator<Item = &'a String>) -> String {
+    texts.into_iter().map(|text| literal(text)).collect::<Vec<_>>().join(", ")
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use windlass_core::job::Start;
 use windlass_core::json::Json;
-use windlass_core::store::{LeaseRef, Leased, Source, StepWrite, Written};
+use windlass_core::mapping::{Assign, Beside, CoolDowns, Mapping, Output, Stage, StepColumn, Words};
+use windlass_core::store::{LeaseRef, Leased, Settlement, Source, StepWrite, Written};
 use windlass_core::time::Time;
 use windlass_core::transition::Outcome;
 use windlass_postgres::Options;
-use windlass_postgres::adopted::{AdoptedTable, Mapping, Stage, StepColumn, Words};
+use windlass_postgres::adopted::AdoptedTable;
 use windlass_testkit::clock::FakeClock;
 
 use crate::scene::{Scene, ends, wish};
@@ -23,12 +24,14 @@ fn words() -> Words {
         running: "RUNNING".into(),
         done: "DONE".into(),
         failed: "FAILED".into(),
+        failed_as: vec![("person:".into(), "WAITING".into())],
         canceled: None,
     }
 }
 
 fn step(name: &str, word: &str, output: &str) -> StepColumn {
-    StepColumn { name: name.parse().expect("a step"), word: word.into(), output: Some(output.into()) }
+    let output = Output::Column(output.into());
+    StepColumn { name: name.parse().expect("a step"), word: word.into(), output, carried: Vec::new() }
 }
 
 fn mapping(fence: bool) -> Mapping {
@@ -45,6 +48,7 @@ fn mapping(fence: bool) -> Mapping {
         next_attempt: "next_attempt_at".into(),
         tries: "tries".into(),
         fence: fence.then(|| "fence".into()),
+        request: None,
         crashes: fence.then(|| "crashes".into()),
         stage: Some(Stage {
             column: "stage".into(),
@@ -57,6 +61,10 @@ fn mapping(fence: bool) -> Mapping {
         crashes_max: 2,
         ladder: "1m 5m".parse().expect("a ladder"),
         lease_ms: 30_000,
+        release_ms: 0,
+        beside: Beside::default(),
+        cool_downs: None,
+        channel: None,
     }
 }
 
@@ -85,10 +93,12 @@ impl Tours {
     }
 
     async fn open(&self, fence: bool) -> Arc<AdoptedTable> {
+        self.open_as(mapping(fence)).await
+    }
+
+    async fn open_as(&self, mapping: Mapping) -> Arc<AdoptedTable> {
         let options = Options { clock: Some(Arc::new(self.clock.clone())), ..Options::default() };
-        AdoptedTable::open(&self.scene.database.url(), options, mapping(fence))
-            .await
-            .expect("an adopted table")
+        AdoptedTable::open(&self.scene.database.url(), options, mapping).await.expect("an adopted table")
     }
 
     async fn text(&self, n: i32, column: &str) -> Option<String> {
@@ -257,6 +267,15 @@ async fn text_times_in_any_iso_form() {
         ("2026-01-02", false),
         ("2025-12-31T23:59", true),
         ("2026-01-01T00:00:01,5", false),
+        ("2028-02-29T00:00:00Z", false),
+        // What is no moment counts as none, and does not make the claim fail.
+        ("2026-02-29T00:00:00Z", true),
+        ("2026-13-01", true),
+        ("2026-06-31 10:00", true),
+        ("2026-01-01T25:00:00Z", true),
+        ("0000-01-01", true),
+        ("2026-01-02T00:00:00+99", true),
+        ("tomorrow", true),
         ("", true),
     ]) {
         tours.add(n, "RETRY").await;
@@ -297,4 +316,216 @@ async fn check_says_what_is_missing() {
     scene.client.batch_execute(slow[0].sql.as_deref().expect("an index")).await.expect("an index");
     assert!(look().await.is_empty());
     assert!(AdoptedTable::open(&url, Options::default(), mapping(true)).await.is_ok());
+}
+
+/// A mapping with everything that an app may ask for beside the columns.
+fn rich() -> Mapping {
+    let mut mapping = mapping(true);
+    mapping.request = Some("claim".into());
+    mapping.release_ms = 60_000;
+    mapping.cool_downs =
+        Some(CoolDowns { table: "cooling".into(), budgets: vec!["api".parse().expect("a budget")] });
+    mapping.beside = Beside {
+        done: vec![assign("ended", "to_char(m.now AT TIME ZONE 'UTC', 'YYYY')")],
+        failed: vec![assign("ended", "'not yet'")],
+        carried: vec![
+            "INSERT INTO lines SELECT id, wl_from, status, wl_outcome, wl_error FROM written".into(),
+        ],
+    };
+    let fetch = StepColumn {
+        name: "fetch".parse().expect("a step"),
+        word: "FETCHED".into(),
+        output: Output::Fields(vec![
+            ("key".into(), "raw".into()),
+            ("bytes".into(), "bytes".into()),
+            ("more".into(), "plan".into()),
+        ]),
+        carried: vec![
+            "INSERT INTO lines SELECT id, wl_from, stage, 'step', wl_output ->> 'key' FROM written".into(),
+        ],
+    };
+    let plan = StepColumn {
+        name: "plan".parse().expect("a step"),
+        word: "PLANNED".into(),
+        output: Output::None,
+        carried: vec!["INSERT INTO papers SELECT id FROM written ON CONFLICT DO NOTHING".into()],
+    };
+    mapping.stage = Some(Stage { column: "stage".into(), steps: vec![fetch, plan] });
+    mapping
+}
+
+fn assign(column: &str, value: &str) -> Assign {
+    Assign { column: column.into(), value: value.into() }
+}
+
+impl Tours {
+    async fn rich() -> Self {
+        let tours = Self::new("text").await;
+        let more = "ALTER TABLE tours ADD claim text, ADD bytes bigint, ADD ended text; \
+                    CREATE TABLE cooling (name text PRIMARY KEY, until timestamptz); \
+                    CREATE TABLE lines (id text, before text, after text, what text, detail text); \
+                    CREATE TABLE papers (id text PRIMARY KEY)";
+        tours.scene.client.batch_execute(more).await.expect("more tables");
+        tours
+    }
+
+    async fn lines(&self) -> Vec<String> {
+        let sql = "SELECT concat_ws(' ', id, before, after, what, detail) FROM lines";
+        let rows = self.scene.client.query(sql, &[]).await.expect("lines");
+        rows.iter().map(|row| row.get(0)).collect()
+    }
+
+    async fn papers(&self) -> i64 {
+        let sql = "SELECT count(*) FROM papers";
+        self.scene.client.query_one(sql, &[]).await.expect("papers").get(0)
+    }
+}
+
+fn write(lease: LeaseRef, name: &str, output: &str) -> StepWrite {
+    StepWrite { lease, name: name.parse().expect("a step"), output: Json::payload(output).expect("JSON") }
+}
+
+/// What is carried happens with the write, and not without it.
+#[tokio::test(flavor = "multi_thread")]
+async fn carried_statements_go_with_the_write() {
+    let tours = Tours::rich().await;
+    for n in 1..=2 {
+        tours.add(n, "READY").await;
+    }
+    let table = tours.open_as(rich()).await;
+    let leases: Vec<LeaseRef> = claim(&table, 2).await.iter().map(Leased::lease_ref).collect();
+    let output = r#"{"key":"k","bytes":7,"more":{"a":[1]}}"#;
+    let stale = LeaseRef { fence: leases[1].fence + 1, ..leases[1] };
+    let steps = vec![
+        write(leases[0], "fetch", output),
+        write(stale, "fetch", output),
+        write(leases[0], "plan", "null"),
+    ];
+    let written = table.store_steps(steps).await.expect("steps");
+    assert_eq!(written, [Written::Done, Written::Lost, Written::Done]);
+    assert_eq!(tours.lines().await, ["t1 FETCHED step k"], "the stale write carried nothing");
+    assert_eq!(tours.papers().await, 1);
+    assert_eq!(tours.text(1, "bytes").await.as_deref(), Some("7"));
+    assert_eq!(tours.text(1, "plan").await.as_deref(), Some(r#"{"a": [1]}"#));
+    let again = write(leases[0], "plan", "null");
+    assert_eq!(table.store_steps(vec![again]).await.expect("a step"), [Written::Done]);
+    assert_eq!(tours.papers().await, 1);
+    tours.clock.advance(30_000);
+    let late = write(leases[1], "plan", "null");
+    assert_eq!(table.store_steps(vec![late]).await.expect("a step"), [Written::Lost]);
+    assert_eq!(tours.papers().await, 1, "a lock that ran out carries nothing");
+}
+
+/// The ends of many attempts go in one statement, each with its own words.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_of_ends() {
+    let tours = Tours::rich().await;
+    for n in 1..=5 {
+        tours.add(n, "READY").await;
+    }
+    let table = tours.open_as(rich()).await;
+    let leases: Vec<LeaseRef> = claim(&table, 5).await.iter().map(Leased::lease_ref).collect();
+    let outcomes = [
+        Outcome::DONE,
+        Outcome::Retry { error: "later".into(), when: None },
+        Outcome::Failed { error: "person: who is it?".into() },
+        Outcome::Released,
+        Outcome::Parked { until: Start::At(Time::from_ms(START_MS + 5_000)) },
+    ];
+    let ends = leases
+        .iter()
+        .zip(&outcomes)
+        .map(|(lease, outcome)| Settlement { lease: *lease, outcome: outcome.clone() });
+    let ends: Vec<Settlement> = ends.collect();
+    assert_eq!(table.settle(ends.clone()).await.expect("settle"), [Written::Done; 5]);
+    let mut lines = tours.lines().await;
+    lines.sort();
+    assert_eq!(
+        lines,
+        [
+            "t1 RUNNING DONE completed",
+            "t2 RUNNING RETRY retry later",
+            "t3 RUNNING WAITING failed person: who is it?",
+            "t4 RUNNING RETRY released",
+            "t5 RUNNING RETRY parked",
+        ]
+    );
+    let at = |ms: i64| Some(Time::from_ms(START_MS + ms).to_string());
+    assert_eq!(tours.text(2, "next_attempt_at").await, at(60_000));
+    assert_eq!(
+        tours.text(4, "next_attempt_at").await,
+        at(60_000),
+        "a release waits as long as the mapping says"
+    );
+    assert_eq!(tours.text(5, "next_attempt_at").await, at(5_000));
+    for (n, tries, ended) in [(1, "1", Some("2026")), (2, "1", Some("not yet")), (4, "0", None)] {
+        assert_eq!(tours.text(n, "tries").await.as_deref(), Some(tries));
+        assert_eq!(tours.text(n, "ended").await.as_deref(), ended);
+    }
+    // Asked again, what is final is known, and nothing is carried twice.
+    let repeated = table.settle(ends).await.expect("settle");
+    assert_eq!(repeated, [Written::Done, Written::Lost, Written::Done, Written::Lost, Written::Lost]);
+    assert_eq!(tours.lines().await.len(), 5);
+}
+
+/// A stage without its proof is done again, and the stage does not go back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stage_without_proof_is_not_finished() {
+    let tours = Tours::rich().await;
+    tours.add(1, "READY").await;
+    let set = "UPDATE tours SET stage = 'PLANNED'";
+    tours.scene.client.execute(set, &[]).await.expect("a stage");
+    let table = tours.open_as(rich()).await;
+    let claimed = claim(&table, 1).await;
+    let names: Vec<&str> = claimed[0].job.steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(names, ["plan"]);
+    let fetch = write(claimed[0].lease_ref(), "fetch", r#"{"key":"k"}"#);
+    assert_eq!(table.store_steps(vec![fetch]).await.expect("a step"), [Written::Done]);
+    assert_eq!(tours.text(1, "stage").await.as_deref(), Some("PLANNED"));
+}
+
+/// Fault 2: a claim whose answer was lost gives the same rows, also with a fence.
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_2_a_claim_that_is_asked_again() {
+    let tours = Tours::rich().await;
+    for n in 1..=4 {
+        tours.add(n, "READY").await;
+    }
+    let table = tours.open_as(rich()).await;
+    let wish = wish(2);
+    let refs = |leases: &[Leased]| leases.iter().map(Leased::lease_ref).collect::<Vec<_>>();
+    let first = table.claim(wish.clone()).await.expect("claim").leases;
+    let second = table.claim(wish).await.expect("claim").leases;
+    assert_eq!((refs(&first).len(), refs(&first)), (2, refs(&second)));
+    assert_eq!(claim(&table, 10).await.len(), 2, "the others are free");
+}
+
+/// While a budget cools down no worker of the fleet claims a row.
+#[tokio::test(flavor = "multi_thread")]
+async fn cool_downs_hold_back_the_fleet() {
+    let tours = Tours::rich().await;
+    tours.add(1, "READY").await;
+    let (one, two) = (tours.open_as(rich()).await, tours.open_as(rich()).await);
+    one.cool_down("api".parse().expect("a budget"), 10_000).await.expect("a cool-down");
+    one.cool_down("api".parse().expect("a budget"), 1_000).await.expect("a shorter one");
+    one.cool_down("other".parse().expect("a budget"), 90_000).await.expect("another");
+    tours.clock.advance(9_999);
+    assert!(claim(&two, 1).await.is_empty());
+    tours.clock.advance(1);
+    assert_eq!(claim(&two, 1).await.len(), 1);
+    assert!(tours.open(true).await.cool_down("api".parse().expect("a budget"), 1).await.is_err());
+}
+
+/// Rows that wait for a try which they do not have are closed.
+#[tokio::test(flavor = "multi_thread")]
+async fn exhausted_rows_are_closed() {
+    let tours = Tours::rich().await;
+    tours.add(1, "READY").await;
+    tours.add(2, "RETRY").await;
+    tours.scene.client.execute("UPDATE tours SET tries = 3 WHERE id = 't2'", &[]).await.expect("tries");
+    let table = tours.open_as(rich()).await;
+    assert!(table.expire().await.expect("expire").jobs.is_empty());
+    assert_eq!(tours.text(1, "status").await.as_deref(), Some("READY"));
+    assert_eq!(tours.text(2, "status").await.as_deref(), Some("FAILED"));
+    assert_eq!(tours.lines().await, ["t2 RETRY FAILED exhausted exhausted: no try is left"]);
 }

@@ -1,0 +1,108 @@
+//! Claiming rows.
+
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use windlass_core::error::Invalid;
+use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased, Settlement};
+use windlass_core::transition::Outcome;
+
+use super::codec::Claimed;
+use super::lease::Held;
+use super::source::AdoptedTable;
+use crate::error::Fault;
+use crate::link::{Link, Param};
+
+impl AdoptedTable {
+    pub(super) async fn claim_once(&self, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
+        let wanted = request.queues.contains(&self.mapping.queue)
+            && request.kinds.as_ref().is_none_or(|kinds| kinds.contains(&self.mapping.kind));
+        if !wanted {
+            return Ok(ClaimAnswer::default());
+        }
+        let request_id = request.request_id.simple().to_string();
+        // Without a fence column the owner is what makes a claim its own.
+        let owner = match self.mapping.fence {
+            Some(_) => request.worker.to_string(),
+            None => format!("{}#{request_id}", request.worker),
+        };
+        let now = self.connections.given_now();
+        let mut link = self.connections.link().await?;
+        if self.knows_requests() && self.asked.again(request.request_id) {
+            let params: [Param<'_>; 3] =
+                [(&now, Type::INT8), (&owner, Type::TEXT), (&request_id, Type::TEXT)];
+            let before = link.rows(&self.statements.again, &params).await?;
+            if !before.is_empty() {
+                return self.answer(&mut link, request, &owner, &before).await;
+            }
+        }
+        let lease_ms = i64::from(request.lease_ms.unwrap_or(self.mapping.lease_ms));
+        let (tries_max, limit) = (i64::from(self.mapping.tries_max), i64::from(request.limit));
+        let mut params: Vec<Param<'_>> = vec![
+            (&now, Type::INT8),
+            (&tries_max, Type::INT8),
+            (&limit, Type::INT8),
+            (&owner, Type::TEXT),
+            (&lease_ms, Type::INT8),
+        ];
+        if self.mapping.request.is_some() {
+            params.push((&request_id, Type::TEXT));
+        }
+        let rows = link.rows(&self.statements.claim, &params).await?;
+        self.answer(&mut link, request, &owner, &rows).await
+    }
+
+    /// Whether the table can tell which rows a request was given.
+    fn knows_requests(&self) -> bool {
+        self.mapping.fence.is_none() || self.mapping.request.is_some()
+    }
+
+    async fn answer(
+        &self,
+        link: &mut Link,
+        request: &ClaimRequest,
+        owner: &str,
+        rows: &[Row],
+    ) -> Result<ClaimAnswer, Fault> {
+        let lease_ms = request.lease_ms.unwrap_or(self.mapping.lease_ms);
+        let mut leases = Vec::with_capacity(rows.len());
+        let claimed: Result<Vec<Claimed>, Fault> = rows.iter().map(Claimed::read).collect();
+        let mut claimed = claimed?;
+        // UPDATE … RETURNING answers in any order.
+        claimed.sort_by(|a, b| a.order().cmp(&b.order()));
+        for claimed in claimed {
+            // A number for the engine; without a column the owner is the real fence.
+            let fence = match self.mapping.fence {
+                Some(_) => claimed.column_fence as u64,
+                None => (request.request_id.as_u128() as u64) >> 1,
+            };
+            let held = Held {
+                fence,
+                row_id: claimed.row_id.clone(),
+                owner: owner.to_owned(),
+                column_fence: claimed.column_fence,
+                tries: claimed.tries,
+                lease_ms: i64::from(lease_ms),
+            };
+            match claimed.job(&self.mapping, &request.worker, fence, lease_ms) {
+                Ok(job) => {
+                    self.leases.put(job.id, held);
+                    let retry_delay_ms = self.mapping.retry_rule().delay_ms(job.attempt);
+                    leases.push(Leased { job, retry_delay_ms });
+                }
+                Err(refused) => self.refuse(link, &held, &refused).await?,
+            }
+        }
+        Ok(ClaimAnswer { leases, next_due_in_ms: None })
+    }
+
+    /// Fails a row that cannot be a job, so that it does not stand in the way.
+    async fn refuse(&self, link: &mut Link, held: &Held, refused: &Invalid) -> Result<(), Fault> {
+        tracing::warn!(table = self.mapping.table, row = held.row_id, %refused, "a row was failed: it cannot be a job");
+        let id = super::codec::job_id(&self.mapping.table, &held.row_id);
+        self.leases.put(id, held.clone());
+        let lease = windlass_core::store::LeaseRef { job_id: id, fence: held.fence };
+        let outcome = Outcome::Failed { error: refused.to_string() };
+        self.settle_on(link, &[Settlement { lease, outcome }]).await?;
+        Ok(())
+    }
+}

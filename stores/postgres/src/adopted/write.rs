@@ -1,0 +1,113 @@
+//! Renewals and steps: what a worker writes while it holds its rows.
+
+use std::collections::HashSet;
+
+use tokio_postgres::types::Type;
+use windlass_core::error::Invalid;
+use windlass_core::id::StepName;
+use windlass_core::store::{LeaseRef, RenewAnswer, StepWrite, Written};
+
+use super::codec::output_text;
+use super::lease::Held;
+use super::source::AdoptedTable;
+use crate::error::Fault;
+use crate::link::{Link, Param};
+
+/// The leases of a batch as arrays, one for each column.
+pub(super) struct Batch {
+    ids: Vec<String>,
+    owners: Vec<String>,
+    fences: Vec<i64>,
+}
+
+impl Batch {
+    pub(super) fn of<'a>(held: impl IntoIterator<Item = &'a Held>) -> Self {
+        let mut batch = Self { ids: Vec::new(), owners: Vec::new(), fences: Vec::new() };
+        for held in held {
+            batch.ids.push(held.row_id.clone());
+            batch.owners.push(held.owner.clone());
+            batch.fences.push(held.column_fence);
+        }
+        batch
+    }
+
+    pub(super) fn params(&self) -> [Param<'_>; 3] {
+        [(&self.ids, Type::TEXT_ARRAY), (&self.owners, Type::TEXT_ARRAY), (&self.fences, Type::INT8_ARRAY)]
+    }
+}
+
+impl AdoptedTable {
+    pub(super) async fn renew_once(&self, leases: &[LeaseRef]) -> Result<RenewAnswer, Fault> {
+        let held: Vec<Held> = leases.iter().filter_map(|lease| self.leases.of(lease)).collect();
+        let mut renewed = HashSet::new();
+        if !held.is_empty() {
+            let mut link = self.connections.reserved_link().await?;
+            let (now, batch) = (self.connections.given_now(), Batch::of(&held));
+            let lengths: Vec<i64> = held.iter().map(|held| held.lease_ms).collect();
+            let mut params: Vec<Param<'_>> = vec![(&now, Type::INT8)];
+            params.extend(batch.params());
+            params.push((&lengths, Type::INT8_ARRAY));
+            renewed = ids(&mut link, &self.statements.renew, &params).await?;
+        }
+        let (mut answer, is_renewed) = (RenewAnswer::default(), |lease: &LeaseRef| {
+            self.leases.of(lease).is_some_and(|held| renewed.contains(&held.row_id))
+        });
+        for lease in leases {
+            let list = if is_renewed(lease) { &mut answer.renewed } else { &mut answer.lost };
+            list.push(lease.job_id);
+        }
+        Ok(answer)
+    }
+
+    /// Steps of one name go together, in one statement; names in the order in which they came.
+    pub(super) async fn store_steps_once(&self, steps: &[StepWrite]) -> Result<Vec<Written>, Fault> {
+        let mut groups: Vec<(&StepName, Vec<(usize, Held)>)> = Vec::new();
+        for (at, step) in steps.iter().enumerate() {
+            let Some(held) = self.leases.of(&step.lease) else { continue };
+            match groups.iter_mut().find(|(name, _)| **name == step.name) {
+                Some((_, group)) => group.push((at, held)),
+                None => groups.push((&step.name, vec![(at, held)])),
+            }
+        }
+        let mut answers = vec![Written::Lost; steps.len()];
+        for (name, group) in groups {
+            let mut link = self.connections.reserved_link().await?;
+            let written = self.store_step(&mut link, name, &group, steps).await?;
+            for (at, held) in group {
+                if written.contains(&held.row_id) {
+                    answers[at] = Written::Done;
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn store_step(
+        &self,
+        link: &mut Link,
+        name: &StepName,
+        group: &[(usize, Held)],
+        steps: &[StepWrite],
+    ) -> Result<HashSet<String>, Fault> {
+        let statement = self.statements.steps.get(name).ok_or_else(|| {
+            let why = format!("{:?} has no stage in the mapping of {}", name.as_str(), self.mapping.table);
+            Invalid::new("step", why)
+        })?;
+        let output = |at: usize| match statement.plain {
+            true => output_text(&steps[at].output),
+            false => steps[at].output.as_str().to_owned(),
+        };
+        let outputs: Vec<String> = group.iter().map(|(at, _)| output(*at)).collect();
+        let (now, batch) = (self.connections.given_now(), Batch::of(group.iter().map(|(_, held)| held)));
+        let mut params: Vec<Param<'_>> = vec![(&now, Type::INT8)];
+        params.extend(batch.params());
+        params.push((&outputs, Type::TEXT_ARRAY));
+        ids(link, &statement.sql, &params).await
+    }
+}
+
+/// The rows that a statement wrote.
+pub(super) async fn ids(link: &mut Link, sql: &str, params: &[Param<'_>]) -> Result<HashSet<String>, Fault> {
+    let rows = link.rows(sql, params).await?;
+    rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+}
