@@ -71,3 +71,20 @@ pub struct StoreArgs {
     #[arg(long, env = "WINDLASS_STORE", default_value = "sqlite:windlass.db", value_name = "URL")]
     pub store: String,
 }
+
+/// A store, or a server that has one.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct PlaceArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// A server instead of a store, such as http://127.0.0.1:7717; its token is read from WINDLASS_TOKEN
+    #[arg(long, env = "WINDLASS_URL", value_name = "URL")]
+    url: Option<String>,
+}
+
+impl PlaceArgs {
+    /// The URL of the one or the other.
+    pub fn target(&self) -> &str {
+        self.url.as_deref().unwrap_or(&self.store.store)
+    }
+}

@@ -1,10 +1,24 @@
-//! The one file that names every store.
+//! The one file that names every store and every app.
 
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use windlass::core::store::Store;
 use windlass::world::RealWorld;
+
+use crate::args::PlaceArgs;
+
+/// Opens a store, or the way to a server that has one.
+pub async fn open_place(place: &PlaceArgs) -> anyhow::Result<Arc<dyn Store>> {
+    let url = place.target();
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        return open_store(url).await;
+    }
+    let token = std::env::var("WINDLASS_TOKEN").ok().filter(|token| !token.is_empty());
+    let options = windlass_remote::Options { token, ..windlass_remote::Options::default() };
+    let opened = windlass_remote::RemoteStore::connect(url, options).await;
+    Ok(opened.with_context(|| format!("cannot use the server {}", without_password(url)))?)
+}
 
 /// Opens the store of a URL, and brings its schema up to date.
 pub async fn open_store(url: &str) -> anyhow::Result<Arc<dyn Store>> {

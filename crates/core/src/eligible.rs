@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::id::{BudgetName, JobId, Key, WorkerName};
 use crate::job::Job;
@@ -35,7 +35,7 @@ pub fn rank(priority: i16, ageing_ms: Option<u64>, accepted_at: Time) -> i64 {
 }
 
 /// Why a queued job is not running.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Hold {
     /// Its time has not come.
@@ -81,7 +81,7 @@ pub enum Hold {
 }
 
 /// The answer to "why is it not running?".
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Explanation {
     /// It is running.

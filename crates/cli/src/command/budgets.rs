@@ -6,11 +6,11 @@ use windlass::core::policy::budget::BudgetPolicy;
 use windlass::core::store::{BudgetStatus, Store};
 use windlass::core::time::Span;
 
-use crate::args::StoreArgs;
+use crate::args::PlaceArgs;
 use crate::exit::Code;
 use crate::output::{plain, print_json, table, until};
 use crate::say;
-use crate::wiring::open_store;
+use crate::wiring::open_place;
 
 /// List them, or change one.
 #[derive(Debug, Args)]
@@ -22,7 +22,7 @@ pub struct BudgetsArgs {
     #[command(subcommand)]
     act: Option<Act>,
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -52,7 +52,7 @@ enum Act {
 
 /// Lists them, or changes one.
 pub async fn run(args: BudgetsArgs, json: bool) -> anyhow::Result<Code> {
-    let store = open_store(&args.store.store).await?;
+    let store = open_place(&args.place).await?;
     match args.act {
         None => list(&*store, json).await?,
         Some(Act::Set { name, slots, per_second, per_day }) => {

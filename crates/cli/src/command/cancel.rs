@@ -4,11 +4,11 @@ use clap::Args;
 use windlass::core::id::JobId;
 use windlass::core::store::CancelAnswer;
 
-use crate::args::StoreArgs;
+use crate::args::PlaceArgs;
 use crate::exit::Code;
 use crate::output::print_json;
 use crate::say;
-use crate::wiring::open_store;
+use crate::wiring::open_place;
 
 /// Which.
 #[derive(Debug, Args)]
@@ -17,12 +17,12 @@ pub struct CancelArgs {
     #[arg(required = true)]
     ids: Vec<JobId>,
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
 }
 
 /// Cancels them.
 pub async fn run(args: CancelArgs, json: bool) -> anyhow::Result<Code> {
-    let store = open_store(&args.store.store).await?;
+    let store = open_place(&args.place).await?;
     let mut worst = Code::Done;
     for id in args.ids {
         let (outcome, code) = match store.cancel(id).await? {

@@ -12,11 +12,11 @@ use windlass::core::store::Store;
 use windlass::core::time::Time;
 
 use super::filter::find;
-use crate::args::StoreArgs;
+use crate::args::PlaceArgs;
 use crate::exit::Code;
 use crate::output::{ago, plain, print_json};
 use crate::say;
-use crate::wiring::open_store;
+use crate::wiring::open_place;
 
 /// How many jobs of a state are looked at.
 const LOOKS_MAX: usize = 2_000;
@@ -29,7 +29,7 @@ const WAITING_MS: u64 = 300_000;
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
 }
 
 /// Something that is wrong.
@@ -41,7 +41,7 @@ struct Finding {
 
 /// Looks, and exits with 1 when something is wrong.
 pub async fn run(args: DoctorArgs, json: bool) -> anyhow::Result<Code> {
-    let store = open_store(&args.store.store).await?;
+    let store = open_place(&args.place).await?;
     let now = store.now().await?;
     let workers = store.workers().await?;
     let alive: Vec<&WorkerStatus> =

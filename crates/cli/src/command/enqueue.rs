@@ -10,11 +10,11 @@ use windlass::core::json::Json;
 use windlass::core::time::{Span, Time};
 use windlass::{Client, NewJobBuilder};
 
-use crate::args::StoreArgs;
+use crate::args::PlaceArgs;
 use crate::exit::Code;
 use crate::output::print_json;
 use crate::say;
-use crate::wiring::open_store;
+use crate::wiring::open_place;
 
 /// A job.
 #[derive(Debug, Args)]
@@ -57,12 +57,12 @@ pub struct EnqueueArgs {
     #[arg(long)]
     id: Option<JobId>,
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
 }
 
 /// Accepts the job and says its id.
 pub async fn run(args: EnqueueArgs, json: bool) -> anyhow::Result<Code> {
-    let store = open_store(&args.store.store).await?;
+    let store = open_place(&args.place).await?;
     let enqueued = Client::new(store).enqueue_job(args.job()?).await?;
     if json {
         print_json(&serde_json::json!({ "id": enqueued.id, "deduplicated": enqueued.deduplicated }))?;

@@ -5,11 +5,11 @@ use windlass::core::eligible::{Explanation, Hold};
 use windlass::core::id::JobId;
 use windlass::core::time::Time;
 
-use crate::args::StoreArgs;
+use crate::args::PlaceArgs;
 use crate::exit::Code;
 use crate::output::{ago, plain, print_json, until};
 use crate::say;
-use crate::wiring::open_store;
+use crate::wiring::open_place;
 
 /// Which.
 #[derive(Debug, Args)]
@@ -17,12 +17,12 @@ pub struct ExplainArgs {
     /// The job's id
     id: JobId,
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
 }
 
 /// Explains it.
 pub async fn run(args: ExplainArgs, json: bool) -> anyhow::Result<Code> {
-    let store = open_store(&args.store.store).await?;
+    let store = open_place(&args.place).await?;
     let Some(explanation) = store.explain(args.id).await? else {
         eprintln!("there is no job {}", args.id);
         return Ok(Code::NotFound);

@@ -6,11 +6,11 @@ use windlass::core::job::Job;
 use windlass::core::state::State;
 
 use super::explain::sentence;
-use crate::args::StoreArgs;
+use crate::args::PlaceArgs;
 use crate::exit::Code;
 use crate::output::{cut, plain, print_json, table};
 use crate::say;
-use crate::wiring::open_store;
+use crate::wiring::open_place;
 
 /// Which.
 #[derive(Debug, Args)]
@@ -18,12 +18,12 @@ pub struct JobArgs {
     /// The job's id
     id: JobId,
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
 }
 
 /// Shows it.
 pub async fn run(args: JobArgs, json: bool) -> anyhow::Result<Code> {
-    let store = open_store(&args.store.store).await?;
+    let store = open_place(&args.place).await?;
     let Some(job) = store.get(args.id).await? else {
         eprintln!("there is no job {}", args.id);
         return Ok(Code::NotFound);

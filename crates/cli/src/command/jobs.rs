@@ -3,11 +3,11 @@
 use clap::Args;
 
 use super::filter::{FilterArgs, find};
-use crate::args::StoreArgs;
+use crate::args::PlaceArgs;
 use crate::exit::Code;
 use crate::output::{ago, cut, print_json, table};
 use crate::say;
-use crate::wiring::open_store;
+use crate::wiring::open_place;
 
 /// Which, and how many.
 #[derive(Debug, Args)]
@@ -21,12 +21,12 @@ pub struct JobsArgs {
     #[arg(long, default_value_t = 20)]
     limit: usize,
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
 }
 
 /// Lists them.
 pub async fn run(args: JobsArgs, json: bool) -> anyhow::Result<Code> {
-    let store = open_store(&args.store.store).await?;
+    let store = open_place(&args.place).await?;
     let filter = args.filter.resolve(&*store).await?;
     let jobs = find(&*store, &filter, args.limit).await?;
     if json {

@@ -7,11 +7,11 @@ use windlass::core::policy::queue::{OnCrash, QueuePolicy};
 use windlass::core::store::Store;
 use windlass::core::time::Span;
 
-use crate::args::StoreArgs;
+use crate::args::PlaceArgs;
 use crate::exit::Code;
 use crate::output::{ago, plain, print_json, table};
 use crate::say;
-use crate::wiring::open_store;
+use crate::wiring::open_place;
 
 /// List them, or change one.
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ pub struct QueuesArgs {
     #[command(subcommand)]
     act: Option<Act>,
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -82,7 +82,7 @@ fn on_crash(text: &str) -> Result<OnCrash, String> {
 
 /// Lists them, or changes one.
 pub async fn run(args: QueuesArgs, json: bool) -> anyhow::Result<Code> {
-    let store = open_store(&args.store.store).await?;
+    let store = open_place(&args.place).await?;
     match args.act {
         None => list(&*store, json).await?,
         Some(Act::Set(policy)) => set(&*store, *policy).await?,

@@ -7,11 +7,11 @@ use windlass::core::store::{RetryAnswer, Store};
 use windlass::world::{RealWorld, World};
 
 use super::filter::{FilterArgs, find};
-use crate::args::StoreArgs;
+use crate::args::PlaceArgs;
 use crate::exit::Code;
 use crate::output::{print_json, progress};
 use crate::say;
-use crate::wiring::open_store;
+use crate::wiring::open_place;
 
 /// How many jobs one call looks at, when it is given a filter.
 const MATCHES_MAX: usize = 100_000;
@@ -33,7 +33,7 @@ pub struct RetryArgs {
     #[arg(long, value_name = "JOBS", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pace: Option<u64>,
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
 }
 
 /// Retries them.
@@ -42,7 +42,7 @@ pub async fn run(args: RetryArgs, json: bool) -> anyhow::Result<Code> {
         args.ids.is_empty() != args.filter.is_empty(),
         "name jobs by their ids, or all that fit a filter such as --state failed, and not both"
     );
-    let store = open_store(&args.store.store).await?;
+    let store = open_place(&args.place).await?;
     let ids = match args.ids.is_empty() {
         true => matching(&*store, &args.filter).await?,
         false => args.ids,

@@ -8,11 +8,11 @@ use windlass::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy
 use windlass::core::store::Store;
 use windlass::world::{RealWorld, new_id};
 
-use crate::args::StoreArgs;
+use crate::args::PlaceArgs;
 use crate::exit::Code;
 use crate::output::{plain, print_json, table, until};
 use crate::say;
-use crate::wiring::open_store;
+use crate::wiring::open_place;
 
 /// List them, or change one.
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ pub struct SchedulesArgs {
     #[command(subcommand)]
     act: Option<Act>,
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -97,7 +97,7 @@ fn missed(text: &str) -> Result<Missed, String> {
 
 /// Lists them, or changes one.
 pub async fn run(args: SchedulesArgs, json: bool) -> anyhow::Result<Code> {
-    let store = open_store(&args.store.store).await?;
+    let store = open_place(&args.place).await?;
     match args.act {
         None => list(&*store, json).await,
         Some(Act::Set(wish)) => set(&*store, *wish).await,

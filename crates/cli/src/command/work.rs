@@ -7,9 +7,9 @@ use windlass::Worker;
 use windlass::core::time::Span;
 use windlass::process::{Command, sweep_orphans};
 
-use crate::args::StoreArgs;
+use crate::args::PlaceArgs;
 use crate::exit::Code;
-use crate::wiring::open_store;
+use crate::wiring::open_place;
 
 /// Which jobs, with which program.
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ pub struct WorkArgs {
     #[arg(long, required = true, num_args = 1.., allow_hyphen_values = true, value_name = "PROGRAM")]
     exec: Vec<String>,
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
 }
 
 /// Works until SIGTERM or SIGINT.
@@ -50,7 +50,7 @@ pub async fn run(args: WorkArgs) -> anyhow::Result<Code> {
     if swept > 0 {
         eprintln!("ended {swept} processes that an earlier worker had left behind");
     }
-    let store = open_store(&args.store.store).await?;
+    let store = open_place(&args.place).await?;
     let mut command = Command::new(args.exec)?;
     for name in &args.env {
         command = command.inherit(name);

@@ -3,22 +3,22 @@
 use clap::Args;
 use windlass::core::query::WORKER_ALIVE_MS;
 
-use crate::args::StoreArgs;
+use crate::args::PlaceArgs;
 use crate::exit::Code;
 use crate::output::{ago, plain, print_json, table};
 use crate::say;
-use crate::wiring::open_store;
+use crate::wiring::open_place;
 
 /// Which store.
 #[derive(Debug, Args)]
 pub struct WorkersArgs {
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
 }
 
 /// Lists them.
 pub async fn run(args: WorkersArgs, json: bool) -> anyhow::Result<Code> {
-    let store = open_store(&args.store.store).await?;
+    let store = open_place(&args.place).await?;
     let workers = store.workers().await?;
     if json {
         print_json(&workers)?;

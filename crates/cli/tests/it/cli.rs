@@ -1,18 +1,68 @@
 //! The binary as a person uses it.
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
 
-struct Shell(tempfile::TempDir);
+struct Shell {
+    folder: tempfile::TempDir,
+    server: Option<Served>,
+}
+
+/// A server of the folder's store, until it is dropped.
+struct Served {
+    child: Child,
+    url: String,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
 
 impl Shell {
     fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self { folder: tempfile::tempdir().unwrap(), server: None }
+    }
+
+    /// One that speaks to a server.
+    fn served() -> Self {
+        let mut shell = Self::new();
+        let (child, said) = shell.serve();
+        let address = said.split("http://").nth(1).unwrap().split(' ').next().unwrap();
+        shell.server = Some(Served { child, url: format!("http://{address}") });
+        shell
+    }
+
+    /// What works with a store works with a server.
+    fn both() -> [Self; 2] {
+        [Self::new(), Self::served()]
+    }
+
+    /// A server, and the first line that it says.
+    fn serve(&self) -> (Child, String) {
+        let mut command = self.command(&["serve", "--listen", "127.0.0.1:0"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        (child, said)
+    }
+
+    fn command(&self, line: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.current_dir(self.folder.path()).args(line);
+        for name in ["WINDLASS_STORE", "WINDLASS_TOKEN", "WINDLASS_URL"] {
+            command.env_remove(name);
+        }
+        if let Some(server) = &self.server {
+            command.env("WINDLASS_URL", &server.url);
+        }
+        command
     }
 
     fn run(&self, line: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-        command.current_dir(self.0.path()).env_remove("WINDLASS_STORE").args(line);
-        command.output().unwrap()
+        self.command(line).output().unwrap()
     }
 
     /// What a command says on stdout, when it ends with `code`.
@@ -30,7 +80,7 @@ impl Shell {
 
     fn script(&self, name: &str, body: &str) -> String {
         use std::os::unix::fs::PermissionsExt;
-        let path = self.0.path().join(name);
+        let path = self.folder.path().join(name);
         std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         path.display().to_string()
@@ -43,71 +93,74 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn a_job_from_enqueue_to_result() {
-    let shell = Shell::new();
-    let id = shell.says(0, &["enqueue", "greet", r#"{"name": "Ada"}"#]).trim().to_owned();
-    assert!(shell.says(0, &["explain", &id]).contains("no live worker"));
-    assert!(shell.says(0, &["jobs"]).contains(&id));
-    let script = shell.script("greet.sh", r#"read p; echo "::windlass {\"result\": $p}""#);
-    shell.says(0, &["work", "--kind", "greet", "--until-idle", "--exec", &script]);
-    let job = shell.json(&["job", &id]);
-    assert_eq!(job["state"]["completed"]["result"]["name"], "Ada");
-    assert!(shell.says(0, &["job", &id]).contains("completed"));
-    assert!(shell.says(4, &["cancel", &id]).contains("final"));
-    assert_eq!(shell.says(0, &["retry", &id]), "retried 1 of 1 jobs\n");
-    assert!(shell.says(0, &["cancel", &id]).contains("canceled"));
+    for shell in Shell::both() {
+        let id = shell.says(0, &["enqueue", "greet", r#"{"name": "Ada"}"#]).trim().to_owned();
+        assert!(shell.says(0, &["explain", &id]).contains("no live worker"));
+        assert!(shell.says(0, &["jobs"]).contains(&id));
+        let script = shell.script("greet.sh", r#"read p; echo "::windlass {\"result\": $p}""#);
+        shell.says(0, &["work", "--kind", "greet", "--until-idle", "--exec", &script]);
+        let job = shell.json(&["job", &id]);
+        assert_eq!(job["state"]["completed"]["result"]["name"], "Ada");
+        assert!(shell.says(0, &["job", &id]).contains("completed"));
+        assert!(shell.says(4, &["cancel", &id]).contains("final"));
+        assert_eq!(shell.says(0, &["retry", &id]), "retried 1 of 1 jobs\n");
+        assert!(shell.says(0, &["cancel", &id]).contains("canceled"));
+    }
 }
 
 #[test]
 fn failed_jobs_are_retried_by_filter() {
-    let shell = Shell::new();
-    for _ in 0..3 {
-        shell.says(0, &["enqueue", "break", "--ladder", "none"]);
+    for shell in Shell::both() {
+        for _ in 0..3 {
+            shell.says(0, &["enqueue", "break", "--ladder", "none"]);
+        }
+        let script = shell.script("break.sh", "echo 'no luck' >&2; exit 1");
+        shell.says(0, &["work", "--kind", "break", "--until-idle", "--exec", &script]);
+        let failed = shell.json(&["jobs", "--state", "failed"]);
+        assert_eq!(failed.as_array().unwrap().len(), 3);
+        assert!(shell.says(0, &["jobs"]).contains("exit status: 1: no luck"));
+        assert_eq!(shell.says(0, &["retry", "--kind", "break", "--dry-run"]), "would retry 3 jobs\n");
+        assert_eq!(shell.says(0, &["retry", "--kind", "break"]), "retried 3 of 3 jobs\n");
+        assert_eq!(shell.json(&["jobs", "--state", "queued"]).as_array().unwrap().len(), 3);
+        assert!(text(&shell.run(&["retry"]).stderr).contains("name jobs by their ids"));
     }
-    let script = shell.script("break.sh", "echo 'no luck' >&2; exit 1");
-    shell.says(0, &["work", "--kind", "break", "--until-idle", "--exec", &script]);
-    let failed = shell.json(&["jobs", "--state", "failed"]);
-    assert_eq!(failed.as_array().unwrap().len(), 3);
-    assert!(shell.says(0, &["jobs"]).contains("exit status: 1: no luck"));
-    assert_eq!(shell.says(0, &["retry", "--kind", "break", "--dry-run"]), "would retry 3 jobs\n");
-    assert_eq!(shell.says(0, &["retry", "--kind", "break"]), "retried 3 of 3 jobs\n");
-    assert_eq!(shell.json(&["jobs", "--state", "queued"]).as_array().unwrap().len(), 3);
-    assert!(text(&shell.run(&["retry"]).stderr).contains("name jobs by their ids"));
 }
 
 #[test]
 fn queues_budgets_and_schedules() {
-    let shell = Shell::new();
-    shell.says(0, &["queues", "set", "mail", "--limit", "2", "--ladder", "1m 5m", "--on-crash", "fail"]);
-    shell.says(0, &["queues", "set", "mail", "--retention-days", "7"]);
-    shell.says(0, &["queues", "pause", "mail"]);
-    let queue = &shell.json(&["queues"])[0];
-    assert_eq!(queue["policy"]["limit"], 2, "what is not said stays: {queue}");
-    assert_eq!((&queue["policy"]["retention_days"], &queue["paused"]), (&7.into(), &true.into()));
-    let id = shell.says(0, &["enqueue", "send", "--queue", "mail"]).trim().to_owned();
-    assert!(shell.says(0, &["explain", &id]).contains("its queue is paused"));
-    shell.says(0, &["budgets", "set", "etsy", "--per-second", "5"]);
-    shell.says(0, &["budgets", "cool-down", "etsy", "1h"]);
-    assert!(shell.says(0, &["budgets"]).contains("in 59 min"));
-    shell.says(
-        0,
-        &[
-            "schedules",
-            "set",
-            "nightly",
-            "--cron",
-            "30 2 * * *",
-            "--zone",
-            "Europe/Berlin",
-            "--kind",
-            "report",
-        ],
-    );
-    let run = shell.says(0, &["schedules", "run", "nightly"]).trim().to_owned();
-    assert_eq!(shell.json(&["job", &run])["spec"]["kind"], "report");
-    shell.says(0, &["schedules", "pause", "nightly"]);
-    assert!(shell.says(0, &["schedules"]).contains("paused"));
-    shell.says(0, &["schedules", "delete", "nightly"]);
-    shell.says(3, &["schedules", "delete", "nightly"]);
+    for shell in Shell::both() {
+        shell.says(0, &["queues", "set", "mail", "--limit", "2", "--ladder", "1m 5m", "--on-crash", "fail"]);
+        shell.says(0, &["queues", "set", "mail", "--retention-days", "7"]);
+        shell.says(0, &["queues", "pause", "mail"]);
+        let queue = &shell.json(&["queues"])[0];
+        assert_eq!(queue["policy"]["limit"], 2, "what is not said stays: {queue}");
+        assert_eq!((&queue["policy"]["retention_days"], &queue["paused"]), (&7.into(), &true.into()));
+        let id = shell.says(0, &["enqueue", "send", "--queue", "mail"]).trim().to_owned();
+        assert!(shell.says(0, &["explain", &id]).contains("its queue is paused"));
+        shell.says(0, &["budgets", "set", "etsy", "--per-second", "5"]);
+        shell.says(0, &["budgets", "cool-down", "etsy", "1h"]);
+        assert!(shell.says(0, &["budgets"]).contains("in 59 min"));
+        shell.says(
+            0,
+            &[
+                "schedules",
+                "set",
+                "nightly",
+                "--cron",
+                "30 2 * * *",
+                "--zone",
+                "Europe/Berlin",
+                "--kind",
+                "report",
+            ],
+        );
+        let run = shell.says(0, &["schedules", "run", "nightly"]).trim().to_owned();
+        assert_eq!(shell.json(&["job", &run])["spec"]["kind"], "report");
+        shell.says(0, &["schedules", "pause", "nightly"]);
+        assert!(shell.says(0, &["schedules"]).contains("paused"));
+        shell.says(0, &["schedules", "delete", "nightly"]);
+        shell.says(3, &["schedules", "delete", "nightly"]);
+    }
 }
 
 #[test]
@@ -145,18 +198,19 @@ fn a_closed_pipe_is_no_fault() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    command.current_dir(shell.0.path()).args(["jobs"]).stdout(writer);
+    command.current_dir(shell.folder.path()).args(["jobs"]).stdout(writer);
     let output = command.stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
 }
 
 #[test]
 fn the_doctor_finds_what_is_wrong() {
-    let shell = Shell::new();
-    assert_eq!(shell.says(0, &["doctor"]), "nothing is wrong\n");
-    shell.says(0, &["enqueue", "x", "--budget", "typo", "--run-at", "2020-01-01T00:00:00Z"]);
-    let said = shell.says(1, &["doctor"]);
-    assert!(said.contains("no live worker claims from it") && said.contains("budget typo"), "{said}");
+    for shell in Shell::both() {
+        assert_eq!(shell.says(0, &["doctor"]), "nothing is wrong\n");
+        shell.says(0, &["enqueue", "x", "--budget", "typo", "--run-at", "2020-01-01T00:00:00Z"]);
+        let said = shell.says(1, &["doctor"]);
+        assert!(said.contains("no live worker claims from it") && said.contains("budget typo"), "{said}");
+    }
 }
 
 #[test]
@@ -181,18 +235,9 @@ fn the_bench_runs_on_every_embedded_store() {
 
 #[test]
 fn the_server_starts_with_nothing_configured_and_ends_politely() {
-    use std::io::{BufRead, BufReader, Read, Write};
+    use std::io::{Read, Write};
     let shell = Shell::new();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-    command.current_dir(shell.0.path()).env_remove("WINDLASS_TOKEN").env_remove("WINDLASS_STORE");
-    let mut child = command
-        .args(["serve", "--listen", "127.0.0.1:0"])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = String::new();
-    let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    stdout.read_line(&mut said).unwrap();
+    let (mut child, said) = shell.serve();
     let address = said.split("http://").nth(1).unwrap().split(' ').next().unwrap();
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     write!(stream, "GET /healthz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();

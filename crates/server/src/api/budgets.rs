@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::core::id::BudgetName;
 use windlass::core::policy::budget::BudgetPolicy;
+use windlass::core::store::Spent;
 use windlass::core::time::{Span, Time};
 
 use super::Api;
@@ -85,6 +86,36 @@ pub(crate) async fn cool_down(ask: Ask) -> Answered {
     ask.api.store.cool_down(name.clone(), for_ms).await?;
     tracing::info!(budget = ?name.as_str(), for_ms, by = ?ask.caller.name, "budget cools down");
     one(&ask.api, &name).await
+}
+
+/// How much of a budget is wanted.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Spend")]
+pub(crate) struct SpendBody {
+    amount: u32,
+}
+
+/// What became of the wish.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Spent")]
+pub(crate) struct SpentView {
+    /// `granted`; `wait`: not now, and nothing was spent; `never`: more than the budget ever allows.
+    status: &'static str,
+    /// With `wait`: in how many milliseconds to ask again.
+    in_ms: Option<u64>,
+}
+
+/// `POST /v1/budgets/{name}/spend`
+pub(crate) async fn spend(ask: Ask) -> Answered {
+    let name: BudgetName = ask.name()?;
+    let SpendBody { amount } = ask.body()?;
+    let (status, in_ms) = match ask.api.store.spend(name, amount).await? {
+        Spent::Granted => ("granted", None),
+        Spent::Wait { in_ms } => ("wait", Some(in_ms)),
+        Spent::Never => ("never", None),
+    };
+    ok(&SpentView { status, in_ms })
 }
 
 async fn one(api: &Api, name: &BudgetName) -> Answered {

@@ -65,6 +65,9 @@ pub(crate) struct ClaimBody {
 #[schemars(rename = "Leases")]
 pub(crate) struct LeasesView {
     leases: Vec<LeasedView>,
+    /// In how many milliseconds a job that is held back by time alone may become free, when that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_due_in_ms: Option<u64>,
 }
 
 /// A job that the worker now holds.
@@ -88,7 +91,8 @@ pub(crate) async fn claim(ask: Ask) -> Answered {
     };
     let answer = wait_for_work(&ask.api, &body).await?;
     ask.api.roster.took(&body.worker, answer.leases.iter().map(|leased| leased.job.id));
-    ok(&LeasesView { leases: answer.leases.into_iter().map(LeasedView::from).collect() })
+    let ClaimAnswer { leases, next_due_in_ms } = answer;
+    ok(&LeasesView { leases: leases.into_iter().map(LeasedView::from).collect(), next_due_in_ms })
 }
 
 fn check(body: &ClaimBody, caller: &Caller) -> Result<(), Refusal> {

@@ -4,9 +4,11 @@ use axum::body::Body;
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
+use windlass::core::time::Time;
 
 use crate::answer::{Answered, Refusal, ok, with_type};
 use crate::ask::Ask;
+use crate::schema::Moment;
 
 /// The longest that the store may take to say what time it is.
 const READY_MS: u64 = 2_000;
@@ -33,6 +35,31 @@ pub(crate) async fn readyz(ask: Ask) -> Answered {
         () = ask.api.world.sleep_ms(READY_MS) => return Err(Refusal::busy("the store does not answer")),
     }
     ok(&HealthView { status: "ready" })
+}
+
+/// What contradicts itself.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Audit")]
+pub(crate) struct AuditView {
+    findings: Vec<String>,
+}
+
+/// `GET /v1/audit`
+pub(crate) async fn audit(ask: Ask) -> Answered {
+    ok(&AuditView { findings: ask.api.store.audit().await? })
+}
+
+/// What time it is.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Now")]
+pub(crate) struct NowView {
+    #[schemars(with = "Moment")]
+    at: Time,
+}
+
+/// `GET /v1/now`
+pub(crate) async fn now(ask: Ask) -> Answered {
+    ok(&NowView { at: ask.api.now().await? })
 }
 
 /// `GET /metrics`

@@ -7,7 +7,7 @@ use windlass::core::id::JobId;
 use windlass::core::job::Start;
 use windlass::core::json::RESULT_BYTES_MAX;
 use windlass::core::store::{LeaseRef, RenewAnswer, Settlement, Written};
-use windlass::core::time::Time;
+use windlass::core::time::{Span, Time};
 use windlass::core::transition::Outcome;
 
 use super::claim::report;
@@ -15,7 +15,7 @@ use super::{gated, present};
 use crate::answer::{Answered, Refusal, ok};
 use crate::ask::Ask;
 use crate::object::Object;
-use crate::schema::{AnyJson, Id, Moment};
+use crate::schema::{AnyJson, Duration, Id, Moment};
 
 /// How many leases one call may name.
 const LEASES_MAX: usize = 1_000;
@@ -99,10 +99,14 @@ struct ResultBody {
     #[serde(default)]
     #[schemars(with = "Option<Moment>")]
     retry_at: Option<Time>,
-    /// When to go on; needed with `parked`.
+    /// When to go on; with `parked`, which needs this or `delay`.
     #[serde(default)]
     #[schemars(with = "Option<Moment>")]
     until: Option<Time>,
+    /// In how long, by the server's clock: instead of `retry_at` or `until`.
+    #[serde(default)]
+    #[schemars(with = "Option<Duration>")]
+    delay: Option<Span>,
 }
 
 /// How.
@@ -157,26 +161,31 @@ pub(crate) async fn settle(ask: Ask) -> Answered {
 
 impl ResultBody {
     fn settlement(self) -> Result<Settlement, Refusal> {
-        let Self { job_id, fence, outcome, result, error, retry_at, until } = self;
+        let Self { job_id, fence, outcome, result, error, retry_at, until, delay } = self;
         let extra = [
             ("result", result.is_some() && outcome != OutcomeWord::Completed),
             ("error", error.is_some() && !matches!(outcome, OutcomeWord::Retry | OutcomeWord::Failed)),
             ("retry_at", retry_at.is_some() && outcome != OutcomeWord::Retry),
             ("until", until.is_some() && outcome != OutcomeWord::Parked),
+            ("delay", delay.is_some() && !matches!(outcome, OutcomeWord::Retry | OutcomeWord::Parked)),
         ];
         if let Some((field, _)) = extra.into_iter().find(|(_, extra)| *extra) {
             return Err(Refusal::field(field, "does not belong to this outcome"));
         }
+        if delay.is_some() && (retry_at.is_some() || until.is_some()) {
+            return Err(Refusal::field("delay", "cannot be said together with a moment"));
+        }
+        let when = delay.map(|delay| Start::AfterMs(delay.ms())).or(retry_at.or(until).map(Start::At));
         let error = error.unwrap_or_else(|| "the worker gave no reason".to_owned());
         let outcome = match outcome {
             OutcomeWord::Completed => Outcome::Completed {
                 result: result.map(|raw| gated("result", &raw, RESULT_BYTES_MAX)).transpose()?,
             },
-            OutcomeWord::Retry => Outcome::Retry { error, when: retry_at.map(Start::At) },
+            OutcomeWord::Retry => Outcome::Retry { error, when },
             OutcomeWord::Failed => Outcome::Failed { error },
             OutcomeWord::Parked => {
-                let until = until.ok_or_else(|| Refusal::field("until", "is needed with parked"))?;
-                Outcome::Parked { until: Start::At(until) }
+                let until = when.ok_or_else(|| Refusal::field("until", "or delay is needed with parked"))?;
+                Outcome::Parked { until }
             }
             OutcomeWord::Released => Outcome::Released,
             OutcomeWord::Canceled => Outcome::Canceled,

@@ -192,6 +192,12 @@ fn budget_table() -> Vec<Call> {
         .does("Let a budget cool down: nothing of it is spent until then.")
         .takes::<budgets::CoolDownBody>(Size::Small)
         .gives::<view::BudgetView>(200, "The budget."),
+        Call::new(Method::POST, "/v1/budgets/{name}/spend", Need::Work, "spend", |ask| {
+            Box::pin(budgets::spend(ask))
+        })
+        .does("Spend of a budget, if it allows that now: for calls inside a job.")
+        .takes::<budgets::SpendBody>(Size::Small)
+        .gives::<budgets::SpentView>(200, "What became of it."),
     ]
 }
 
@@ -244,6 +250,12 @@ fn watch_table() -> Vec<Call> {
             .asks(Param::EVENTS)
             .gives_text(200, "text/event-stream", "The stream; it does not end by itself.")
             .patient(),
+        Call::new(Method::GET, "/v1/audit", Need::Admin, "audit", |ask| Box::pin(health::audit(ask)))
+            .does("What contradicts itself in the store. It may read everything: ask seldom.")
+            .gives::<health::AuditView>(200, "Sentences; none when it is sound."),
+        Call::new(Method::GET, "/v1/now", Need::Token, "now", |ask| Box::pin(health::now(ask)))
+            .does("The time by the store's clock, by which everything is judged.")
+            .gives::<health::NowView>(200, "The time."),
         Call::new(Method::GET, "/metrics", Need::Read, "metrics", |ask| Box::pin(health::metrics(ask)))
             .does("Metrics as Prometheus reads them.")
             .gives_text(200, "text/plain", "The metrics."),

@@ -1,0 +1,297 @@
+//! What everybody else asks of a server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::Method;
+use serde::Deserialize;
+use windlass_core::eligible::Explanation;
+use windlass_core::error::StoreError;
+use windlass_core::event::{Event, Position};
+use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
+use windlass_core::job::{Job, NewJob};
+use windlass_core::policy::budget::BudgetPolicy;
+use windlass_core::policy::queue::QueuePolicy;
+use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
+use windlass_core::query::{Cursor, ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::store::{BudgetStatus, CancelAnswer, Enqueued, Fired, RetryAnswer, Store, WorkerBeat};
+use windlass_core::time::Time;
+
+use crate::http_call::{Caller, NOTHING, part};
+use crate::wake::Listener;
+use crate::wire::{
+    BudgetWire, JobWire, NewJobWire, NewJobsWire, QueueWire, SchedulePolicyWire, ScheduleWire,
+};
+
+/// How a server is spoken to.
+#[derive(Clone)]
+pub struct Options {
+    /// The token that the server wants, if it wants one.
+    pub token: Option<String>,
+    /// How long a call may take in all.
+    pub call_ms: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { token: None, call_ms: 30_000 }
+    }
+}
+
+/// A server as a store.
+pub struct RemoteStore {
+    pub(crate) caller: Arc<Caller>,
+    pub(crate) listener: Listener,
+}
+
+impl RemoteStore {
+    /// The store of the server at a URL such as `http://127.0.0.1:7717`, after
+    /// it has answered once.
+    pub async fn connect(url: &str, options: Options) -> Result<Arc<Self>, StoreError> {
+        let Options { token, call_ms } = options;
+        let caller = Caller::new(url, token.as_deref(), Duration::from_millis(call_ms))?;
+        let _: serde::de::IgnoredAny = caller.get("/healthz").await?;
+        Ok(Arc::new(Self { caller: Arc::new(caller), listener: Listener::default() }))
+    }
+
+    async fn act(&self, method: Method, path: &str) -> Result<(), StoreError> {
+        let _: serde::de::IgnoredAny = self.caller.ask(method, path, NOTHING).await??;
+        Ok(())
+    }
+
+    async fn put(&self, path: &str, body: &(impl serde::Serialize + Sync)) -> Result<(), StoreError> {
+        let _: serde::de::IgnoredAny = self.caller.send_json(Method::PUT, path, body).await?;
+        Ok(())
+    }
+}
+
+#[derive(Deserialize)]
+struct EnqueuedWire {
+    jobs: Vec<EnqueuedEntry>,
+}
+
+#[derive(Deserialize)]
+struct EnqueuedEntry {
+    id: JobId,
+    deduplicated: bool,
+}
+
+#[derive(Deserialize)]
+struct PageWire {
+    jobs: Vec<JobWire>,
+    next_cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct OutcomeWire {
+    outcome: String,
+}
+
+#[derive(Deserialize)]
+struct ExplainWire {
+    explanation: Explanation,
+}
+
+#[derive(Deserialize)]
+struct QueuesWire {
+    queues: Vec<QueueWire>,
+}
+
+#[derive(Deserialize)]
+struct BudgetsWire {
+    budgets: Vec<BudgetWire>,
+}
+
+#[derive(Deserialize)]
+struct SchedulesWire {
+    schedules: Vec<ScheduleWire>,
+}
+
+#[derive(Deserialize)]
+struct WorkersWire {
+    workers: Vec<WorkerStatus>,
+}
+
+#[derive(Deserialize)]
+struct AuditWire {
+    findings: Vec<String>,
+}
+
+#[async_trait]
+impl Store for RemoteStore {
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let jobs = NewJobsWire { jobs: jobs.into_iter().map(NewJobWire::from).collect() };
+        let answer: EnqueuedWire = self.caller.send_json(Method::POST, "/v1/jobs/batch", &jobs).await?;
+        let enqueued = |EnqueuedEntry { id, deduplicated }| Enqueued { id, deduplicated };
+        Ok(answer.jobs.into_iter().map(enqueued).collect())
+    }
+
+    async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        match self.caller.ask::<JobWire>(Method::GET, &format!("/v1/jobs/{id}"), NOTHING).await? {
+            Ok(job) => Ok(Some(job.job())),
+            Err(refused) if refused.is_not_found() => Ok(None),
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
+        let page: PageWire = self.caller.get(&format!("/v1/jobs?{}", query(&request))).await?;
+        let cursor = |text: String| text.parse().map(Cursor).map_err(|_| odd("a cursor"));
+        let next = page.next_cursor.map(cursor).transpose()?;
+        Ok(Page { jobs: page.jobs.into_iter().map(JobWire::job).collect(), next })
+    }
+
+    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
+        let path = format!("/v1/jobs/{id}/cancel");
+        match self.caller.ask::<OutcomeWire>(Method::POST, &path, NOTHING).await? {
+            Ok(done) if done.outcome == "canceled" => Ok(CancelAnswer::Canceled),
+            Ok(_) => Ok(CancelAnswer::Requested),
+            Err(refused) if refused.is_not_found() => Ok(CancelAnswer::NotFound),
+            Err(refused) if refused.code() == "final" => Ok(CancelAnswer::Final),
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
+    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
+        let path = format!("/v1/jobs/{id}/retry");
+        match self.caller.ask::<OutcomeWire>(Method::POST, &path, NOTHING).await? {
+            Ok(_) => Ok(RetryAnswer::Retried),
+            Err(refused) if refused.is_not_found() => Ok(RetryAnswer::NotFound),
+            Err(refused) if refused.code() == "not_final" => Ok(RetryAnswer::NotFinal),
+            Err(refused) => match (refused.code(), refused.other()) {
+                ("dedupe_key_taken", Some(other)) => Ok(RetryAnswer::Taken(other)),
+                _ => Err(refused.into()),
+            },
+        }
+    }
+
+    async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
+        let path = format!("/v1/jobs/{id}/explain");
+        match self.caller.ask::<ExplainWire>(Method::GET, &path, NOTHING).await? {
+            Ok(answer) => Ok(Some(answer.explanation)),
+            Err(refused) if refused.is_not_found() => Ok(None),
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
+        let answer: QueuesWire = self.caller.get("/v1/queues").await?;
+        Ok(answer.queues.into_iter().map(QueueStatus::from).collect())
+    }
+
+    async fn put_queue(&self, name: QueueName, policy: QueuePolicy) -> Result<(), StoreError> {
+        self.put(&format!("/v1/queues/{}", part(name.as_str())), &policy).await
+    }
+
+    async fn pause_queue(&self, name: QueueName, paused: bool) -> Result<(), StoreError> {
+        let verb = if paused { "pause" } else { "resume" };
+        self.act(Method::POST, &format!("/v1/queues/{}/{verb}", part(name.as_str()))).await
+    }
+
+    async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
+        let answer: BudgetsWire = self.caller.get("/v1/budgets").await?;
+        Ok(answer.budgets.into_iter().map(BudgetStatus::from).collect())
+    }
+
+    async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
+        self.put(&format!("/v1/budgets/{}", part(name.as_str())), &policy).await
+    }
+
+    async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {
+        let now = self.now().await?;
+        let answer: SchedulesWire = self.caller.get("/v1/schedules").await?;
+        Ok(answer.schedules.into_iter().map(|schedule| schedule.schedule(now)).collect())
+    }
+
+    async fn put_schedule(&self, name: ScheduleName, policy: SchedulePolicy) -> Result<(), StoreError> {
+        let policy = SchedulePolicyWire::from(policy.checked()?);
+        self.put(&format!("/v1/schedules/{}", part(name.as_str())), &policy).await
+    }
+
+    async fn delete_schedule(&self, name: ScheduleName) -> Result<bool, StoreError> {
+        let path = format!("/v1/schedules/{}", part(name.as_str()));
+        match self.caller.ask::<serde::de::IgnoredAny>(Method::DELETE, &path, NOTHING).await? {
+            Ok(_) => Ok(true),
+            Err(refused) if refused.is_not_found() => Ok(false),
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
+    /// The server does it.
+    async fn fire_schedules(&self) -> Result<Fired, StoreError> {
+        Ok(Fired::default())
+    }
+
+    /// The server knows who is alive by their claims and renewals.
+    async fn beat(&self, _worker: WorkerBeat) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerStatus>, StoreError> {
+        Ok(self.caller.get::<WorkersWire>("/v1/workers").await?.workers)
+    }
+
+    /// The server forgets whom it does not hear of.
+    async fn forget_worker(&self, _name: WorkerName) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// The server does it.
+    async fn prune(&self) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
+    async fn events(&self, _since: Option<Position>, _limit: u32) -> Result<Vec<Event>, StoreError> {
+        Err(StoreError::Unsupported("list events; listen to GET /v1/events of the server instead"))
+    }
+
+    async fn events_end(&self) -> Result<Position, StoreError> {
+        Err(StoreError::Unsupported("list events; listen to GET /v1/events of the server instead"))
+    }
+
+    async fn audit(&self) -> Result<Vec<String>, StoreError> {
+        Ok(self.caller.get::<AuditWire>("/v1/audit").await?.findings)
+    }
+
+    async fn now(&self) -> Result<Time, StoreError> {
+        Ok(self.caller.get::<NowWire>("/v1/now").await?.at)
+    }
+}
+
+#[derive(Deserialize)]
+struct NowWire {
+    at: Time,
+}
+
+fn query(request: &ListRequest) -> String {
+    let ListRequest { filter, limit, after } = request;
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    query.append_pair("limit", &limit.to_string());
+    if !filter.states.is_empty() {
+        let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
+        query.append_pair("state", &states.join(","));
+    }
+    let pairs = [
+        ("queue", filter.queue.as_ref().map(ToString::to_string)),
+        ("kind", filter.kind.as_ref().map(ToString::to_string)),
+        ("key", filter.key.as_ref().map(ToString::to_string)),
+        ("since", filter.since.map(|at| at.to_string())),
+        ("until", filter.until.map(|at| at.to_string())),
+        ("text", filter.text.clone()),
+        ("cursor", after.map(|Cursor(at)| at.to_string())),
+    ];
+    for (name, value) in pairs {
+        if let Some(value) = value {
+            query.append_pair(name, &value);
+        }
+    }
+    query.finish()
+}
+
+fn odd(what: &str) -> StoreError {
+    StoreError::Unavailable(format!("the server's answer has {what} that cannot be read"))
+}
