@@ -6,6 +6,7 @@
 
 pub mod clock;
 pub mod eventually;
+pub mod model;
 pub mod needs;
 pub mod small_disk;
 pub mod subject;
