@@ -4,6 +4,8 @@ mod gelu;
 mod kernel;
 mod matrix;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use kernel::Kernel;
 pub(crate) use matrix::{Blocks, Multiply, Panels, Then, Window};

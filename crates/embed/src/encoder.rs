@@ -14,7 +14,6 @@ use attention::Attention;
 use layer::Layer;
 
 /// The weights, laid out for the products.
-#[derive(Debug)]
 pub(crate) struct Encoder {
     kernel: Kernel,
     hidden: usize,
@@ -26,7 +25,7 @@ pub(crate) struct Encoder {
 }
 
 /// What a batch is computed in; kept from batch to batch, one for each thread.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Scratch {
     x: Vec<f32>,
     more: Vec<f32>,

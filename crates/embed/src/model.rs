@@ -1,5 +1,6 @@
 //! A model on disk, ready to embed texts.
 
+use std::fmt;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -16,7 +17,6 @@ use crate::weights::Weights;
 /// A sentence-embedding model of the BERT kind, in memory.
 ///
 /// It never changes and may be used from many threads at once.
-#[derive(Debug)]
 pub struct Model {
     tokenizer: Tokenizer,
     encoder: Encoder,
@@ -80,5 +80,41 @@ impl Model {
     ) -> Result<Vec<Vec<f32>>, EmbedError> {
         let tokens = pool::spread(self.threads, texts, |text| self.tokenizer.tokens(text, self.tokens_max));
         pool::encode(&self.encoder, self.threads, &tokens, check)
+    }
+}
+
+/// Without the millions of numbers.
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Model { tokenizer: _, encoder: _, dims, tokens_max, threads } = self;
+        let mut debug = f.debug_struct("Model");
+        debug
+            .field("dims", dims)
+            .field("tokens_max", tokens_max)
+            .field("threads", threads)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kernel, Model};
+
+    /// On a processor that has less, the vectors are the same.
+    #[test]
+    fn every_kernel_gives_the_same_vectors() {
+        let folder = windlass_testkit::model::folder();
+        let texts = [
+            "A recall of toys",
+            "",
+            "The quick brown fox jumps over the lazy dog, again and again and again.",
+        ];
+        let fastest = Model::load(&folder).unwrap().embed(&texts).unwrap();
+        for kernel in Kernel::all() {
+            let vectors = Model::load_for(&folder, kernel).unwrap().embed(&texts).unwrap();
+            for (a, b) in vectors.iter().flatten().zip(fastest.iter().flatten()) {
+                assert!((a - b).abs() < 2e-6, "{kernel:?}: {a} for {b}");
+            }
+        }
     }
 }

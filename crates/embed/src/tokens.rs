@@ -6,6 +6,8 @@
 
 mod definition;
 mod letters;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use std::collections::HashMap;
@@ -16,7 +18,6 @@ use letters::Letters;
 use words::Words;
 
 /// Cuts texts into tokens.
-#[derive(Debug)]
 pub(crate) struct Tokenizer {
     letters: Letters,
     pieces: Pieces,
@@ -27,7 +28,6 @@ pub(crate) struct Tokenizer {
 }
 
 /// The vocabulary.
-#[derive(Debug)]
 struct Pieces {
     /// Pieces that begin a word.
     begin: HashMap<String, u32>,

@@ -16,7 +16,7 @@ pub(crate) const COLUMNS: usize = 16;
 const DEPTH: usize = 384;
 
 /// Rows of a matrix, six side by side, the last block filled up with zeros.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Blocks {
     rows: usize,
     inner: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Blocks {
 }
 
 /// Columns of a matrix, sixteen side by side, the last panel filled up with zeros.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Panels {
     inner: usize,
     columns: usize,

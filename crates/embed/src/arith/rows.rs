@@ -7,7 +7,6 @@ use super::kernel::{Arithmetic, Kernel, Work};
 const LANES: usize = 16;
 
 /// The learned scale and shift of a normalisation.
-#[derive(Debug)]
 pub(crate) struct Norm {
     pub(crate) weight: Vec<f32>,
     pub(crate) bias: Vec<f32>,

@@ -3,7 +3,7 @@
 use crate::arith::{Blocks, Kernel, Multiply, Panels, Then, Window, shares};
 
 /// What one head of one text is computed in.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Attention {
     left: Blocks,
     right: Panels,

@@ -7,7 +7,6 @@ use crate::error::LoadError;
 use crate::weights::Weights;
 
 /// Attention, and two products with the activation between them; each added to what came in.
-#[derive(Debug)]
 pub(super) struct Layer {
     heads: usize,
     query_key_value: Linear,
@@ -19,7 +18,6 @@ pub(super) struct Layer {
 }
 
 /// A product with fixed weights.
-#[derive(Debug)]
 struct Linear {
     weight: Panels,
     bias: Vec<f32>,

@@ -1,0 +1,6 @@
+//! The crate as its users see it.
+
+mod hostile;
+mod reference;
+mod stopping;
+mod tiny;
