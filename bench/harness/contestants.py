@@ -1,0 +1,96 @@
+"""Who takes part, and how each is set up. A new peer is a folder and an entry here."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Contestant:
+    name: str
+    folder: str
+    language: str  # rust, node or python
+    server: str  # postgres, sqlite or redis
+    settings: str
+    # Counts the jobs that are finished and still to be found; nothing where they are deleted.
+    finished: str = ""
+    options: dict = field(default_factory=dict)
+    # "windlass", "limit" or "peer": what the ratios are made of.
+    role: str = "peer"
+    # Takes part in the long measures: a million jobs, millions of finished ones.
+    large: bool = False
+    # Makes one finished job many, for the store that is full of them: {copies}.
+    multiply: str = ""
+
+
+WINDLASS_PG_MULTIPLY = """
+    INSERT INTO windlass.jobs (seq, id, kind, queue, payload, priority, rank, created_ms, run_at_ms, state, gate,
+                               attempt, fence, started_ms, worker, ended_ms, result)
+    SELECT nextval('windlass.job_seq'), gen_random_uuid(), kind, queue, payload, priority, rank, created_ms,
+           run_at_ms, state, gate, attempt, fence, started_ms, worker, ended_ms, result
+      FROM windlass.jobs, generate_series(1, {copies}) WHERE state = 2"""
+
+CONTESTANTS = [
+    Contestant("windlass", "windlass", "rust", "postgres",
+               "Worker with 2,000 slots; everything else as it comes",
+               "SELECT count(*) FROM windlass.jobs WHERE state = 2",
+               role="windlass", large=True, multiply=WINDLASS_PG_MULTIPLY),
+    Contestant("limit", "limit", "rust", "postgres",
+               "hand-written SQL, claims of 1,000 over two connections, unnest for batches",
+               "SELECT count(*) FROM jobs WHERE state = 2", role="limit", large=True,
+               multiply="INSERT INTO jobs (state, payload) SELECT state, payload FROM jobs, "
+                        "generate_series(1, {copies}) WHERE state = 2"),
+    Contestant("limit-copy", "limit", "rust", "postgres", "the same with COPY for batches, one connection",
+               "SELECT count(*) FROM jobs WHERE state = 2", {"insert": "copy", "lanes": "1"}, role="limit"),
+    Contestant("graphile-worker", "graphile-worker", "node", "postgres",
+               "localQueue 500, 24 at once, completeJobBatchDelay 0; without localQueue for pickup; "
+               "deletes finished jobs"),
+    Contestant("graphile-worker-rs", "graphile-worker-rs", "rust", "postgres",
+               "local queue of 1,000, 200 at once, completions grouped for 1 ms; without local queue for pickup; "
+               "deletes finished jobs"),
+    Contestant("pg-boss", "pg-boss", "node", "postgres",
+               "batchSize 1,000, burstWhenBatchFull, LISTEN/NOTIFY",
+               "SELECT count(*) FROM pgboss.job WHERE state = 'completed'"),
+    Contestant("river", "river", "rust", "postgres",
+               "its client for Rust, 2,000 workers, fetch cool-down 1 ms, poll 100 ms",
+               "SELECT count(*) FROM river_job WHERE state = 'completed'"),
+    Contestant("awa", "awa", "rust", "postgres", "two claimers, claims of 500, 1,000 workers, COPY for batches",
+               ""),
+    Contestant("apalis-postgres", "apalis-postgres", "rust", "postgres",
+               "batches of 1,000, NOTIFY and a poll of 100 ms, lock_tasks off, tasks spawned",
+               "SELECT count(*) FROM apalis.jobs WHERE status = 'Done'"),
+    Contestant("underway", "underway", "rust", "postgres", "16 at once, NOTIFY and a poll of 5 ms",
+               "SELECT count(*) FROM underway.task WHERE state = 'succeeded'"),
+    Contestant("fang", "fang", "rust", "postgres",
+               "16 async workers, KeepAll, sleeps of 5 ms; no call for batches: 16 inserts at a time",
+               "SELECT count(*) FROM fang_tasks WHERE state = 'finished'"),
+    Contestant("procrastinate", "procrastinate", "python", "postgres", "async, 30 at once, NOTIFY",
+               "SELECT count(*) FROM procrastinate_jobs WHERE status = 'succeeded'"),
+    Contestant("dbos", "dbos", "python", "postgres",
+               "a queue polled every 10 ms; batches are 1,000 enqueues in one transaction",
+               "SELECT count(*) FROM dbos.workflow_status WHERE status = 'SUCCESS'"),
+    Contestant("bullmq", "bullmq", "node", "redis", "Redis with appendfsync always; 100 at once"),
+    Contestant("windlass-sqlite", "windlass", "rust", "sqlite",
+               "synchronous = FULL; Worker with 2,000 slots", "SELECT count(*) FROM jobs WHERE state = 2",
+               role="windlass", large=True),
+    Contestant("limit-sqlite", "limit", "rust", "sqlite", "hand-written SQL, synchronous = FULL, claims of 1,000",
+               "SELECT count(*) FROM jobs WHERE state = 2", role="limit", large=True,
+               multiply="INSERT INTO jobs (state, payload) SELECT state, payload FROM jobs, "
+                        "(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {copies}) "
+                        "SELECT i FROM n) WHERE state = 2"),
+    Contestant("river-sqlite", "river", "rust", "sqlite",
+               "synchronous = FULL; 2,000 workers, fetch cool-down 1 ms, poll 5 ms",
+               "SELECT count(*) FROM river_job WHERE state = 'completed'", {"poll_ms": "5"}),
+    Contestant("apalis-sqlite", "apalis-sqlite", "rust", "sqlite",
+               "synchronous = FULL (its own setup turns it off); batches of 1,000, poll 10 ms",
+               "SELECT count(*) FROM Jobs WHERE status = 'Done'"),
+    Contestant("apalis-sqlite-off", "apalis-sqlite", "rust", "sqlite",
+               "as documented: its setup says synchronous = OFF, so an answer survives no power cut",
+               "SELECT count(*) FROM Jobs WHERE status = 'Done'", {"durability": "off"}),
+]
+
+
+def by_name(name):
+    for contestant in CONTESTANTS:
+        if contestant.name == name:
+            return contestant
+    raise SystemExit(f"bench: there is no contestant {name!r}; there are: "
+                     + ", ".join(one.name for one in CONTESTANTS))

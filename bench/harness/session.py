@@ -1,0 +1,101 @@
+"""A whole session: install, start servers, go round the contestants, write down what was found."""
+
+import json
+import os
+import sys
+import tempfile
+import time
+
+from . import install, report, usage
+from .contest import Failed
+from .measures import MEASURES
+from .places import BENCH, WORK
+from .servers import Postgres, Redis, Sqlite
+
+# A run during which others used more than this many cores is repeated, so often at most.
+OTHERS_MAX = 0.25
+REPEATS_MAX = 2
+
+
+def hold(args, chosen, wanted, size):
+    samples_file = WORK / "samples.jsonl"
+    if args.report_only:
+        return _finish(args, chosen, size, [json.loads(line) for line in samples_file.open()], {})
+    missing = {} if args.no_install else install.install(chosen)
+    for name, why in missing.items():
+        print(f"bench: {name} is left out: {why}", file=sys.stderr)
+    if args.install_only:
+        return 1 if missing else 0
+    WORK.mkdir(exist_ok=True)
+    present = [one for one in chosen if one.name not in missing]
+    rounds = args.rounds or (1 if args.quick else 5)
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, samples_file.open("a" if args.append else "w") as out:
+        # The servers' own user must be able to enter.
+        os.chmod(folder, 0o755)
+        session = Session(folder, size, out, deadline=args.minutes * 60, repeats=0 if args.quick else REPEATS_MAX)
+        try:
+            for number in range(rounds):
+                session.round(number, present, wanted)
+        finally:
+            session.stop()
+    samples = [json.loads(line) for line in samples_file.open()]
+    return _finish(args, chosen, size, samples, missing)
+
+
+def _finish(args, chosen, size, samples, missing):
+    print(report.table(samples))
+    target = args.results or (None if args.quick else str(BENCH / "RESULTS.md"))
+    if target:
+        report.write(target, chosen, size, samples, missing, quick=args.quick)
+        print(f"bench: {target} is written", file=sys.stderr)
+    return 0
+
+
+class Session:
+    def __init__(self, folder, size, out, deadline, repeats):
+        self.folder, self.size, self.out, self.repeats = folder, size, out, repeats
+        self.deadline = time.monotonic() + deadline if deadline else float("inf")
+        self.servers = {}
+        self.broken = {}
+
+    def server(self, name):
+        if name not in self.servers:
+            self.servers[name] = {"postgres": Postgres, "redis": Redis, "sqlite": Sqlite}[name](self.folder)
+        return self.servers[name]
+
+    def round(self, number, contestants, wanted):
+        """Everybody once in every measure. Each round begins with another one, so that noise hits all alike."""
+        turn = number % max(len(contestants), 1)
+        for measure in wanted:
+            for contestant in contestants[turn:] + contestants[:turn]:
+                if MEASURES[measure].takes(contestant) and time.monotonic() < self.deadline:
+                    self.measure(number, measure, contestant)
+
+    def measure(self, number, measure, contestant):
+        if self.broken.get((contestant.name, measure), 0) > 1:
+            return
+        server = self.server(contestant.server)
+        for repeat in range(self.repeats + 1):
+            try:
+                samples = list(MEASURES[measure].run(contestant, server, self.size))
+            except Failed as why:
+                self.broken[contestant.name, measure] = self.broken.get((contestant.name, measure), 0) + 1
+                samples = [(measure, {"failed": str(why)})]
+            disturbed = any(sample.get("others", 0) > OTHERS_MAX for _, sample in samples)
+            last = repeat == self.repeats or not disturbed
+            for name, sample in samples:
+                self._note({"contestant": contestant.name, "measure": name, "round": number, **sample,
+                            "version": server.version, "load": round(usage.load_average(), 2),
+                            "disturbed": disturbed, "dropped": not last})
+            if last:
+                return
+
+    def _note(self, line):
+        text = json.dumps(line)
+        print(text, flush=True)
+        self.out.write(text + "\n")
+        self.out.flush()
+
+    def stop(self):
+        for server in self.servers.values():
+            server.stop()

@@ -1,0 +1,74 @@
+"""The targets of the project, each as a ratio within one run, and whether it was met."""
+
+
+def targets(figures):
+    """Rows of (what, target, measured, met); met is None where something was not measured."""
+    rows = []
+    postgres, sqlite = ("windlass", "postgres"), ("windlass-sqlite", "sqlite")
+    for what, (us, server), measure, peer, limit in [
+        ("Postgres, drain by one process", postgres, "drain", 1.5, 0.7),
+        ("Postgres, enqueue one at a time by 16 producers", postgres, "enqueue one", 2.0, 1.0),
+        ("Postgres, enqueue in batches of 1,000", postgres, "enqueue batch", 1.5, 0.7),
+        ("SQLite, drain", sqlite, "drain", 5.0, 0.5),
+        ("SQLite, enqueue one at a time by 16 producers", sqlite, "enqueue one", 5.0, None),
+    ]:
+        ours = figures.median(us, measure)
+        rows.append(_ratio(f"{what}, against the best peer", ours, figures.best(server, "peer", measure), peer))
+        if limit:
+            rows.append(_ratio(f"{what}, against the limit", ours, figures.best(server, "limit", measure), limit))
+    rows += _pickup(figures)
+    rows.append(_below("Postgres, CPU µs per drained job, client and server", figures.cpu("windlass"),
+                       figures.best("postgres", "peer", "drain", "cpu", least=True)))
+    for us, server in (postgres, sqlite):
+        rows += _costs(figures, us, server)
+    two = figures.median("windlass", "drain by two")
+    rows.append(_ratio("Postgres, drain by two processes against one", two,
+                       ("one process", figures.median("windlass", "drain")), 1.0))
+    return rows
+
+
+def _pickup(figures):
+    rows = []
+    measure = "pickup when idle"
+    for field, word in (("p50_ms", "p50"), ("p99_ms", "p99")):
+        rows.append(_below(f"Postgres, idle pickup {word}, ms", figures.median("windlass", measure, field),
+                           figures.best("postgres", "peer", measure, field, least=True)))
+    for what, us, most in (("Postgres", "windlass", 3.0), ("SQLite", "windlass-sqlite", 1.0)):
+        ours = figures.median(us, measure, "p50_ms")
+        met = None if ours is None else ours < most
+        rows.append((f"{what}, idle pickup p50", f"under {most:g} ms", _number(ours, " ms"), met))
+    return rows
+
+
+def _costs(figures, us, server):
+    name = {"postgres": "Postgres", "sqlite": "SQLite"}[server]
+    plain = figures.median(us, "drain")
+    rows = [
+        _ratio(f"{name}, drain at a backlog of 1,000,000 against 10,000", figures.median(us, "drain at 1,000,000"),
+               ("10,000", figures.median(us, "drain at 10,000")), 0.9),
+    ]
+    if server == "postgres":
+        rows.append(_ratio(f"{name}, drain with 5,000,000 finished jobs against none",
+                           figures.median(us, "drain with 5,000,000 finished"), ("none", plain), 0.9))
+    for what, measure, least in (("a queue limit", "drain with a limit", 0.9), ("keys", "drain with keys", 0.8),
+                                 ("a budget", "drain with a budget", 0.8)):
+        rows.append(_ratio(f"{name}, drain with {what} against plain", figures.median(us, measure), ("plain", plain), least))
+    return rows
+
+
+def _ratio(what, ours, other, least):
+    target = f"at least {least:g} times"
+    if ours is None or other is None or other[1] is None:
+        return (what, target, "not measured", None)
+    ratio = ours / other[1]
+    return (what, target, f"{ratio:.2f} times ({ours:,.0f} against {other[1]:,.0f} of {other[0]})", ratio >= least)
+
+
+def _below(what, ours, other):
+    if ours is None or other is None:
+        return (what, "below every peer", "not measured", None)
+    return (what, "below every peer", f"{ours:.2f} against {other[1]:.2f} of {other[0]}", ours < other[1])
+
+
+def _number(value, unit):
+    return "not measured" if value is None else f"{value:.2f}{unit}"
