@@ -4,7 +4,7 @@
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use crate::command::{
-    bench, budgets, cancel, completions, doctor, enqueue, explain, job, jobs, migrate, queues, retry,
+    bench, budgets, cancel, completions, config, doctor, enqueue, explain, job, jobs, migrate, queues, retry,
     schedules, serve, work, workers,
 };
 
@@ -60,6 +60,8 @@ pub enum Verb {
     Bench(bench::BenchArgs),
     /// Create or update the schema of a store, and say that it is ready
     Migrate(migrate::MigrateArgs),
+    /// Check windlass.toml
+    Config(config::ConfigArgs),
     /// Print a completion script for your shell
     Completions(completions::CompletionsArgs),
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod command;
+mod config;
 mod exit;
 mod output;
 mod wiring;

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod budgets;
 pub mod cancel;
 pub mod completions;
+pub mod config;
 pub mod doctor;
 pub mod enqueue;
 pub mod explain;
@@ -39,6 +40,7 @@ pub async fn run(verb: Verb, json: bool) -> anyhow::Result<Code> {
         Verb::Doctor(args) => doctor::run(args, json).await,
         Verb::Bench(args) => bench::run(args, json).await.map(|()| Code::Done),
         Verb::Migrate(args) => migrate::run(args).await,
+        Verb::Config(args) => config::run(args, json),
         Verb::Completions(args) => completions::run(args),
     }
 }

@@ -1,13 +1,22 @@
 //! `windlass serve`: the engine as a service.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use clap::Args;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use windlass::core::store::Store;
 use windlass::shutdown_on_signals;
-use windlass_server::{Secret, Server, Settings};
+use windlass_server::Server;
 
-use crate::args::StoreArgs;
+use crate::config::Config;
 use crate::exit::Code;
 use crate::wiring::{open_store, without_password};
+
+const LISTEN: &str = "127.0.0.1:7717";
+const STORE: &str = "sqlite:windlass.db";
 
 /// Where to listen.
 #[derive(Debug, Args)]
@@ -17,29 +26,67 @@ use crate::wiring::{open_store, without_password};
     WINDLASS_TOKEN=$(openssl rand -hex 32) windlass serve --listen 0.0.0.0:7717"
 )]
 pub struct ServeArgs {
-    /// The address
-    #[arg(long, env = "WINDLASS_LISTEN", default_value = "127.0.0.1:7717", value_name = "ADDRESS")]
-    listen: String,
+    /// The address; 127.0.0.1:7717 when nothing is said
+    #[arg(long, env = "WINDLASS_LISTEN", value_name = "ADDRESS")]
+    listen: Option<String>,
     /// The token that may do everything; better in the environment than on the command line
     #[arg(long, env = "WINDLASS_TOKEN", hide_env_values = true, hide = true)]
     token: Option<String>,
-    #[command(flatten)]
-    store: StoreArgs,
+    /// json:FILE, sqlite:FILE or postgres://USER@HOST/DATABASE; sqlite:windlass.db when nothing is said
+    #[arg(long, env = "WINDLASS_STORE", value_name = "URL")]
+    store: Option<String>,
+    /// What queues, budgets, schedules and command kinds there are; windlass.toml when it is there
+    #[arg(long, env = "WINDLASS_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 /// Serves until SIGTERM or SIGINT; a second one ends it at once.
 pub async fn run(args: ServeArgs) -> anyhow::Result<Code> {
-    let token = args.token.filter(|token| !token.is_empty()).map(Secret::new);
-    let settings = Settings { token, ..Settings::default() };
-    let listener = TcpListener::bind(&args.listen).await.map_err(|error| {
-        anyhow::anyhow!("cannot listen on {}: {error}; choose another with --listen", args.listen)
+    let config = Config::load(args.config.as_deref())?;
+    let listen = args.listen.or(config.listen.clone()).unwrap_or_else(|| LISTEN.to_owned());
+    let store_url = args.store.or(config.store.clone()).unwrap_or_else(|| STORE.to_owned());
+    let settings = config.settings(args.token)?;
+    let listener = TcpListener::bind(&listen).await.map_err(|error| {
+        anyhow::anyhow!("cannot listen on {listen}: {error}; choose another with --listen")
     })?;
     let addr = listener.local_addr()?;
     settings.check(addr)?;
-    let store = open_store(&args.store.store).await?;
-    welcome(addr, &args.store.store);
+    let store = open_store(&store_url).await?;
+    config.apply(&*store).await?;
+    let crew = Crew::start(config, &store);
+    welcome(addr, &store_url);
     windlass_server::serve(listener, shutdown()?, Server::new(store, settings)).await?;
+    crew.end().await;
     Ok(Code::Done)
+}
+
+/// The workers of the command kinds that the file names, inside the server.
+struct Crew {
+    stop: watch::Sender<bool>,
+    workers: JoinSet<()>,
+}
+
+impl Crew {
+    fn start(config: Config, store: &Arc<dyn Store>) -> Self {
+        let stop = watch::Sender::new(false);
+        let mut workers = JoinSet::new();
+        for worker in config.workers(store) {
+            let mut stopped = stop.subscribe();
+            workers.spawn(async move {
+                let told = async move { drop(stopped.wait_for(|stop| *stop).await) };
+                if let Err(error) = worker.run_until(told).await {
+                    tracing::error!(%error, "a worker of the server has ended");
+                }
+            });
+        }
+        Self { stop, workers }
+    }
+
+    /// They give back what they cannot finish in time.
+    async fn end(self) {
+        self.stop.send_replace(true);
+        self.workers.join_all().await;
+    }
 }
 
 /// Done at the first signal; at the second the program ends.

@@ -29,10 +29,15 @@ impl Shell {
     /// One that speaks to a server.
     fn served() -> Self {
         let mut shell = Self::new();
-        let (child, said) = shell.serve();
-        let address = said.split("http://").nth(1).unwrap().split(' ').next().unwrap();
-        shell.server = Some(Served { child, url: format!("http://{address}") });
+        shell.serves(&[]);
         shell
+    }
+
+    /// From now on it speaks to a server with these variables.
+    fn serves(&mut self, env: &[(&str, &str)]) {
+        let (child, said) = self.serve(env);
+        let address = said.split("http://").nth(1).unwrap().split(' ').next().unwrap();
+        self.server = Some(Served { child, url: format!("http://{address}") });
     }
 
     /// What works with a store works with a server.
@@ -41,9 +46,9 @@ impl Shell {
     }
 
     /// A server, and the first line that it says.
-    fn serve(&self) -> (Child, String) {
+    fn serve(&self, env: &[(&str, &str)]) -> (Child, String) {
         let mut command = self.command(&["serve", "--listen", "127.0.0.1:0"]);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command.envs(env.iter().copied()).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
         (child, said)
@@ -237,7 +242,7 @@ fn the_bench_runs_on_every_embedded_store() {
 fn the_server_starts_with_nothing_configured_and_ends_politely() {
     use std::io::{Read, Write};
     let shell = Shell::new();
-    let (mut child, said) = shell.serve();
+    let (mut child, said) = shell.serve(&[]);
     let address = said.split("http://").nth(1).unwrap().split(' ').next().unwrap();
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     write!(stream, "GET /healthz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
@@ -252,4 +257,35 @@ fn the_server_starts_with_nothing_configured_and_ends_politely() {
     let refused = shell.run(&["serve", "--listen", "0.0.0.0:0"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("Set WINDLASS_TOKEN"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn a_file_says_what_a_server_is_like() {
+    let shell = Shell::new();
+    assert!(text(&shell.run(&["config", "check"]).stderr).contains("there is no windlass.toml"));
+    let script = shell.script("greet.sh", r#"read p; echo "::windlass {\"result\": \"$WHO\"}""#);
+    let file = |text: &str| std::fs::write(shell.folder.path().join("windlass.toml"), text).unwrap();
+    file("[queues.mail]\nlimit = \"many\"");
+    let wrong = shell.run(&["config", "check"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(text(&wrong.stderr).contains("line 2"), "{}", text(&wrong.stderr));
+    assert_eq!(shell.run(&["serve"]).status.code(), Some(1), "a wrong file starts nothing");
+    file(&format!(
+        "store = \"sqlite:other.db\"\n[queues.mail]\nlimit = 2\n[budgets.etsy]\nper_second = 5\n\
+         [schedules.nightly]\ncron = \"30 2 * * *\"\nkind = \"greet\"\n\
+         [commands.greet]\nexec = [\"{script}\"]\nenv = [\"WHO\"]\n"
+    ));
+    let right = shell.says(0, &["config", "check"]);
+    assert_eq!(right, "windlass.toml is right: 1 queues, 1 budgets, 1 schedules, 1 commands, 0 tokens\n");
+
+    let mut shell = shell;
+    shell.serves(&[("WHO", "Ada")]);
+    assert!(shell.folder.path().join("other.db").exists());
+    assert_eq!(shell.json(&["queues"])[0]["policy"]["limit"], 2);
+    assert!(
+        shell.says(0, &["budgets"]).contains("etsy") && shell.says(0, &["schedules"]).contains("nightly")
+    );
+    let id = shell.says(0, &["schedules", "run", "nightly"]).trim().to_owned();
+    let ended = || shell.json(&["job", &id])["state"]["completed"]["result"] == "Ada";
+    assert!((0..200).any(|_| ended()), "the server's own worker runs it: {}", shell.json(&["job", &id]));
 }
