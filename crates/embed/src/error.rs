@@ -52,7 +52,7 @@ impl LoadError {
 
     /// Whether trying again, with nothing changed, might help.
     pub fn is_transient(&self) -> bool {
-        matches!(self, LoadError::Unreadable { .. })
+        matches!(self, LoadError::Unreadable { source, .. } if source.kind() != io::ErrorKind::PermissionDenied)
     }
 }
 

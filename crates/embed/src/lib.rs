@@ -14,7 +14,7 @@
 //! our own (`docs/decisions/0010-own-arithmetic.md` says why). It downloads nothing, trains nothing, and
 //! knows no other kind of model.
 
-#![deny(missing_docs)]
+#![deny(missing_docs, unsafe_code)]
 
 mod arith;
 mod config;

@@ -71,8 +71,9 @@ impl Model {
 
     /// The same, and between batches `check` is asked, with the number of texts that are done, whether to go on.
     ///
-    /// It is asked on the calling thread, first before anything is computed, then several times a second;
-    /// after a break, threads finish the batch that they are at, and nothing is returned.
+    /// It is asked on the calling thread, first when the texts are cut into tokens and nothing is computed yet,
+    /// then several times a second; after a break, threads finish the batch that they are at, and nothing is
+    /// returned.
     pub fn embed_with(
         &self,
         texts: &[&str],

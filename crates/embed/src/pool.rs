@@ -11,8 +11,8 @@ use crate::error::EmbedError;
 /// A batch has about so many tokens: enough that reading the weights costs little beside computing with
 /// them, and few enough that a thread can be stopped many times a second.
 const BATCH_TOKENS: usize = 256;
-/// Fewer texts than this are not worth a thread.
-const SPREAD_MIN: usize = 64;
+/// So many texts are cut into tokens in one go.
+const CHUNK_TEXTS: usize = 64;
 
 /// A vector for each text, by its place in the order asked.
 type Vectors = Vec<(usize, Option<Vec<f32>>)>;
@@ -23,17 +23,19 @@ pub(crate) fn spread<T: Send>(
     texts: &[&str],
     what: impl Fn(&str) -> T + Sync,
 ) -> Vec<T> {
-    let each = texts.len().div_ceil(threads.get()).max(SPREAD_MIN);
-    let all = |texts: &[&str]| texts.iter().map(|text| what(text)).collect::<Vec<T>>();
-    let (mine, others) = texts.split_at(each.min(texts.len()));
-    thread::scope(|scope| {
-        let others: Vec<_> = others.chunks(each).map(|texts| scope.spawn(|| all(texts))).collect();
-        let mut found = all(mine);
-        for other in others {
-            found.extend(joined(other.join()));
+    let chunks: Vec<&[&str]> = texts.chunks(CHUNK_TEXTS).collect();
+    let next = AtomicUsize::new(0);
+    let run = || {
+        let take = || next.fetch_add(1, Ordering::Relaxed);
+        let mut done = Vec::new();
+        while let Some((at, chunk)) = Some(take()).and_then(|at| Some((at, chunks.get(at)?))) {
+            done.push((at, chunk.iter().map(|text| what(text)).collect::<Vec<T>>()));
         }
-        found
-    })
+        done
+    };
+    let mut done = together(threads.get().min(chunks.len()), run, run);
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().flat_map(|(_, chunk)| chunk).collect()
 }
 
 /// A vector for each text; `check` is asked on this thread, between batches.
@@ -43,29 +45,39 @@ pub(crate) fn encode(
     texts: &[Vec<u32>],
     check: impl FnMut(usize) -> ControlFlow<()>,
 ) -> Result<Vec<Vec<f32>>, EmbedError> {
-    let batches = Batches::cut(texts, threads);
     let work = Work {
         encoder,
         texts,
-        batches: &batches,
+        batches: Batches::cut(texts, threads),
         next: AtomicUsize::new(0),
         done: AtomicUsize::new(0),
         stop: AtomicBool::new(false),
     };
-    let helpers = threads.get().min(batches.ranges.len()).saturating_sub(1);
-    let found = thread::scope(|scope| {
-        let helpers: Vec<_> =
-            (0..helpers).map(|_| scope.spawn(|| work.run(|_| ControlFlow::Continue(())))).collect();
-        let mut found = work.run(check);
-        for helper in helpers {
-            found.extend(joined(helper.join()));
-        }
-        found
-    });
+    let threads = threads.get().min(work.batches.ranges.len());
+    let found = together(threads, || work.run(check), || work.run(|_| ControlFlow::Continue(())));
     if work.stop.into_inner() {
         return Err(EmbedError::Stopped { done: work.done.into_inner(), total: texts.len() });
     }
     in_order(found, texts.len())
+}
+
+/// What `mine` gives on this thread and `theirs` on the others, all in one. Where the system has no more
+/// threads to give, those that there are do all of the work.
+fn together<T: Send>(
+    threads: usize,
+    mine: impl FnOnce() -> Vec<T>,
+    theirs: impl Fn() -> Vec<T> + Sync,
+) -> Vec<T> {
+    thread::scope(|scope| {
+        let start = |_| thread::Builder::new().name("embed".to_owned()).spawn_scoped(scope, &theirs).ok();
+        let others: Vec<_> = (1..threads).map_while(start).collect();
+        let mut found = mine();
+        for other in others {
+            // A panic over there goes on over here.
+            found.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        found
+    })
 }
 
 /// Which texts are computed together.
@@ -104,7 +116,7 @@ impl Batches {
 struct Work<'a> {
     encoder: &'a Encoder,
     texts: &'a [Vec<u32>],
-    batches: &'a Batches,
+    batches: Batches,
     next: AtomicUsize,
     done: AtomicUsize,
     stop: AtomicBool,
@@ -151,9 +163,4 @@ fn in_order(found: Vectors, total: usize) -> Result<Vec<Vec<f32>>, EmbedError> {
         vectors[index] = vector.ok_or(EmbedError::NotFinite { index })?;
     }
     Ok(vectors)
-}
-
-/// The result of a thread; its panic goes on here.
-fn joined<T>(result: thread::Result<T>) -> T {
-    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -14,7 +14,7 @@ pub(crate) enum Kernel {
     Avx2(HasAvx2),
 }
 
-/// The proof that the processor was asked and said yes: only `detect` makes one.
+/// The proof that the processor was asked and said yes: only `all` makes one.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HasAvx2(());
@@ -58,12 +58,11 @@ impl Kernel {
 
     /// All that this processor can run, the fastest last.
     pub(crate) fn all() -> Vec<Kernel> {
-        let mut all = vec![Kernel::Portable];
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            all.push(Kernel::Avx2(HasAvx2(())));
+            return vec![Kernel::Portable, Kernel::Avx2(HasAvx2(()))];
         }
-        all
+        vec![Kernel::Portable]
     }
 
     /// Does the work with these instructions.
