@@ -25,14 +25,12 @@ pub(crate) fn spread<T: Send>(
 ) -> Vec<T> {
     let chunks: Vec<&[&str]> = texts.chunks(CHUNK_TEXTS).collect();
     let next = AtomicUsize::new(0);
-    let run = || {
-        let take = || next.fetch_add(1, Ordering::Relaxed);
-        let mut done = Vec::new();
-        while let Some((at, chunk)) = Some(take()).and_then(|at| Some((at, chunks.get(at)?))) {
-            done.push((at, chunk.iter().map(|text| what(text)).collect::<Vec<T>>()));
-        }
-        done
+    let take = || {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        Some((at, *chunks.get(at)?))
     };
+    let each = |(at, chunk): (usize, &[&str])| (at, chunk.iter().map(|text| what(text)).collect::<Vec<T>>());
+    let run = || std::iter::from_fn(take).map(each).collect();
     let mut done = together(threads.get().min(chunks.len()), run, run);
     done.sort_by_key(|(at, _)| *at);
     done.into_iter().flat_map(|(_, chunk)| chunk).collect()

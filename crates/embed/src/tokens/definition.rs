@@ -10,7 +10,8 @@ use super::{Pieces, Tokenizer};
 use crate::error::LoadError;
 use crate::file::ModelFile;
 
-const TOKENIZER_BYTES_MAX: u64 = 64 << 20;
+/// The largest vocabularies of BERT models take a quarter of this.
+const TOKENIZER_BYTES_MAX: u64 = 16 << 20;
 const WORD_CHARS_MAX: usize = 1000;
 const SPECIAL_MAX: usize = 64;
 
