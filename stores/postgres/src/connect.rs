@@ -41,7 +41,8 @@ impl PostgresStore {
         let instance: String = link.row(include_str!("../sql/instance.sql"), &[]).await?.try_get(0)?;
         drop(link);
         let Target { config, pooled, tls } = target;
-        let listen = (!pooled).then_some(Listen { config, tls });
+        let listen = include_str!("../sql/listen.sql").to_owned();
+        let listen = (!pooled).then_some(Listen { config, tls, listen });
         let wake = Wake::start(instance, connections.main.clone(), listen);
         Ok(Arc::new(Self::new(wake, connections)))
     }
@@ -78,6 +79,13 @@ impl Connections {
 
     fn handle(&self) -> Result<Handle, StoreError> {
         self.driver.handle().ok_or_else(gone)
+    }
+
+    /// Listens on a channel, unless a pooler stands in between.
+    pub(crate) fn listen(&self, url: &str, channel: &str) -> Result<Option<Wake>, StoreError> {
+        let Target { config, pooled, tls } = Target::parse(url, &self.options)?;
+        let listen = Listen { config, tls, listen: format!("LISTEN {channel}") };
+        Ok(if pooled { None } else { Some(Wake::listening(&self.handle()?, listen)) })
     }
 
     pub(crate) fn call_time(&self) -> Duration {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deadpool_postgres::Pool;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio_postgres::types::Type;
@@ -31,10 +32,12 @@ pub(crate) struct Wake {
     tasks: Vec<AbortHandle>,
 }
 
-/// How to reach the server that tells.
+/// How to reach the server that tells, and on which channel.
 pub(crate) struct Listen {
     pub(crate) config: Config,
     pub(crate) tls: MakeRustlsConnect,
+    /// The statement that says on which channel.
+    pub(crate) listen: String,
 }
 
 #[derive(Default)]
@@ -59,6 +62,13 @@ impl Wake {
             tasks.push(tokio::spawn(hear(instance, listen, Arc::clone(&callbacks))).abort_handle());
         }
         Self { callbacks, told, tasks }
+    }
+
+    /// Only listens: others are told by somebody else, such as a trigger.
+    pub(crate) fn listening(runtime: &Handle, listen: Listen) -> Self {
+        let callbacks = Arc::new(Callbacks::default());
+        let hearing = runtime.spawn(hear(String::new(), listen, Arc::clone(&callbacks)));
+        Self { callbacks, told: Arc::default(), tasks: vec![hearing.abort_handle()] }
     }
 
     pub(crate) fn register(&self, wake: WakeFn) {
@@ -117,13 +127,15 @@ async fn hear_once(
     wait: &mut Duration,
 ) -> Result<(), tokio_postgres::Error> {
     let (client, mut connection) = listen.config.connect(listen.tls.clone()).await?;
-    let listening = client.batch_execute(include_str!("../sql/listen.sql"));
+    let listening = client.batch_execute(&listen.listen);
     tokio::pin!(listening);
     let mut is_listening = false;
     loop {
         tokio::select! {
             message = poll_fn(|context| connection.poll_message(context)) => match message {
-                Some(Ok(AsyncMessage::Notification(note))) if note.payload() != instance => callbacks.call(),
+                Some(Ok(AsyncMessage::Notification(note))) if instance.is_empty() || note.payload() != instance => {
+                    callbacks.call();
+                }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error),
                 None => return Ok(()),

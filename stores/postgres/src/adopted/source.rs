@@ -15,14 +15,16 @@ use windlass_core::store::{
 use super::asked::Asked;
 use super::check::{Finding, column_types, findings};
 use super::lease::Leases;
-use super::statements::Statements;
+use super::statements::{Statements, quote};
 use crate::connect::Connections;
 use crate::error::Fault;
 use crate::options::Options;
 use crate::store::call;
+use crate::wake::Wake;
 
 /// A table that belongs to somebody else.
 pub struct AdoptedTable {
+    wake: Option<Wake>,
     pub(super) connections: Connections,
     pub(super) mapping: Mapping,
     pub(super) statements: Statements,
@@ -43,8 +45,12 @@ impl AdoptedTable {
             return Err(StoreError::Schema(broken.join("; ")));
         }
         let statements = Statements::of(&mapping, &types);
+        let wake = match &mapping.channel {
+            Some(channel) => connections.listen(url, &quote(channel))?,
+            None => None,
+        };
         let (leases, asked) = (Leases::default(), Asked::default());
-        Ok(Arc::new(Self { connections, mapping, statements, leases, asked }))
+        Ok(Arc::new(Self { wake, connections, mapping, statements, leases, asked }))
     }
 
     /// What a table lacks for a mapping, in plain words, with the SQL that would
@@ -105,6 +111,10 @@ impl Source for AdoptedTable {
         call!(self.connections, self.cool_down_once(&budget, for_ms))
     }
 
-    /// Nobody tells of new rows: workers find them by asking.
-    fn on_work(&self, _wake: WakeFn) {}
+    /// Without a channel nobody tells of new rows: workers find them by asking.
+    fn on_work(&self, wake: WakeFn) {
+        if let Some(heard) = &self.wake {
+            heard.register(wake);
+        }
+    }
 }
