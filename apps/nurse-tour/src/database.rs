@@ -1,0 +1,94 @@
+//! The app's own questions to the database, beside the source.
+//!
+//! Statements are sent unnamed with their types, so that a transaction pooler
+//! may stand in between. An error is an error: never "nothing there".
+
+use deadpool_postgres::{Pool, PoolError};
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+
+/// Why the database did not do what it was asked to. The text holds what the
+/// server says of the statement, never the row: that would be a patient's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the database failed: {what}{}", if *.transient { "; ask again later" } else { "" })]
+pub struct DatabaseError {
+    what: String,
+    /// The server's five-letter code, when it said something.
+    code: Option<String>,
+    transient: bool,
+}
+
+impl DatabaseError {
+    /// The server's code, or `connection`.
+    pub fn code(&self) -> &str {
+        self.code.as_deref().unwrap_or("connection")
+    }
+
+    /// Whether the same question may be answered later.
+    pub fn is_transient(&self) -> bool {
+        self.transient
+    }
+
+    pub(crate) fn migrating(what: &str, error: &tokio_postgres::Error) -> Self {
+        let inner = Self::from_driver(error);
+        let hint = match inner.code() {
+            "23505" => {
+                " (two rows share a value that must be unique: decide which one to keep, then run it again)"
+            }
+            "42501" => " (this role may not: run it as the owner of the tables)",
+            _ => "",
+        };
+        Self { what: format!("{what}, and adding it did not work: {}{hint}", inner.what), ..inner }
+    }
+
+    fn from_driver(error: &tokio_postgres::Error) -> Self {
+        match error.as_db_error() {
+            Some(said) => {
+                let code = said.code().code();
+                // What the server says of a value would show the value.
+                let what = match code.starts_with("22") {
+                    true => format!("a value does not fit ({code})"),
+                    false => format!("{} ({code})", said.message()),
+                };
+                let transient =
+                    ["08", "40", "53", "55", "57", "58"].iter().any(|class| code.starts_with(class));
+                Self { what, code: Some(code.to_owned()), transient }
+            }
+            None => Self {
+                what: "the connection was lost, or never came about".into(),
+                code: None,
+                transient: true,
+            },
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for DatabaseError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::from_driver(&error)
+    }
+}
+
+impl From<PoolError> for DatabaseError {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Backend(error) => Self::from_driver(&error),
+            _ => Self { what: "no connection was free in time".into(), code: None, transient: true },
+        }
+    }
+}
+
+/// A parameter with its type.
+pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// A question that is answered with rows.
+pub(crate) async fn rows(pool: &Pool, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, DatabaseError> {
+    Ok(pool.get().await?.query_typed(sql, params).await?)
+}
+
+/// A question that is answered with one row.
+pub(crate) async fn row(pool: &Pool, sql: &str, params: &[Param<'_>]) -> Result<Row, DatabaseError> {
+    let rows = rows(pool, sql, params).await?;
+    let none = DatabaseError { what: "an answer has no row".into(), code: None, transient: false };
+    rows.into_iter().next().ok_or(none)
+}

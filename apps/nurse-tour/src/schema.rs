@@ -1,0 +1,280 @@
+//! What the database must have: what is missing, and how it is added.
+//!
+//! The tables belong to the other application. Whatever is there stays as it
+//! is; what is missing is added, and nothing is ever taken away or changed.
+
+use std::collections::HashMap;
+
+use deadpool_postgres::Pool;
+use tokio_postgres::types::Type;
+
+use crate::database::{self, DatabaseError, Param};
+use crate::mapping::MESSAGES;
+
+/// The tables that a worker reads or writes, with the columns that each must have.
+const TABLES: [(&str, &[(&str, &str)]); 7] = [
+    (MESSAGES, &MESSAGE_COLUMNS),
+    ("pending_care_documentations", &DOCUMENT_COLUMNS),
+    ("whatsapp_care_sessions", &SESSION_COLUMNS),
+    ("patient_qr_codes", &[("patient_id", "TEXT"), ("agency_id", "TEXT")]),
+    ("patients", &[("id", "TEXT PRIMARY KEY"), ("agency_id", "TEXT")]),
+    ("nurse_tour_audit", &AUDIT_COLUMNS),
+    ("nurse_tour_cool_downs", &[("name", "TEXT PRIMARY KEY"), ("until", "TIMESTAMPTZ NOT NULL")]),
+];
+
+const MESSAGE_COLUMNS: [(&str, &str); 34] = [
+    ("message_sid", "TEXT PRIMARY KEY"),
+    ("from_number", "TEXT"),
+    ("agency_id", "TEXT"),
+    ("message_type", "TEXT"),
+    ("media_url", "TEXT"),
+    ("media_blob_id", "TEXT"),
+    ("current_stage", "TEXT"),
+    ("status", "TEXT"),
+    ("processing_status", "TEXT"),
+    ("transcript_text", "TEXT"),
+    ("analysis_json", "TEXT"),
+    ("failed_stage", "TEXT"),
+    ("failed_reason", "TEXT"),
+    ("retry_count", "INTEGER DEFAULT 0"),
+    ("received_at", "TEXT"),
+    ("processed_at", "TEXT"),
+    ("body", "TEXT"),
+    ("profile_name", "TEXT"),
+    ("locked_by", "TEXT"),
+    ("locked_until", "TEXT"),
+    ("next_attempt_at", "TEXT"),
+    ("fence", "BIGINT NOT NULL DEFAULT 0"),
+    ("crash_count", "INTEGER NOT NULL DEFAULT 0"),
+    ("claim_id", "TEXT"),
+    ("audio_bytes", "BIGINT"),
+    ("audio_sha256", "TEXT"),
+    ("audio_type", "TEXT"),
+    ("patient_id", "TEXT"),
+    ("patient_name", "TEXT"),
+    ("care_session_id", "TEXT"),
+    ("transcript_language", "TEXT"),
+    ("transcript_model", "TEXT"),
+    ("analysis_model", "TEXT"),
+    ("document_id", "TEXT"),
+];
+
+const DOCUMENT_COLUMNS: [(&str, &str); 18] = [
+    ("id", "TEXT PRIMARY KEY"),
+    ("phone_number", "TEXT"),
+    ("patient_id", "TEXT"),
+    ("patient_name", "TEXT"),
+    ("service_date", "TEXT"),
+    ("raw_content", "TEXT"),
+    ("translated_content_de", "TEXT"),
+    ("translated_content_en", "TEXT"),
+    ("translated_content_ar", "TEXT"),
+    ("translated_content_tr", "TEXT"),
+    ("original_language", "TEXT"),
+    ("kh_codes", "JSONB"),
+    ("structured_data", "JSONB"),
+    ("alerts", "JSONB"),
+    ("status", "TEXT"),
+    ("agency_id", "TEXT"),
+    ("message_sid", "TEXT"),
+    ("created_at", "TEXT"),
+];
+
+const SESSION_COLUMNS: [(&str, &str); 6] = [
+    ("id", "TEXT PRIMARY KEY"),
+    ("phone_number", "TEXT"),
+    ("patient_id", "TEXT"),
+    ("patient_name", "TEXT"),
+    ("expires_at", "TEXT"),
+    ("created_at", "TEXT"),
+];
+
+const AUDIT_COLUMNS: [(&str, &str); 19] = [
+    ("seq", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
+    ("message_sid", "TEXT NOT NULL"),
+    ("at", "TIMESTAMPTZ NOT NULL"),
+    ("worker", "TEXT"),
+    ("fence", "BIGINT"),
+    ("from_stage", "TEXT"),
+    ("to_stage", "TEXT"),
+    ("from_status", "TEXT"),
+    ("to_status", "TEXT"),
+    ("attempt", "INTEGER"),
+    ("outcome", "TEXT NOT NULL"),
+    ("reason", "TEXT"),
+    ("provider", "TEXT"),
+    ("model", "TEXT"),
+    ("prompt_sha256", "TEXT"),
+    ("input_sha256", "TEXT"),
+    ("output_sha256", "TEXT"),
+    ("bytes", "BIGINT"),
+    ("duration_ms", "BIGINT"),
+];
+
+/// Indexes by name: the seed's, and ours.
+const INDEXES: [(&str, &str); 9] = [
+    (
+        "idx_pending_docs_message_idempotent",
+        "CREATE UNIQUE INDEX IF NOT EXISTS idx_pending_docs_message_idempotent ON pending_care_documentations \
+         (agency_id, message_sid) WHERE message_sid IS NOT NULL",
+    ),
+    (
+        "idx_pending_docs_message",
+        "CREATE UNIQUE INDEX IF NOT EXISTS idx_pending_docs_message ON pending_care_documentations (message_sid) \
+         WHERE message_sid IS NOT NULL",
+    ),
+    (
+        "idx_whatsapp_messages_claim",
+        "CREATE INDEX IF NOT EXISTS idx_whatsapp_messages_claim ON whatsapp_inbound_messages \
+         (processing_status, locked_until, next_attempt_at, received_at) WHERE message_type = 'voice'",
+    ),
+    (
+        "idx_whatsapp_messages_open",
+        "CREATE INDEX IF NOT EXISTS idx_whatsapp_messages_open ON whatsapp_inbound_messages (received_at, message_sid) \
+         WHERE processing_status IN ('READY', 'RETRY', 'PROCESSING') AND message_type = 'voice'",
+    ),
+    (
+        "idx_whatsapp_messages_tries",
+        "CREATE INDEX IF NOT EXISTS idx_whatsapp_messages_tries ON whatsapp_inbound_messages (retry_count) \
+         WHERE processing_status IN ('READY', 'RETRY') AND message_type = 'voice'",
+    ),
+    (
+        "idx_whatsapp_messages_unfinished",
+        "CREATE INDEX IF NOT EXISTS idx_whatsapp_messages_unfinished ON whatsapp_inbound_messages \
+         (processing_status, current_stage) WHERE processing_status <> 'DONE' AND message_type = 'voice'",
+    ),
+    (
+        "idx_nurse_tour_audit_at",
+        "CREATE INDEX IF NOT EXISTS idx_nurse_tour_audit_at ON nurse_tour_audit (at)",
+    ),
+    (
+        "idx_nurse_tour_audit_message",
+        "CREATE INDEX IF NOT EXISTS idx_nurse_tour_audit_message ON nurse_tour_audit (message_sid, seq)",
+    ),
+    (
+        "idx_whatsapp_care_sessions_phone",
+        "CREATE INDEX IF NOT EXISTS idx_whatsapp_care_sessions_phone ON whatsapp_care_sessions \
+         (regexp_replace(phone_number, '^whatsapp:', ''))",
+    ),
+];
+
+/// Functions and triggers by name, with the query that tells whether they are there.
+const PROGRAMS: [(&str, &str, &str); 3] = [
+    (
+        "the function nurse_tour_moment",
+        "SELECT to_regprocedure('nurse_tour_moment(text)') IS NOT NULL",
+        include_str!("../sql/moment.sql"),
+    ),
+    (
+        "the guard that keeps nurse_tour_audit append-only",
+        "SELECT EXISTS (SELECT FROM pg_trigger WHERE tgname = 'nurse_tour_audit_guard')",
+        include_str!("../sql/audit_guard.sql"),
+    ),
+    (
+        "the trigger that announces new messages",
+        "SELECT EXISTS (SELECT FROM pg_trigger WHERE tgname = 'nurse_tour_announce')",
+        include_str!("../sql/announce.sql"),
+    ),
+];
+
+/// Something that is missing, and the SQL that adds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// What is missing.
+    pub what: String,
+    /// What adds it.
+    pub sql: String,
+}
+
+/// The types of the columns that the worker knows.
+#[derive(Debug, Clone, Default)]
+pub struct Types(HashMap<(String, String), String>);
+
+impl Types {
+    /// Reads them.
+    pub async fn read(pool: &Pool) -> Result<Self, DatabaseError> {
+        let tables: Vec<&str> = TABLES.iter().map(|(table, _)| *table).collect();
+        let rows =
+            database::rows(pool, include_str!("../sql/types.sql"), &[(&tables, Type::TEXT_ARRAY)]).await?;
+        Ok(Self(rows.iter().map(|row| ((row.get(0), row.get(1)), row.get(2))).collect()))
+    }
+
+    /// A moment as a column takes it: RFC 3339 in UTC where it is text.
+    pub fn moment(&self, table: &str, column: &str, expression: &str) -> String {
+        let found = self.0.get(&(table.to_owned(), column.to_owned()));
+        match found.is_some_and(|kind| kind.starts_with("timestamp")) {
+            true => expression.to_owned(),
+            false => {
+                format!("to_char(({expression}) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')")
+            }
+        }
+    }
+
+    fn has(&self, table: &str, column: Option<&str>) -> bool {
+        self.0.keys().any(|(found, name)| found == table && column.is_none_or(|column| name == column))
+    }
+}
+
+/// What is missing, in the order in which it is to be added. Changes nothing.
+pub async fn missing(pool: &Pool) -> Result<Vec<Missing>, DatabaseError> {
+    let types = Types::read(pool).await?;
+    let mut found = tables_and_columns(&types);
+    if types.has(MESSAGES, None) {
+        let params: [Param<'_>; 2] = [(&MESSAGES, Type::TEXT), (&"message_sid", Type::TEXT)];
+        let row = database::row(pool, include_str!("../sql/unique.sql"), &params).await?;
+        if !row.get::<_, bool>(0) {
+            let sql = "CREATE UNIQUE INDEX IF NOT EXISTS idx_whatsapp_messages_sid ON whatsapp_inbound_messages \
+                       (message_sid)";
+            found.push(Missing { what: "message_sid is not unique".into(), sql: sql.into() });
+        }
+    }
+    for (name, sql) in INDEXES {
+        let row = database::row(pool, "SELECT to_regclass($1) IS NOT NULL", &[(&name, Type::TEXT)]).await?;
+        if !row.get::<_, bool>(0) {
+            found.push(Missing { what: format!("there is no index {name}"), sql: sql.to_owned() });
+        }
+    }
+    for (name, exists, sql) in PROGRAMS {
+        let row = database::row(pool, exists, &[]).await?;
+        if !row.get::<_, bool>(0) {
+            found.push(Missing { what: format!("{name} is missing"), sql: sql.to_owned() });
+        }
+    }
+    Ok(found)
+}
+
+fn tables_and_columns(types: &Types) -> Vec<Missing> {
+    let mut found = Vec::new();
+    for (table, columns) in TABLES {
+        if !types.has(table, None) {
+            let list: Vec<String> = columns.iter().map(|(name, kind)| format!("{name} {kind}")).collect();
+            let sql = format!("CREATE TABLE IF NOT EXISTS {table} ({})", list.join(", "));
+            found.push(Missing { what: format!("there is no table {table}"), sql });
+            continue;
+        }
+        for (name, kind) in columns.iter().filter(|(name, _)| !types.has(table, Some(name))) {
+            let kind = kind.replace(" PRIMARY KEY", "");
+            let sql = format!("ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {name} {kind}");
+            found.push(Missing { what: format!("{table} has no column {name}"), sql });
+        }
+    }
+    found
+}
+
+/// Adds what is missing, all or nothing, and says what it added. Safe to
+/// repeat, and to run from several machines at once.
+pub async fn migrate(pool: &Pool) -> Result<Vec<String>, DatabaseError> {
+    let mut client = pool.get().await?;
+    let transaction = client.transaction().await?;
+    transaction.batch_execute("SELECT pg_advisory_xact_lock(hashtext('nurse-tour migrate'))").await?;
+    // What another has just added is seen from here on.
+    let missing = missing(pool).await?;
+    for one in &missing {
+        transaction
+            .batch_execute(&one.sql)
+            .await
+            .map_err(|error| DatabaseError::migrating(&one.what, &error))?;
+    }
+    transaction.commit().await?;
+    Ok(missing.into_iter().map(|one| one.what).collect())
+}

@@ -1,0 +1,80 @@
+//! Stages that end at the same moment are stored together: whoever comes
+//! first writes for all who have gathered, and nobody waits for company.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{Semaphore, oneshot};
+use windlass::core::error::StoreError;
+use windlass::core::store::{Source, StepWrite, Written};
+
+/// How many writes are under way at once.
+const TURNS: usize = 2;
+/// How many stages one write carries.
+const BATCH_MAX: usize = 256;
+
+type Answer = Result<Written, StoreError>;
+
+/// Stages that wait to be stored.
+pub(crate) struct Together {
+    source: Arc<dyn Source>,
+    waiting: Mutex<Vec<(StepWrite, oneshot::Sender<Answer>)>>,
+    turns: Semaphore,
+}
+
+impl Together {
+    pub(crate) fn new(source: Arc<dyn Source>) -> Self {
+        Self { source, waiting: Mutex::default(), turns: Semaphore::new(TURNS) }
+    }
+
+    /// Stores a stage.
+    pub(crate) async fn store(&self, step: StepWrite) -> Answer {
+        loop {
+            let (tell, told) = oneshot::channel();
+            self.waiting().push((step.clone(), tell));
+            // Who wrote for us may have been stopped half-way: a guarded write may be repeated.
+            if let Ok(answer) = self.answer(told).await {
+                return answer;
+            }
+        }
+    }
+
+    /// Waits for the answer, and writes for all when it is our turn.
+    async fn answer(&self, mut told: oneshot::Receiver<Answer>) -> Result<Answer, oneshot::error::RecvError> {
+        loop {
+            let turn = tokio::select! {
+                biased;
+                answer = &mut told => return answer,
+                turn = self.turns.acquire() => turn,
+            };
+            let gathered = self.gather();
+            if gathered.is_empty() {
+                // Ours is being written by another.
+                drop(turn);
+                return told.await;
+            }
+            self.write(gathered).await;
+        }
+    }
+
+    fn gather(&self) -> Vec<(StepWrite, oneshot::Sender<Answer>)> {
+        let mut waiting = self.waiting();
+        let count = waiting.len().min(BATCH_MAX);
+        waiting.drain(..count).collect()
+    }
+
+    async fn write(&self, gathered: Vec<(StepWrite, oneshot::Sender<Answer>)>) {
+        let (steps, tell): (Vec<_>, Vec<_>) = gathered.into_iter().unzip();
+        let answers = match self.source.store_steps(steps).await {
+            Ok(answers) => answers.into_iter().map(Ok).collect(),
+            Err(error) => vec![Err(error); tell.len()],
+        };
+        for (tell, answer) in tell.into_iter().zip(answers) {
+            // Who was stopped meanwhile does not ask any more.
+            let _ = tell.send(answer);
+        }
+    }
+
+    fn waiting(&self) -> std::sync::MutexGuard<'_, Vec<(StepWrite, oneshot::Sender<Answer>)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,190 @@
+//! The worker: everything put together, until it is told to stop.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use deadpool_postgres::Pool;
+use tokio::net::TcpListener;
+use url::Url;
+use windlass::core::store::Source;
+use windlass::world::World;
+use windlass::{Summary, Worker, WorkerError};
+use windlass_outside::objects::{CloudSettings, Objects, ObjectsError};
+use windlass_outside::openai::OpenAi;
+use windlass_outside::safe_http::{Guard, Http, Limits, Refusal};
+use windlass_outside::twilio::Twilio;
+
+use crate::gate::Gate;
+use crate::http::serve;
+use crate::job::VoiceMessages;
+use crate::mapping::{KIND, QUEUE};
+use crate::meter::Meter;
+use crate::settings::{self, AudioStore, Settings};
+use crate::watch::Watch;
+
+/// How large an answer of OpenAI's may be.
+const ANSWER_BYTES_MAX: u64 = 8_000_000;
+
+/// What a worker is given by whoever starts it.
+pub struct Wiring {
+    /// Where the messages are claimed from: a table with [`crate::mapping::mapping`].
+    pub source: Arc<dyn Source>,
+    /// Connections to the same database, for questions of the app's own.
+    pub pool: Pool,
+    /// Clock and chance.
+    pub world: Arc<dyn World>,
+}
+
+/// Why a worker could not start, or had to end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The address of a provider cannot be used.
+    #[error("{name} cannot be used: {why}")]
+    Address {
+        /// The setting.
+        name: &'static str,
+        /// Why not.
+        why: Refusal,
+    },
+    /// The archive of audio cannot be used.
+    #[error(
+        "the audio store cannot be used: {0}; check AUDIO_STORE_URL, or the bucket and PRIVATE_OBJECT_DIR"
+    )]
+    Objects(#[from] ObjectsError),
+    /// Health and metrics cannot be served.
+    #[error("cannot listen on {address}: {why}; choose another with WORKER_HTTP_LISTEN")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        why: std::io::ErrorKind,
+    },
+    /// The worker failed.
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+}
+
+/// A worker that is ready to run.
+pub struct NurseTour {
+    worker: Worker,
+    watch: Watch,
+    name: String,
+    settings: settings::Worker,
+}
+
+impl NurseTour {
+    /// Puts a worker together. Nothing is asked of anybody yet.
+    pub fn new(wiring: Wiring, settings: Settings) -> Result<Self, RunError> {
+        let Wiring { source, pool, world } = wiring;
+        let meter = Arc::new(Meter::default());
+        let gate = Gate::new(source, world.clone(), meter.clone());
+        let http = Http::new(guard(&settings)?);
+        let address = |name| move |why| RunError::Address { name, why };
+        let handler = VoiceMessages {
+            twilio: twilio(&http, &settings).map_err(address("TWILIO_BASE_URL"))?,
+            openai: openai(&http, &settings).map_err(address("OPENAI_BASE_URL"))?,
+            objects: objects(&settings.audio)?,
+            settings: settings.openai.clone(),
+            pool: pool.clone(),
+            gate: gate.clone(),
+            meter: meter.clone(),
+            world: world.clone(),
+        };
+        let settings = settings.worker;
+        let token = settings.listen_token.clone();
+        let watch =
+            Watch { pool, gate: gate.clone(), meter, world: world.clone(), token, seen: Mutex::default() };
+        let name = settings.id.clone().unwrap_or_else(|| made_up_name(&*world));
+        let worker = Worker::from_source(gate.clone())
+            .in_world(world)
+            .name(&name)
+            .queues([QUEUE])
+            .handle_kind(KIND, handler)
+            .slots(settings.concurrency)
+            .claim_max(settings.batch_size)
+            .lease(settings.lock)
+            .grace(settings.grace)
+            .poll(settings.poll);
+        Ok(Self { worker, watch, name, settings })
+    }
+
+    /// The worker's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Works until `shutdown` is done: then it claims no more, lets running
+    /// stages finish within their grace, gives back the rest and returns.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<Summary, RunError> {
+        let Self { worker, watch, name, settings } = self;
+        let listener = match settings.listen {
+            Some(address) => Some(listen(address).await?),
+            None => None,
+        };
+        tracing::info!(
+            workerId = name,
+            pollIntervalMs = settings.poll.as_millis() as u64,
+            batchSize = settings.batch_size,
+            concurrency = settings.concurrency,
+            lockMs = settings.lock.as_millis() as u64,
+            maxRetries = settings.max_retries,
+            "Worker starting"
+        );
+        let told = async move {
+            shutdown.await;
+            tracing::info!("Shutdown requested: claiming stopped");
+        };
+        let (ended, end) = tokio::sync::oneshot::channel::<()>();
+        let serving = listener.map(|listener| {
+            let until = async move { drop(end.await) };
+            tokio::spawn(serve(listener, until, Arc::new(watch)))
+        });
+        let summary = worker.run_until(told).await;
+        drop(ended);
+        if let Some(serving) = serving {
+            // It has nothing to say any more, however it ends.
+            let _ = serving.await;
+        }
+        let Summary { claimed, settled, lost, stuck } = summary?;
+        tracing::info!(claimed, settled, lost, stuck, "Worker stopped");
+        Ok(Summary { claimed, settled, lost, stuck })
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
+    TcpListener::bind(address).await.map_err(|error| RunError::Listen { address, why: error.kind() })
+}
+
+/// Public hosts, the configured bases, and what the operator put on the list.
+fn guard(settings: &Settings) -> Result<Guard, RunError> {
+    let mut guard = Guard::new();
+    let bases: [(&'static str, &Url); 2] =
+        [("TWILIO_BASE_URL", &settings.twilio.base), ("OPENAI_BASE_URL", &settings.openai.base)];
+    let listed = settings.allow_origins.iter().map(|url| ("WORKER_ALLOW_ORIGINS", url));
+    for (name, url) in bases.into_iter().chain(listed) {
+        guard = guard.allow(url).map_err(|why| RunError::Address { name, why })?;
+    }
+    Ok(guard)
+}
+
+fn twilio(http: &Http, settings: &Settings) -> Result<Twilio, Refusal> {
+    let settings::Twilio { account, token, base, timeout } = &settings.twilio;
+    let limits = Limits { total: *timeout, bytes_max: u64::MAX, ..Limits::default() };
+    Twilio::new(http.clone(), base.clone(), account, token, limits)
+}
+
+fn openai(http: &Http, settings: &Settings) -> Result<OpenAi, Refusal> {
+    let limits = Limits { total: settings.openai.timeout, bytes_max: ANSWER_BYTES_MAX, ..Limits::default() };
+    OpenAi::new(http.clone(), settings.openai.base.clone(), settings.openai.key.clone(), limits)
+}
+
+fn objects(audio: &AudioStore) -> Result<Objects, ObjectsError> {
+    let AudioStore { url, base, token } = audio.clone();
+    Objects::open(&url, CloudSettings { base, token, ..CloudSettings::default() })
+}
+
+/// Process and time, as the seed has it, and chance: processes of containers all have the same number.
+fn made_up_name(world: &dyn World) -> String {
+    format!("worker_{}_{}_{:04x}", std::process::id(), world.wall().ms(), world.chance() as u16)
+}

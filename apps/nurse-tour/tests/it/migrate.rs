@@ -1,0 +1,135 @@
+//! The schema: what is missing is added, what is there stays.
+
+use windlass_nurse_tour::retry::{Retried, retry, retry_all_failed};
+use windlass_nurse_tour::schema::{migrate, missing};
+use windlass_nurse_tour::status::Status;
+use windlass_postgres::{Options, pool_of};
+
+use crate::scene::Scene;
+
+/// The tables of the other application, as the seed's worker found them, with
+/// a row in every state.
+const ORIGINAL: &str = "
+    CREATE TABLE whatsapp_inbound_messages (id serial, message_sid text NOT NULL UNIQUE, from_number text, agency_id text,
+        message_type text, media_url text, media_blob_id text, current_stage text, status text, processing_status text,
+        transcript_text text, analysis_json jsonb, failed_stage text, failed_reason text, retry_count integer,
+        received_at text NOT NULL, processed_at timestamp with time zone, body text, profile_name text);
+    CREATE TABLE pending_care_documentations (id varchar(64) PRIMARY KEY, phone_number text NOT NULL, patient_id text NOT NULL,
+        patient_name text NOT NULL, service_date date NOT NULL, raw_content text NOT NULL, translated_content_de text,
+        translated_content_en text, original_language text, kh_codes jsonb, structured_data json, alerts text,
+        status text NOT NULL, agency_id text NOT NULL, created_at timestamp with time zone);
+    INSERT INTO whatsapp_inbound_messages (message_sid, message_type, processing_status, current_stage, retry_count, received_at,
+        agency_id, from_number, transcript_text, analysis_json, media_blob_id) VALUES
+        ('SMready', 'voice', 'READY', NULL, NULL, '2026-01-19T10:00:00.000Z', 'agency-1', 'whatsapp:+49151', NULL, NULL, NULL),
+        ('SMretry', 'voice', 'RETRY', 'AUDIO_STORED', 2, '2026-01-19T10:00:01.000Z', 'agency-1', 'whatsapp:+49151', NULL, NULL, NULL),
+        ('SMstuck', 'voice', 'PROCESSING', 'TRANSCRIBED', 1, '2026-01-19T10:00:02.000Z', 'agency-1', '+49151', 'said', NULL, NULL),
+        ('SMspent', 'voice', 'PROCESSING', 'RECEIVED', 5, '2026-01-19T10:00:03.000Z', 'agency-1', '+49151', NULL, NULL, NULL),
+        ('SManalyzed', 'voice', 'RETRY', 'ANALYZED', 1, '2026-01-19T10:00:04.000Z', 'agency-1', NULL, 'said',
+            '{\"patientId\": \"\", \"serviceDate\": \"2026-01-19\", \"alerts\": []}', '.private/audio/agency-1/SManalyzed.ogg'),
+        ('SMdone', 'voice', 'DONE', 'COMPLETED', 0, '2026-01-19T10:00:05.000Z', 'agency-1', NULL, 'said', NULL, NULL),
+        ('SMfailed', 'voice', 'FAILED', 'RECEIVED', 5, '2026-01-19T10:00:06.000Z', 'agency-1', NULL, NULL, NULL, NULL),
+        ('SMtext', 'text', NULL, NULL, NULL, '2026-01-19T10:00:07.000Z', NULL, NULL, NULL, NULL, NULL)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_original_schema_with_rows_in_every_state() {
+    let scene = Scene::bare().await;
+    scene.sql(ORIGINAL).await;
+    let pool = pool_of(&scene.database.url(), &Options::default()).unwrap();
+    let before = missing(&pool).await.unwrap();
+    for column in ["locked_by", "locked_until", "next_attempt_at", "fence", "crash_count"] {
+        let what = format!("whatsapp_inbound_messages has no column {column}");
+        assert!(before.iter().any(|one| one.what == what), "{what}");
+    }
+    assert_eq!(missing(&pool).await.unwrap(), before, "looking changes nothing");
+    assert_eq!(migrate(&pool).await.unwrap().len(), before.len());
+    assert!(missing(&pool).await.unwrap().is_empty());
+    assert!(migrate(&pool).await.unwrap().is_empty(), "twice is as good as once");
+    for sid in ["SMready", "SMretry", "SMstuck", "SMspent"] {
+        let set = "UPDATE whatsapp_inbound_messages SET media_url = $1 WHERE message_sid = $2";
+        scene.client.execute(set, &[&scene.twilio.media_url(sid, &format!("ME{sid}")), &sid]).await.unwrap();
+    }
+    scene.drain().await;
+    for (sid, status) in [
+        ("SMready", "DONE"),
+        ("SMretry", "DONE"),
+        ("SMstuck", "DONE"),
+        ("SMspent", "FAILED"),
+        ("SManalyzed", "DONE"),
+        ("SMdone", "DONE"),
+        ("SMfailed", "FAILED"),
+    ] {
+        scene.is(sid, "processing_status", status).await;
+    }
+    assert_eq!(scene.of("SMtext", "processing_status").await, None);
+    assert_eq!(scene.of("SMdone", "fence").await.as_deref(), Some("0"), "what was done was left alone");
+    assert_eq!(scene.documents().await, 4);
+    assert_eq!(
+        (scene.asked("transcriptions"), scene.asked("completions")),
+        (2, 3),
+        "stages that were there are not paid for"
+    );
+    scene.is("SMstuck", "media_blob_id", "audio/agency-1/SMstuck.ogg").await;
+}
+
+/// What an operator sees and does.
+#[tokio::test(flavor = "multi_thread")]
+async fn status_and_retry() {
+    let scene = Scene::bare().await;
+    scene.sql(ORIGINAL).await;
+    let pool = pool_of(&scene.database.url(), &Options::default()).unwrap();
+    migrate(&pool).await.unwrap();
+    scene.sql("UPDATE whatsapp_inbound_messages SET failed_reason = 'patient canary not found' WHERE message_sid = 'SMfailed'").await;
+    let status = Status::read(&pool, true).await.unwrap();
+    let count =
+        |word: &str| status.queue.iter().filter(|one| one.status == word).map(|one| one.count).sum::<i64>();
+    assert_eq!(["READY", "RETRY", "PROCESSING", "DONE", "FAILED"].map(count), [1, 2, 2, 1, 1]);
+    assert_eq!((status.in_flight, status.expired), (0, 2));
+    assert!(status.oldest_waiting_s.is_some_and(|s| s > 1_000.0));
+    assert_eq!(status.failed[0].reason, "other", "what another worker wrote is not shown");
+    let sids = ["SMfailed", "SMdone", "SMnobody"].map(str::to_owned);
+    let answers = retry(&pool, &sids).await.unwrap();
+    assert_eq!(answers, [Retried::Yes, Retried::NotOver("DONE".into()), Retried::NotFound]);
+    scene.is("SMfailed", "processing_status", "RETRY").await;
+    scene.is("SMfailed", "retry_count", "0").await;
+    scene.sql("UPDATE whatsapp_inbound_messages SET processing_status = 'FAILED' WHERE message_sid IN ('SMfailed', 'SMspent')").await;
+    assert_eq!(retry_all_failed(&pool).await.unwrap(), 2);
+    assert_eq!(scene.count("SELECT count(*) FROM nurse_tour_audit WHERE outcome = 'retried'").await, 3);
+}
+
+/// Two documents of one message, as the worker before could make them, are for a person to decide.
+#[tokio::test(flavor = "multi_thread")]
+async fn duplicates_are_told_and_nothing_is_changed() {
+    let scene = Scene::bare().await;
+    scene
+        .sql(
+            "CREATE TABLE pending_care_documentations (id text, agency_id text, message_sid text); \
+             INSERT INTO pending_care_documentations VALUES ('a', NULL, 'SM1'), ('b', 'x', 'SM1')",
+        )
+        .await;
+    let pool = pool_of(&scene.database.url(), &Options::default()).unwrap();
+    let before = missing(&pool).await.unwrap();
+    let error = migrate(&pool).await.unwrap_err().to_string();
+    assert!(
+        error.contains("idx_pending_docs_message") && error.contains("decide which one to keep"),
+        "{error}"
+    );
+    assert_eq!(missing(&pool).await.unwrap(), before, "all or nothing");
+}
+
+/// Several machines may migrate at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_migrate_at_once() {
+    let scene = Scene::bare().await;
+    let url = scene.database.url();
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let pool = pool_of(&url, &Options::default()).unwrap();
+            tokio::spawn(async move { migrate(&pool).await.unwrap().len() })
+        })
+        .collect();
+    let mut added = Vec::new();
+    for task in tasks {
+        added.push(task.await.unwrap());
+    }
+    assert_eq!(added.iter().filter(|count| **count > 0).count(), 1, "{added:?}");
+}

@@ -1,0 +1,134 @@
+//! The endpoint that Twilio calls.
+
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use windlass_nurse_tour::webhook::{WebhookSettings, run};
+use windlass_postgres::{Options, pool_of};
+
+use crate::errors::exchange;
+use crate::scene::Scene;
+
+const URL: &str = "https://hooks.example.com/twilio?key=1";
+
+struct Hook {
+    port: u16,
+    stop: oneshot::Sender<()>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Hook {
+    async fn start(scene: &Scene) -> Self {
+        let mut env = scene.env.clone();
+        env.insert("WEBHOOK_PUBLIC_URL".into(), URL.into());
+        let settings = WebhookSettings::read(&|name| env.get(name).cloned()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let pool = pool_of(&scene.database.url(), &Options::default()).unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let until = async move { drop(stopped.await) };
+        let task = tokio::spawn(async move { run(listener, until, settings, pool).await.unwrap() });
+        Self { port, stop, task }
+    }
+
+    async fn post(&self, form: &[(&str, &str)], signature: &str) -> String {
+        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
+        let head = format!(
+            "POST /twilio?key=1 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-www-form-urlencoded\r\n\
+             x-twilio-signature: {signature}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        exchange(self.port, &head).await
+    }
+}
+
+fn form<'a>(scene: &'a Scene, sid: &'a str, media: &'a str) -> Vec<(&'a str, &'a str)> {
+    let mut form = vec![
+        ("MessageSid", sid),
+        ("AccountSid", "AC00000000000000000000000000000000"),
+        ("From", "whatsapp:+4915100000001"),
+        ("ProfileName", "Schwester Ü"),
+        ("Body", ""),
+        ("SomethingNew", "that nobody knows"),
+    ];
+    if !media.is_empty() {
+        form.extend([
+            ("NumMedia", "1"),
+            ("MediaContentType0", "audio/ogg; codecs=opus"),
+            ("MediaUrl0", media),
+        ]);
+    }
+    assert!(!scene.env.is_empty());
+    form
+}
+
+/// A signed call becomes one READY row, however often it comes; then it is worked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_becomes_a_message_once() {
+    let scene = Scene::new().await;
+    scene.sql("INSERT INTO patients (id, agency_id) VALUES ('P1', 'agency-1')").await;
+    let hook = Hook::start(&scene).await;
+    let mut text = form(&scene, "SM0", "");
+    text.retain(|(name, _)| *name != "Body");
+    text.push(("Body", "Pflegedokumentation für Erika M. (ID: P1)"));
+    assert!(hook.post(&text, &scene.twilio.sign(URL, &text)).await.starts_with("HTTP/1.1 200"));
+    let media = scene.twilio.media_url("SM1", "ME1");
+    let call = form(&scene, "SM1", &media);
+    for _ in 0..3 {
+        let answer = hook.post(&call, &scene.twilio.sign(URL, &call)).await;
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("<Response></Response>"), "{answer}");
+    }
+    scene.is("SM1", "processing_status", "READY").await;
+    scene.is("SM1", "message_type", "voice").await;
+    scene.is("SM1", "agency_id", "agency-1").await;
+    scene.is("SM1", "patient_id", "P1").await;
+    scene.is("SM1", "patient_name", "Erika M.").await;
+    assert_eq!(scene.of("SM0", "processing_status").await, None, "a text is no voice note");
+    assert_eq!(scene.count("SELECT count(*) FROM whatsapp_inbound_messages").await, 2);
+    scene.drain().await;
+    let filed = "SELECT count(*) FROM pending_care_documentations WHERE patient_id = 'P1' AND patient_name = 'Erika M.'";
+    assert_eq!(scene.count(filed).await, 1);
+    drop(hook.stop);
+    hook.task.await.unwrap();
+}
+
+/// Everything is signed, the body too: a captured signature fits no other call.
+#[tokio::test(flavor = "multi_thread")]
+async fn weakness_22_a_signature_fits_one_body() {
+    let scene = Scene::new().await;
+    let hook = Hook::start(&scene).await;
+    let media = scene.twilio.media_url("SM1", "ME1");
+    let call = form(&scene, "SM1", &media);
+    let signature = scene.twilio.sign(URL, &call);
+    let mut other = call.clone();
+    other[2].1 = "whatsapp:+4915199999999";
+    for (form, signature) in [
+        (&other, signature.as_str()),
+        (&call, ""),
+        (&call, "AAAAAAAAAAAAAAAAAAAAAAAAAAA="),
+        (&call, "no base64"),
+    ] {
+        assert!(hook.post(form, signature).await.starts_with("HTTP/1.1 403"));
+    }
+    let elsewhere = scene.twilio.sign("https://hooks.example.com/twilio?key=2", &call);
+    assert!(hook.post(&call, &elsewhere).await.starts_with("HTTP/1.1 403"));
+    let mut foreign = call.clone();
+    foreign[1].1 = "AC99999999999999999999999999999999";
+    assert!(hook.post(&foreign, &scene.twilio.sign(URL, &foreign)).await.starts_with("HTTP/1.1 400"));
+    assert!(exchange(hook.port, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.starts_with("HTTP/1.1 405"));
+    let huge =
+        format!("POST /twilio HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999\r\n\r\n{}", "x".repeat(70_000));
+    assert!(exchange(hook.port, &huge).await.starts_with("HTTP/1.1 413"));
+    assert_eq!(scene.count("SELECT count(*) FROM whatsapp_inbound_messages").await, 0);
+}
+
+/// What could not be stored is not acknowledged.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_is_not_acknowledged() {
+    let scene = Scene::new().await;
+    let hook = Hook::start(&scene).await;
+    scene.sql("ALTER TABLE whatsapp_inbound_messages RENAME TO away").await;
+    let call = form(&scene, "SM1", "https://x/y");
+    let answer = hook.post(&call, &scene.twilio.sign(URL, &call)).await;
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    assert!(!answer.contains("away") && !answer.contains("4915100000001"));
+}
