@@ -87,6 +87,10 @@ fn from_server(error: &DbError) -> Fault {
         )),
         "57014" => StoreError::Unavailable("Postgres took too long and the call was ended".to_owned()),
         "28000" | "28P01" | "3D000" => StoreError::Unavailable(format!("{}. Check the URL", said())),
+        // What the server says of a value quotes the value.
+        other if other.starts_with("22") => {
+            StoreError::Broken(format!("Postgres refuses a value, and would again ({other})"))
+        }
         other if other.starts_with("23") || other.starts_with("XX") => StoreError::Broken(said()),
         _ => StoreError::Unavailable(said()),
     };
