@@ -7,12 +7,15 @@ use std::path::{Path, PathBuf};
 
 use windlass_core::time::Time;
 
+use crate::options::OnDamage;
+
 /// A document with its neighbours: `.1` (the one before), `.tmp` (the one that
 /// is being written), `.lock`, `.corrupt-<time>` (what could not be read).
 #[derive(Debug, Clone)]
 pub struct StoreFile {
     path: PathBuf,
     folder: PathBuf,
+    on_damage: OnDamage,
 }
 
 /// On a full disk a document that grows by no more than this is worth the copy.
@@ -29,9 +32,9 @@ pub enum NotWritten {
 
 impl StoreFile {
     /// The document at `path`.
-    pub fn new(path: &Path) -> Self {
+    pub fn new(path: &Path, on_damage: OnDamage) -> Self {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        Self { path: path.to_owned(), folder: folder.unwrap_or(Path::new(".")).to_owned() }
+        Self { path: path.to_owned(), folder: folder.unwrap_or(Path::new(".")).to_owned(), on_damage }
     }
 
     pub fn path(&self) -> &Path {
@@ -71,15 +74,25 @@ impl StoreFile {
     /// Sets a document aside that cannot be read. Answers where it is now.
     pub fn set_aside(&self, now: Time) -> io::Result<PathBuf> {
         let time = now.to_string().replace(':', "");
-        let mut aside = self.beside(&format!("corrupt-{time}"));
+        let mut aside = self.corrupt(&time);
         let mut number = 1;
         while aside.exists() {
             number += 1;
-            aside = self.beside(&format!("corrupt-{time}-{number}"));
+            aside = self.corrupt(&format!("{time}-{number}"));
         }
         fs::rename(&self.path, &aside)?;
         self.sync_folder()?;
         Ok(aside)
+    }
+
+    fn corrupt(&self, time: &str) -> PathBuf {
+        let extension = self.path.extension().map(|extension| extension.to_string_lossy().into_owned());
+        match (self.on_damage, extension) {
+            (OnDamage::BeginAnew, Some(extension)) => {
+                self.path.with_extension(format!("corrupt-{time}.{extension}"))
+            }
+            _ => self.beside(&format!("corrupt-{time}")),
+        }
     }
 
     /// Writes the document: a temporary file, fsync, the old one kept as `.1`,
@@ -97,7 +110,9 @@ impl StoreFile {
             return Err(self.unsure(error));
         }
         drop(file);
-        self.keep_previous().map_err(|error| refused("cannot keep a copy of", error))?;
+        if self.on_damage == OnDamage::TakeCopy {
+            self.keep_previous().map_err(|error| refused("cannot keep a copy of", error))?;
+        }
         fs::rename(&temporary, &self.path).map_err(|error| refused("cannot replace", error))?;
         self.sync_folder().map_err(|error| self.unsure(error))
     }

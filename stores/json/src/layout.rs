@@ -1,49 +1,15 @@
-//! How a book is written as bytes, and read back.
+//! Our own layout.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use windlass_core::book::layout::{Content, Layout, Unreadable};
 use windlass_core::book::{Book, Document};
 use windlass_core::time::Time;
 use windlass_core::timekeeper::Timekeeper;
 
 use crate::checksum::checksum;
-
-/// What a file holds.
-#[derive(Debug, Clone, Default)]
-pub struct Content {
-    /// The jobs and all that belongs to them.
-    pub book: Arc<Book>,
-    /// How the store keeps time; nothing when the layout has no place for it,
-    /// then time begins anew by the wall clock.
-    pub timekeeper: Option<Timekeeper>,
-    /// The time by the store's clock when it was written.
-    pub saved_at: Option<Time>,
-}
-
-/// Turns a book into bytes and back. A worker that has to keep the file format
-/// of a program it replaces brings its own.
-///
-/// What `write` gave, `read` must give back; whatever else it gets, it must
-/// refuse, and never read half a document as a whole one.
-pub trait Layout: Send + Sync {
-    /// The bytes of a content, or why it cannot be written.
-    fn write(&self, content: &Content) -> Result<Vec<u8>, String>;
-
-    /// The content of some bytes.
-    fn read(&self, bytes: &[u8]) -> Result<Content, Unreadable>;
-}
-
-/// Why bytes cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unreadable {
-    /// They are not what was once written: the file is set aside.
-    Damaged(String),
-    /// They are whole, but written by another program or a newer version: the
-    /// file is left as it is, and the store does not open.
-    Foreign(String),
-}
 
 /// Our own layout: one line of JSON that begins with the checksum of the rest.
 #[derive(Debug, Clone, Copy, Default)]

@@ -27,7 +27,8 @@ mod opening;
 mod checksum;
 
 pub use checksum::checksum;
-pub use layout::{Content, Layout, Native, Unreadable};
+pub use layout::Native;
 pub use opening::Opening;
-pub use options::{JOBS_MAX_DEFAULT, OnOpen, Options};
+pub use options::{JOBS_MAX_DEFAULT, OnDamage, OnOpen, Options};
 pub use store::{EVENTS_KEPT, JsonStore};
+pub use windlass_core::book::layout::{Content, Layout, Unreadable};

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use windlass_core::book::layout::{Content, Unreadable};
 use windlass_core::error::StoreError;
 use windlass_core::time::Clock;
 use windlass_core::timekeeper::Timekeeper;
 
 use crate::file::{NotWritten, StoreFile};
-use crate::layout::{Content, Unreadable};
-use crate::options::{OnOpen, Options};
+use crate::options::{OnDamage, OnOpen, Options};
 
 /// Fences are raised by this when an older copy is taken, so that leases given
 /// since that copy stay stale.
@@ -29,6 +29,13 @@ pub enum Opening {
         set_aside: Option<PathBuf>,
         /// The copy that was taken.
         copy: PathBuf,
+        /// What was wrong with the file.
+        why: String,
+    },
+    /// The file could not be read and was set aside; an empty one is begun.
+    Anew {
+        /// Where the file that could not be read is now.
+        set_aside: PathBuf,
         /// What was wrong with the file.
         why: String,
     },
@@ -52,7 +59,13 @@ pub fn load(file: &StoreFile, options: &Options) -> Result<(Content, Opening), S
         OnOpen::Resume => 0,
         OnOpen::FailUnfinished => Arc::make_mut(&mut content.book).end_by_restart(timekeeper.now(clock)),
     };
-    if ended > 0 || matches!(opening, Opening::Restored { .. }) {
+    let pruned = options.age_ms_max.map_or(0, |ms| {
+        let oldest = timekeeper.now(clock).plus_ms(-i64::try_from(ms).unwrap_or(i64::MAX));
+        Arc::make_mut(&mut content.book).prune_accepted_before(oldest)
+    });
+    // Whoever begins anew after damage says where the old file went by the new one's being there.
+    let begun = options.on_damage == OnDamage::BeginAnew && !matches!(opening, Opening::Loaded);
+    if ended > 0 || pruned > 0 || begun || matches!(opening, Opening::Restored { .. }) {
         save(file, options, &content)?;
     }
     Ok((content, opening))
@@ -67,6 +80,9 @@ fn save(file: &StoreFile, options: &Options, content: &Content) -> Result<(), St
 }
 
 fn find(file: &StoreFile, options: &Options) -> Result<(Content, Opening), StoreError> {
+    if options.on_damage == OnDamage::BeginAnew {
+        return find_or_begin(file, options);
+    }
     match read(file.path(), options)? {
         Found::Whole(content) => Ok((*content, Opening::Loaded)),
         Found::Nothing => match read(&file.previous(), options)? {
@@ -76,15 +92,36 @@ fn find(file: &StoreFile, options: &Options) -> Result<(Content, Opening), Store
         },
         Found::Damaged(why) => match read(&file.previous(), options)? {
             Found::Whole(content) => {
-                let aside = file.set_aside(options.clock.wall()).map_err(|error| {
-                    StoreError::CannotWrite(format!("{} cannot be set aside: {error}", file.path().display()))
-                })?;
+                let aside = set_aside(file, options)?;
                 restored(*content, file, Some(aside), why)
             }
             Found::Nothing => Err(hopeless(file, &format!("{why}, and there is no copy"))),
             Found::Damaged(_) => Err(hopeless(file, &format!("{why}, and its copy is damaged too"))),
         },
     }
+}
+
+fn find_or_begin(file: &StoreFile, options: &Options) -> Result<(Content, Opening), StoreError> {
+    match read(file.path(), options)? {
+        Found::Whole(content) => Ok((*content, Opening::Loaded)),
+        Found::Nothing => Ok((Content::default(), Opening::Fresh)),
+        Found::Damaged(why) => {
+            let set_aside = set_aside(file, options)?;
+            tracing::error!(
+                file = %file.path().display(),
+                set_aside = %set_aside.display(),
+                why,
+                "the file could not be read; it was set aside and a new one is begun"
+            );
+            Ok((Content::default(), Opening::Anew { set_aside, why }))
+        }
+    }
+}
+
+fn set_aside(file: &StoreFile, options: &Options) -> Result<PathBuf, StoreError> {
+    file.set_aside(options.clock.wall()).map_err(|error| {
+        StoreError::CannotWrite(format!("{} cannot be set aside: {error}", file.path().display()))
+    })
 }
 
 fn restored(

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use windlass_core::book::layout::Layout;
 use windlass_core::time::Clock;
 
-use crate::layout::{Layout, Native};
+use crate::layout::Native;
 
 /// How many jobs a store keeps unless told otherwise. Every change writes all
 /// of them, so this is also a bound on how long a change takes.
@@ -21,13 +22,37 @@ pub struct Options {
     pub layout: Arc<dyn Layout>,
     /// What becomes of jobs that were not over when the store was last open.
     pub on_open: OnOpen,
+    /// What becomes of a document that cannot be read.
+    pub on_damage: OnDamage,
+    /// Finished jobs go this long after they were accepted, whenever they
+    /// ended; beside the retention of their queue, which counts from their end.
+    pub age_ms_max: Option<u64>,
 }
 
 impl Options {
     /// The usual: our own layout, room for 100 000 jobs, jobs go on.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, jobs_max: JOBS_MAX_DEFAULT, layout: Arc::new(Native), on_open: OnOpen::Resume }
+        Self {
+            clock,
+            jobs_max: JOBS_MAX_DEFAULT,
+            layout: Arc::new(Native),
+            on_open: OnOpen::Resume,
+            on_damage: OnDamage::TakeCopy,
+            age_ms_max: None,
+        }
     }
+}
+
+/// What becomes of a document that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnDamage {
+    /// It is set aside as `NAME.corrupt-<time>` and the copy before it is
+    /// taken. Without a copy the store does not open.
+    #[default]
+    TakeCopy,
+    /// It is set aside as `STEM.corrupt-<time>.EXTENSION` and an empty one is
+    /// begun; no copies are kept. For programs that say so to their operators.
+    BeginAnew,
 }
 
 /// What becomes of jobs that were not over when the store was last open.

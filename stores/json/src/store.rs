@@ -27,6 +27,7 @@ pub struct JsonStore {
     desk: Arc<Desk>,
     clock: Arc<dyn Clock>,
     jobs_max: usize,
+    age_ms_max: Option<u64>,
     opening: Opening,
     wakes: Mutex<Vec<WakeFn>>,
     writer: Option<JoinHandle<()>>,
@@ -37,7 +38,7 @@ pub struct JsonStore {
 impl JsonStore {
     /// Opens the store at `path`, and makes it when there is none.
     pub async fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<Self>, StoreError> {
-        let file = StoreFile::new(path.as_ref());
+        let file = StoreFile::new(path.as_ref(), options.on_damage);
         let opened = tokio::task::spawn_blocking(move || Self::open_now(file, options));
         match opened.await {
             Ok(store) => store.map(Arc::new),
@@ -48,10 +49,10 @@ impl JsonStore {
     fn open_now(file: StoreFile, options: Options) -> Result<Self, StoreError> {
         let lock = Lock::take(&file.lock())?;
         let (content, opening) = opening::load(&file, &options)?;
-        let Options { clock, jobs_max, layout, on_open: _ } = options;
+        let Options { clock, jobs_max, layout, on_open: _, on_damage: _, age_ms_max } = options;
         let timekeeper = content.timekeeper.unwrap_or_else(|| Timekeeper::begin(clock.as_ref()));
         let desk = Arc::new(Desk::new(Sheet { book: content.book, timekeeper }));
-        let writer = Writer { desk: desk.clone(), file, layout, clock: clock.clone() };
+        let writer = Writer { desk: desk.clone(), file, layout, clock: clock.clone(), last: Vec::new() };
         let thread = std::thread::Builder::new().name("windlass-json".to_owned()).spawn(move || writer.run());
         let writer = thread.map_err(|error| {
             StoreError::Unavailable(format!("the writer's thread does not start: {error}"))
@@ -60,6 +61,7 @@ impl JsonStore {
             desk,
             clock,
             jobs_max,
+            age_ms_max,
             opening,
             wakes: Mutex::default(),
             writer: Some(writer),
@@ -97,6 +99,11 @@ impl JsonStore {
 
     pub(crate) fn jobs_max(&self) -> usize {
         self.jobs_max
+    }
+
+    /// Finished jobs that were accepted before this are too old to be kept.
+    pub(crate) fn oldest_kept(&self, now: Time) -> Option<Time> {
+        self.age_ms_max.map(|ms| now.plus_ms(-i64::try_from(ms).unwrap_or(i64::MAX)))
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {

@@ -144,7 +144,11 @@ impl Store for JsonStore {
     }
 
     async fn prune(&self) -> Result<u64, StoreError> {
-        self.write(|book, now| Ok(Change { answer: book.prune(now), changed: true })).await
+        self.write(|book, now| {
+            let outlived = self.oldest_kept(now).map_or(0, |oldest| book.prune_accepted_before(oldest));
+            Ok(Change { answer: outlived + book.prune(now), changed: true })
+        })
+        .await
     }
 
     async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
+use windlass_core::book::layout::{Content, Layout};
 use windlass_core::error::StoreError;
 use windlass_core::time::Clock;
 
 use crate::desk::{Desk, Sheet};
 use crate::file::{NotWritten, StoreFile};
-use crate::layout::{Content, Layout};
 
 /// What the thread works with.
 pub struct Writer {
@@ -16,11 +16,14 @@ pub struct Writer {
     pub file: StoreFile,
     pub layout: Arc<dyn Layout>,
     pub clock: Arc<dyn Clock>,
+    /// What is on the disk. A layout that keeps little has nothing new to say
+    /// when a lease is renewed; then nothing is written.
+    pub last: Vec<u8>,
 }
 
 impl Writer {
     /// Writes until the desk is closed.
-    pub fn run(self) {
+    pub fn run(mut self) {
         while let Some((version, sheet)) = self.desk.next_draft() {
             match self.write(&sheet) {
                 Ok(()) => self.desk.written(version, sheet),
@@ -36,7 +39,7 @@ impl Writer {
         }
     }
 
-    fn write(&self, sheet: &Sheet) -> Result<(), NotWritten> {
+    fn write(&mut self, sheet: &Sheet) -> Result<(), NotWritten> {
         let Sheet { book, timekeeper } = sheet;
         let content = Content {
             book: book.clone(),
@@ -44,6 +47,12 @@ impl Writer {
             saved_at: Some(timekeeper.now(self.clock.as_ref())),
         };
         let bytes = self.layout.write(&content).map_err(NotWritten::Refused)?;
-        self.file.write(&bytes)
+        if bytes == self.last {
+            return Ok(());
+        }
+        self.last.clear();
+        self.file.write(&bytes)?;
+        self.last = bytes;
+        Ok(())
     }
 }

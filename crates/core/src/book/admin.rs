@@ -1,11 +1,13 @@
 //! Queues, budgets, schedules, workers, retention, events.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::{Book, Moves, Queue};
 use crate::error::Invalid;
 use crate::event::{Event, Position};
 use crate::id::{BudgetName, QueueName, ScheduleName, WorkerName};
+use crate::job::Job;
 use crate::policy::budget::{Budget, BudgetPolicy};
 use crate::policy::queue::QueuePolicy;
 use crate::policy::schedule::{Schedule, SchedulePolicy};
@@ -189,6 +191,17 @@ impl Book {
             doomed.extend(outlived.map(|(_, (_, seq))| *seq));
         }
         doomed.truncate(PRUNE_MAX as usize);
+        for seq in &doomed {
+            self.remove(*seq);
+        }
+        doomed.len() as u64
+    }
+
+    /// Deletes finished jobs that were accepted before `moment`, whenever they
+    /// ended; answers how many went.
+    pub fn prune_accepted_before(&mut self, moment: Time) -> u64 {
+        let old = |job: &&Arc<Job>| job.state.name().is_final() && job.created_at < moment;
+        let doomed: Vec<u64> = self.jobs.values().filter(old).map(|job| job.seq).collect();
         for seq in &doomed {
             self.remove(*seq);
         }

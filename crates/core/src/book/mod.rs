@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod claim;
 pub mod find;
+pub mod layout;
 pub mod write;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -132,6 +133,14 @@ impl Book {
             book.put(Arc::unwrap_or_clone(job));
         }
         Ok(book)
+    }
+
+    /// A book that has these jobs and nothing else, for documents that keep
+    /// nothing else. Their order is the order of acceptance.
+    pub fn of_jobs(jobs: Vec<Job>) -> Result<Self, Invalid> {
+        let next_seq = jobs.iter().map(|job| job.seq + 1).max().unwrap_or(0);
+        let jobs = jobs.into_iter().map(Arc::new).collect();
+        Self::from_document(Document { next_seq, jobs, ..Document::default() })
     }
 
     /// How many jobs there are.

@@ -2,7 +2,7 @@
 
 use windlass_core::error::StoreError;
 use windlass_core::store::{Source, Store};
-use windlass_json::{Opening, checksum};
+use windlass_json::{JsonStore, OnDamage, Opening, Options, checksum};
 use windlass_testkit::conformance::scene::{id, job, queue, worker};
 
 use super::{Place, read, write};
@@ -34,6 +34,29 @@ async fn assert_restored(place: &Place, damaged: &[u8], what: &str) {
     assert_eq!(again.opening(), &Opening::Loaded, "{what}: afterwards all is well");
     drop(again);
     std::fs::remove_file(&aside).expect("to be set aside again");
+}
+
+/// A program may say that it begins anew: then the name keeps its ending, the
+/// new file is there at once, and no copy is kept.
+#[tokio::test]
+async fn fault_6_begin_anew_when_told_so() {
+    let place = Place::new();
+    let options = || Options { on_damage: OnDamage::BeginAnew, ..place.options() };
+    let store = JsonStore::open(place.file(), options()).await.expect("an empty store");
+    store.enqueue(vec![job(1)]).await.expect("enqueue");
+    store.enqueue(vec![job(2)]).await.expect("enqueue");
+    drop(store);
+    assert_eq!(place.names(), ["jobs.json", "jobs.json.lock"]);
+    write(&place.file(), b"{ this is no store");
+    let store = JsonStore::open(place.file(), options()).await.expect("the store opens");
+    let Opening::Anew { set_aside, .. } = store.opening().clone() else {
+        panic!("the damage was not seen: {:?}", store.opening());
+    };
+    let name = set_aside.file_name().and_then(|name| name.to_str()).expect("a name");
+    assert!(name.starts_with("jobs.corrupt-") && name.ends_with(".json"), "{name}");
+    assert_eq!(read(&set_aside), b"{ this is no store");
+    assert!(store.get(id(1)).await.expect("get").is_none());
+    assert!(place.file().exists());
 }
 
 /// A flipped bit anywhere is seen.

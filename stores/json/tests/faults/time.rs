@@ -2,7 +2,7 @@
 
 use windlass_core::store::{ClaimRequest, LeaseRef, Source, Store};
 use windlass_core::time::Clock;
-use windlass_json::JsonStore;
+use windlass_json::{JsonStore, Options};
 use windlass_testkit::conformance::scene::{budget, id, job, queue, worker};
 
 use super::Place;
@@ -20,6 +20,28 @@ async fn hold(store: &JsonStore) -> LeaseRef {
         lease_ms: None,
     };
     store.claim(request).await.expect("claim").leases[0].lease_ref()
+}
+
+/// Jobs may go by the day on which they were accepted: at the start, and while
+/// the store is open. Only finished ones do.
+#[tokio::test]
+async fn jobs_go_by_the_day_they_were_accepted() {
+    const DAY_MS: u64 = 86_400_000;
+    let place = Place::new();
+    let options = || Options { age_ms_max: Some(30 * DAY_MS), ..place.options() };
+    let store = JsonStore::open(place.file(), options()).await.expect("the store opens");
+    store.enqueue(vec![job(1), job(2), job(3)]).await.expect("enqueue");
+    store.cancel(id(1)).await.expect("cancel");
+    place.clock.advance(29 * DAY_MS);
+    store.cancel(id(2)).await.expect("cancel");
+    assert_eq!(store.prune().await.expect("prune"), 0);
+    place.clock.advance(DAY_MS + 1);
+    assert_eq!(store.prune().await.expect("prune"), 2, "also the one that has only just ended");
+    assert!(store.get(id(3)).await.expect("get").is_some(), "what is not over stays");
+    store.cancel(id(3)).await.expect("cancel");
+    drop(store);
+    let store = JsonStore::open(place.file(), options()).await.expect("the store opens");
+    assert!(store.get(id(3)).await.expect("get").is_none(), "a start looks, too");
 }
 
 async fn expired(store: &JsonStore) -> usize {
