@@ -35,6 +35,7 @@ pub struct Command {
     inherited: Vec<String>,
     folder: Option<PathBuf>,
     grace: Option<Duration>,
+    pass_stderr: bool,
     limits: Limits,
 }
 
@@ -59,7 +60,15 @@ impl Command {
             return Err(Invalid::new("command", "has no program"));
         }
         let inherited = INHERITED.map(str::to_owned).to_vec();
-        Ok(Self { argv, env: Vec::new(), inherited, folder: None, grace: None, limits: Limits::default() })
+        Ok(Self {
+            argv,
+            env: Vec::new(),
+            inherited,
+            folder: None,
+            grace: None,
+            pass_stderr: false,
+            limits: Limits::default(),
+        })
     }
 
     /// This same binary with other arguments; see [`super::Inside`] for its side of it.
@@ -90,6 +99,12 @@ impl Command {
     /// The time between SIGTERM and SIGKILL, when it is to be shorter than the worker's.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
+        self
+    }
+
+    /// Shows what the program writes to stderr on the worker's own, as it comes.
+    pub fn pass_stderr(mut self, pass: bool) -> Self {
+        self.pass_stderr = pass;
         self
     }
 
@@ -156,7 +171,7 @@ impl Handler for CommandHandler {
         let (stdin, stdout, stderr) = pipes(&mut tree)?;
         let mut lines = Lines::new(stdout, LINE_BYTES_MAX);
         let feed = feed(stdin, context.payload());
-        let errors = read_tail(stderr, &tail);
+        let errors = read_tail(stderr, &tail, self.command.pass_stderr);
         tokio::pin!(feed, errors);
         let mut open = Open { feed: true, lines: true, errors: true };
         {

@@ -25,10 +25,16 @@ impl Tail {
     }
 }
 
-/// Reads all of a stream and keeps its end.
-pub(super) async fn read_tail(mut stream: impl AsyncRead + Unpin, tail: &std::sync::Mutex<Tail>) {
+/// Reads all of a stream and keeps its end. With `pass` it also goes to the
+/// worker's own stderr, as it comes.
+pub(super) async fn read_tail(mut stream: impl AsyncRead + Unpin, tail: &std::sync::Mutex<Tail>, pass: bool) {
     let mut buffer = [0; 8 * 1024];
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+        if pass {
+            use std::io::Write;
+            // Should nobody read it, the program goes on all the same.
+            let _ = std::io::stderr().write_all(&buffer[..count]);
+        }
         tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(&buffer[..count]);
     }
 }
