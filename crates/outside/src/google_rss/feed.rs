@@ -109,8 +109,10 @@ fn spaced(text: &str) -> String {
 }
 
 fn moment(text: &str) -> Option<i64> {
-    let zoned = jiff::fmt::rfc2822::parse(text).ok()?;
-    Some(zoned.timestamp().as_millisecond())
+    // The day of the week says nothing that the date does not say better.
+    const PARSER: jiff::fmt::rfc2822::DateTimeParser =
+        jiff::fmt::rfc2822::DateTimeParser::new().relaxed_weekday(true);
+    Some(PARSER.parse_timestamp(text).ok()?.as_millisecond())
 }
 
 #[cfg(test)]
@@ -141,6 +143,8 @@ mod tests {
         };
         assert_eq!(item, expected);
         assert_eq!(one("<title> </title><pubDate>soon</pubDate>").published_ms, None);
+        let wrong_day = one("<pubDate>Mon, 02 Sep 2025 08:30:00 GMT</pubDate>");
+        assert_eq!(wrong_day.published_ms, Some(1_756_801_800_000));
         assert_eq!(
             one("<description>just &lt;b&gt;text&lt;/b&gt;</description>").description,
             text("just text")
