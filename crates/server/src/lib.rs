@@ -26,7 +26,6 @@ mod ask;
 mod view;
 
 mod feed;
-mod http_limits;
 mod metrics;
 mod object;
 mod openapi;

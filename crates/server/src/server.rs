@@ -1,7 +1,6 @@
 //! The server: accepts connections, lets requests in, answers them, and ends
 //! without leaving anybody in the middle of a sentence.
 
-mod connection;
 mod router;
 
 use std::future::Future;
@@ -9,18 +8,24 @@ use std::io;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
+use http::Request;
+use hyper::body::Incoming;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use windlass::Housekeeper;
 use windlass::core::store::Store;
 use windlass::world::{RealWorld, World};
+use windlass_listen::House;
 
 use crate::api::Api;
 use crate::feed;
 use crate::settings::Settings;
 
-/// How long to wait when the system has no room for another connection.
-const CROWDED_MS: u64 = 100;
+/// Said to those for whom there is no seat, without reading what they want.
+const CROWDED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
+    content-type: application/json\r\ncontent-length: 89\r\n\r\n\
+    {\"error\":{\"code\":\"busy\",\"message\":\"too many connections at once; ask again in a second\"}}";
 
 /// A server that can be served. It asks its store about everything and keeps
 /// nothing of its own that matters.
@@ -60,30 +65,19 @@ pub async fn serve(
         let housekeeper = Housekeeper::new(api.store.clone()).in_world(api.world.clone());
         tasks.spawn(async move { housekeeper.run().await });
     }
-    let mut connections = JoinSet::new();
-    tokio::pin!(shutdown);
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => connection::open(&api, &router, stream, peer.ip(), addr.port(), &mut connections),
-                Err(error) => {
-                    tracing::warn!(%error, "could not accept a connection; trying again");
-                    api.world.sleep_ms(CROWDED_MS).await;
-                }
-            },
-            Some(_) = connections.join_next() => {}
-            () = &mut shutdown => break,
-        }
-    }
-    drop(listener);
-    api.stop.send_replace(true);
-    tokio::select! {
-        () = async { while connections.join_next().await.is_some() {} } => {}
-        () = api.world.sleep_ms(api.settings.limits.shutdown_ms) => {
-            tracing::warn!(open = connections.len(), "connections that would not end are cut off");
-        }
-    }
-    connections.shutdown().await;
+    let house = House {
+        world: api.world.clone(),
+        limits: api.settings.limits.of_connections(),
+        seats: api.seats.clone(),
+        stop: api.stop.clone(),
+        crowded: CROWDED,
+    };
+    let port = addr.port();
+    let answer = move |request: Request<Incoming>| {
+        let (api, router) = (api.clone(), router.clone());
+        async move { router::enter(&api, router, port, request.map(Body::new)).await }
+    };
+    windlass_listen::serve(listener, shutdown, house, answer).await;
     tasks.shutdown().await;
     Ok(())
 }

@@ -123,6 +123,22 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Those that concern a connection as a whole.
+    pub(crate) fn of_connections(&self) -> windlass_listen::Limits {
+        windlass_listen::Limits {
+            header_bytes_max: self.header_bytes_max,
+            header_ms: self.header_ms,
+            idle_ms: self.idle_ms,
+            write_stall_ms: self.write_stall_ms,
+            connections_max: self.connections_max,
+            peer_connections_max: self.peer_connections_max,
+            loopback_connections_max: self.loopback_connections_max,
+            shutdown_ms: self.shutdown_ms,
+        }
+    }
+}
+
 /// Why the server does not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {

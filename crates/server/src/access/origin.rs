@@ -1,8 +1,8 @@
 //! Where a request comes from. A page of any site can make a browser send
 //! requests to this machine; the names and origins tell them apart.
 
-use http::header::{HOST, HeaderName, ORIGIN};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use windlass_listen::origin::{is_from_elsewhere, is_own_host};
 
 use crate::answer::Refusal;
 use crate::settings::Settings;
@@ -26,10 +26,7 @@ impl Hosts {
             return Ok(());
         }
         let host = host.and_then(|host| host.to_str().ok()).unwrap_or("").to_ascii_lowercase();
-        let own = ["localhost", "127.0.0.1", "[::1]"]
-            .iter()
-            .any(|name| host == format!("{name}:{port}") || (port == 80 && host == *name));
-        if own || self.allowed.contains(&host) {
+        if is_own_host(&host, port) || self.allowed.contains(&host) {
             return Ok(());
         }
         let message = "this host name is not one of the server's; ask it by localhost and its port, \
@@ -38,30 +35,20 @@ impl Hosts {
     }
 }
 
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
-
 /// Refuses what another site made a browser send. Following a link to a page
 /// is no harm: it changes nothing, and the page cannot be framed.
 pub(super) fn check(method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
-    let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let link = *method == Method::GET && text(&SEC_FETCH_MODE) == Some("navigate");
-    let foreign_site = text(&SEC_FETCH_SITE).is_some_and(|site| !matches!(site, "same-origin" | "none"));
-    let foreign_origin = text(&ORIGIN).is_some_and(|origin| !same(origin, text(&HOST)));
-    if (foreign_site && !link) || foreign_origin {
+    if is_from_elsewhere(method, headers) {
         let message = "the request comes from another site; only pages of this server may send it";
         return Err(Refusal::new(StatusCode::FORBIDDEN, "cross_site", message));
     }
     Ok(())
 }
 
-fn same(origin: &str, host: Option<&str>) -> bool {
-    let origin = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-    matches!((origin, host), (Some(origin), Some(host)) if origin.eq_ignore_ascii_case(host))
-}
-
 #[cfg(test)]
 mod tests {
+    use http::header::HeaderName;
+
     use super::*;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {

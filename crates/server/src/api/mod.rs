@@ -31,7 +31,6 @@ use windlass::world::World;
 use crate::access::{Caller, Door};
 use crate::answer::Refusal;
 use crate::feed::Feed;
-use crate::http_limits::Seats;
 use crate::metrics::Metrics;
 use crate::roster::Roster;
 use crate::settings::{Role, Settings};
@@ -50,7 +49,7 @@ pub(crate) struct Api {
     pub retries: retry_many::Retries,
     pub stats: stats::Cache,
     pub metrics: Metrics,
-    pub seats: Seats,
+    pub seats: windlass_listen::Seats,
     /// Requests that are being worked on.
     pub in_flight: Arc<Semaphore>,
     /// Batches that are being read and written.
@@ -82,7 +81,7 @@ impl Api {
             retries: retry_many::Retries::default(),
             stats: stats::Cache::default(),
             metrics: Metrics::default(),
-            seats: Seats::default(),
+            seats: windlass_listen::Seats::default(),
             in_flight: Arc::new(Semaphore::new(limits.in_flight_max)),
             batches: Arc::new(Semaphore::new(limits.batches_max)),
             polls: Semaphore::new(limits.polls_max),

@@ -13,13 +13,13 @@ use http::header::{CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, StatusCode};
 use hyper::body::Body as _;
 use tower_service::Service;
+use windlass_listen::{BodyError, read_body};
 
 use crate::access::{Caller, secure, unknown_caller};
 use crate::answer::{Answered, Refusal};
 use crate::api::Api;
 use crate::ask::Ask;
 use crate::calls::{CALLS, Call, Size, is_open};
-use crate::http_limits::read_body;
 
 /// A body of a call that takes none.
 const NO_BODY_BYTES: usize = 1_024;
@@ -156,7 +156,8 @@ async fn read(api: &Arc<Api>, call: &Call, caller: Caller, request: Request<Body
     if has_body {
         check_type(call, &parts.headers)?;
     }
-    let body = read_body(&parts.headers, body, bytes_max, limits.body_idle_ms, &api.world).await?;
+    let body =
+        read_body(&parts.headers, body, bytes_max, limits.body_idle_ms, &api.world).await.map_err(unread)?;
     if call.body.is_none() && !matches!(body.trim_ascii(), b"" | b"{}") {
         return Err(Refusal::field("body", "is not empty, but this call takes none"));
     }
@@ -170,6 +171,17 @@ async fn read(api: &Arc<Api>, call: &Call, caller: Caller, request: Request<Body
         call.params.iter().filter(|param| param.repeats).map(|param| param.name).collect();
     ask.query(&names, &repeats)?;
     Ok(ask)
+}
+
+fn unread(error: BodyError) -> Refusal {
+    match error {
+        BodyError::TooLarge(bytes_max) => Refusal::too_large("body", bytes_max),
+        BodyError::Cut => Refusal::field("body", "ended before its end"),
+        BodyError::TooSlow => {
+            let message = "the body came too slowly; nothing was changed. Send it again";
+            Refusal::new(StatusCode::REQUEST_TIMEOUT, "too_slow", message)
+        }
+    }
 }
 
 /// JSON must be called JSON: a page of another site cannot send it unasked.

@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use windlass::world::World;
 
-use super::timer;
+use crate::timer;
 
 /// What the service tells the connection about its requests.
 #[derive(Default)]

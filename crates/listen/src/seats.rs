@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::settings::Limits;
+use crate::limits::Limits;
 
 /// The seats that are taken.
 #[derive(Clone, Default)]
-pub(crate) struct Seats(Arc<Mutex<HashMap<IpAddr, usize>>>);
+pub struct Seats(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
 impl Seats {
     /// A seat for a connection of `peer`, if there is one.
-    pub(crate) fn take(&self, peer: IpAddr, limits: &Limits) -> Option<Seat> {
+    pub fn take(&self, peer: IpAddr, limits: &Limits) -> Option<Seat> {
         let peer = peer.to_canonical();
         let peer_max =
             if peer.is_loopback() { limits.loopback_connections_max } else { limits.peer_connections_max };
@@ -27,13 +27,13 @@ impl Seats {
     }
 
     /// How many are taken.
-    pub(crate) fn taken(&self) -> usize {
+    pub fn taken(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
     }
 }
 
 /// One connection. Given back when dropped.
-pub(crate) struct Seat {
+pub struct Seat {
     seats: Seats,
     peer: IpAddr,
 }

@@ -1,63 +1,67 @@
 //! One connection, with the limits that hyper does not set by itself.
 
 use std::convert::Infallible;
+use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
-use http::Request;
-use hyper::body::Incoming;
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::router;
-use crate::api::Api;
-use crate::http_limits::{GuardedIo, Marks};
-
-/// Said to those for whom there is no seat, without reading what they want.
-const CROWDED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
-    content-type: application/json\r\ncontent-length: 89\r\n\r\n\
-    {\"error\":{\"code\":\"busy\",\"message\":\"too many connections at once; ask again in a second\"}}";
+use crate::io::{GuardedIo, Marks};
+use crate::serve::House;
 
 /// Serves a connection in a task of its own, if there is a seat for it.
-pub(super) fn open(
-    api: &Arc<Api>,
-    router: &Router,
+pub(crate) fn open<A, F, B>(
+    house: &House,
+    answer: &A,
     stream: TcpStream,
     peer: IpAddr,
-    port: u16,
     connections: &mut JoinSet<()>,
-) {
-    let Some(seat) = api.seats.take(peer, &api.settings.limits) else {
+) where
+    A: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let Some(seat) = house.seats.take(peer, &house.limits) else {
         // The buffer of a fresh connection has room for these few bytes.
-        let _ = stream.try_write(CROWDED);
+        let _ = stream.try_write(house.crowded);
         return;
     };
     // Small answers go out at once.
     let _ = stream.set_nodelay(true);
-    let (api, router) = (api.clone(), router.clone());
+    let (house, answer) = (house.clone(), answer.clone());
     connections.spawn(async move {
         let _seat = seat;
-        run(api, router, stream, port).await;
+        run(house, answer, stream).await;
     });
 }
 
-async fn run(api: Arc<Api>, router: Router, stream: TcpStream, port: u16) {
-    let limits = api.settings.limits;
+async fn run<A, F, B>(house: House, answer: A, stream: TcpStream)
+where
+    A: Fn(Request<Incoming>) -> F + Send + Sync,
+    F: Future<Output = Response<B>> + Send,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let limits = house.limits;
     let marks = Arc::new(Marks::default());
     let io =
-        GuardedIo::new(stream, api.world.clone(), marks.clone(), limits.header_ms, limits.write_stall_ms);
-    let mut stop = api.stop.subscribe();
+        GuardedIo::new(stream, house.world.clone(), marks.clone(), limits.header_ms, limits.write_stall_ms);
+    let mut stop = house.stop.subscribe();
     let service = service_fn(|request: Request<Incoming>| {
         let busy = marks.begin();
-        let (api, router) = (api.clone(), router.clone());
+        let answered = answer(request);
         async move {
-            let response = router::enter(&api, router, port, request.map(Body::new)).await;
+            let response = answered.await;
             drop(busy);
             Ok::<_, Infallible>(response)
         }
