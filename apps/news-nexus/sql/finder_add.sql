@@ -1,0 +1,1 @@
+INSERT INTO EntityWhoFoundArticles (newsArticleAggregatorSourceId, createdAt, updatedAt) VALUES (?1, ?2, ?2)

@@ -1,0 +1,1 @@
+SELECT id, promptInMarkdown FROM Prompts ORDER BY id DESC LIMIT 1

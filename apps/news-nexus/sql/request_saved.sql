@@ -1,0 +1,1 @@
+UPDATE NewsApiRequests SET countOfArticlesSavedToDbFromRequest = ?2 WHERE id = ?1

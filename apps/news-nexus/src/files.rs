@@ -1,0 +1,26 @@
+//! Files that are written whole or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Writes a file: a temporary one beside it, fsync, rename, fsync of the folder.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    let written = fill(Path::new(&temporary), bytes).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        // What is half written is of no use to anybody.
+        let _ = fs::remove_file(&temporary);
+    }
+    written?;
+    File::open(folder)?.sync_all()
+}
+
+fn fill(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}

@@ -1,0 +1,153 @@
+//! The one queue: first come, first served, one at a time, no second try.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use windlass::core::id::QueueName;
+use windlass::core::json::Json;
+use windlass::core::policy::ladder::Ladder;
+use windlass::core::policy::queue::{OnCrash, QueuePolicy};
+use windlass::core::query::{JobFilter, ListRequest, PAGE_MAX};
+use windlass::core::state::StateName;
+use windlass::core::store::Store;
+use windlass::process::{Command, CommandHandler};
+use windlass::{Context, Failure, Handler, Worker};
+
+use crate::jobs::JOBS;
+use crate::settings::{Mode, Settings};
+
+/// The queue's name.
+pub(crate) const QUEUE: &str = "news-nexus";
+/// How many days a job is kept after it was accepted.
+pub(crate) const DAYS_KEPT: u32 = 30;
+/// The time between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(10);
+/// The worker waits a little longer than the process is given, so that it is
+/// the handler that ends the process and says how.
+const WORKER_GRACE: Duration = Duration::from_secs(13);
+/// Variables that tell TLS where its roots are.
+const ROOTS: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
+
+/// What holds for the queue.
+pub(crate) fn policy() -> QueuePolicy {
+    QueuePolicy {
+        limit: Some(1),
+        ladder: Ladder::NONE,
+        on_crash: OnCrash::Fail,
+        // Days count from the start of a job here, so the store lets them go (see DAYS_KEPT).
+        retention_days: DAYS_KEPT,
+        ..QueuePolicy::default()
+    }
+}
+
+/// The name of the queue as the engine wants it.
+pub(crate) fn name() -> QueueName {
+    QueueName::new(QUEUE).unwrap_or_default()
+}
+
+/// The worker that runs the jobs, each in a process of its own.
+pub(crate) fn worker(store: Arc<dyn Store>, settings: &Settings) -> std::io::Result<Worker> {
+    let mut worker = Worker::new(store.clone()).queues([QUEUE]).slots(1).grace(WORKER_GRACE);
+    for job in JOBS {
+        let mut command = Command::this_binary(["news-nexus", "job", job.name])?
+            .grace(GRACE)
+            .pass_stderr(settings.mode != Mode::Production);
+        for name in ROOTS {
+            command = command.inherit(name);
+        }
+        for (name, value) in settings.environment() {
+            command = command.env(name, value);
+        }
+        worker = worker.handle_kind(
+            job.endpoint,
+            Announced { process: CommandHandler::new(command, GRACE), store: store.clone() },
+        );
+    }
+    Ok(worker)
+}
+
+/// A handler that writes the lines of the queue's log.
+struct Announced {
+    process: CommandHandler,
+    store: Arc<dyn Store>,
+}
+
+#[async_trait]
+impl Handler for Announced {
+    async fn run(&self, context: Context) -> Result<Option<Json>, Failure> {
+        let (id, endpoint) = (context.id(), context.job().spec.kind.clone());
+        let remaining = waiting(&*self.store).await;
+        tracing::info!(jobId = %id, endpointName = %endpoint, remaining, "Job started");
+        let ended = self.process.run(context).await;
+        match ended {
+            Ok(_) => {
+                tracing::info!(jobId = %id, endpointName = %endpoint, "Job completed");
+                Ok(None)
+            }
+            Err(Failure::Permanent { error } | Failure::Retry { error, .. }) => {
+                let reason = reason(&error);
+                // What the process itself has said is the reason already.
+                let process = Some(&error).filter(|error| !error.ends_with(&reason));
+                tracing::error!(jobId = %id, endpointName = %endpoint, reason, process, "Job failed");
+                Err(Failure::permanent(reason))
+            }
+            Err(Failure::Canceled) => {
+                tracing::info!(jobId = %id, endpointName = %endpoint, "Job canceled");
+                Err(Failure::Canceled)
+            }
+            Err(failure) => {
+                tracing::warn!(jobId = %id, endpointName = %endpoint, "Job stopped: the server ends");
+                Err(failure)
+            }
+        }
+    }
+}
+
+/// How many jobs wait, for the log: a page at most.
+pub(crate) async fn waiting(store: &dyn Store) -> usize {
+    let filter = JobFilter { states: vec![StateName::Queued], ..JobFilter::default() };
+    let request = ListRequest { filter, limit: PAGE_MAX, after: None };
+    store.list(request).await.map_or(0, |page| page.jobs.len())
+}
+
+/// Why a job failed, for people who ask over HTTP: its own words when it had
+/// any, and otherwise only how its process ended. The rest goes to the log.
+fn reason(error: &str) -> String {
+    if let Some(said) = error.strip_prefix("exit status: 65: ") {
+        return said.to_owned();
+    }
+    let mut parts = error.splitn(3, ": ");
+    match (parts.next(), parts.next()) {
+        (Some(how @ ("exit status" | "signal")), Some(which)) => {
+            format!("job_failed: its process ended unexpectedly ({how} {which}); the log says more")
+        }
+        _ => "job_failed: its process could not be started; the log says more".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_name_no_path() {
+        for (error, expected) in [
+            ("exit status: 65: no prompt: add one", "no prompt: add one"),
+            (
+                "exit status: 101: thread 'main' panicked at /home/x.rs",
+                "job_failed: its process ended unexpectedly (exit status 101); the log says more",
+            ),
+            (
+                "signal: 9 (SIGKILL)",
+                "job_failed: its process ended unexpectedly (signal 9 (SIGKILL)); the log says more",
+            ),
+            (
+                "cannot start /usr/bin/windlass: x",
+                "job_failed: its process could not be started; the log says more",
+            ),
+        ] {
+            assert_eq!(reason(error), expected);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A job as the queue file and the routes show it.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+use windlass::core::error::Invalid;
+use windlass::core::event::What;
+use windlass::core::id::{JobId, Kind, QueueName, WorkerName};
+use windlass::core::job::{Entry, Job, JobSpec};
+use windlass::core::json::Json;
+use windlass::core::state::{FailureReason, Lease, State, StateName};
+use windlass::core::time::Time;
+
+use crate::queue::QUEUE;
+
+/// Why a job that had not begun is canceled.
+const CANCELED_BEFORE_START: &str = "canceled_before_start";
+/// Why a job that was running is canceled.
+const CANCELED_BY_REQUEST: &str = "canceled_by_request";
+/// Said when nothing else is known.
+const JOB_FAILED: &str = "job_failed";
+
+/// One record. Fields that are absent are left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Record {
+    pub job_id: String,
+    pub endpoint_name: String,
+    pub status: StateName,
+    pub created_at: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_reason: Option<String>,
+}
+
+impl Record {
+    /// The record of a job.
+    pub(crate) fn of(job: &Job) -> Self {
+        Self {
+            job_id: shown_id(job),
+            endpoint_name: job.spec.kind.as_str().to_owned(),
+            status: job.state.name(),
+            created_at: job.created_at,
+            started_at: job.started_at,
+            ended_at: job.state.ended_at(),
+            failure_reason: failure_reason(job),
+        }
+    }
+
+    /// The job of a record, as the `seq`-th. What the record does not say is
+    /// not needed: a job that is over needs none of it, and one that is not
+    /// over does not survive the start that reads this.
+    pub(crate) fn into_job(self, seq: u64) -> Result<Job, Invalid> {
+        let Self { job_id, endpoint_name, status, created_at, started_at, ended_at, failure_reason } = self;
+        let id = id_of(&job_id);
+        let queue = QueueName::new(QUEUE)?;
+        let mut spec = JobSpec::new(Kind::new(endpoint_name)?, queue, Json::null());
+        if id.to_string() != job_id {
+            spec.meta = Some(Json::from_value("jobId", &job_id, 1_024)?);
+        }
+        let ended = || ended_at.ok_or_else(|| Invalid::new("endedAt", "is missing"));
+        let state = match status {
+            StateName::Queued => State::Queued,
+            StateName::Running => State::Running(unknown_lease(started_at.unwrap_or(created_at))?),
+            StateName::Completed => State::Completed { ended_at: ended()?, result: None },
+            StateName::Failed => {
+                State::Failed { ended_at: ended()?, reason: reason(failure_reason.as_deref()) }
+            }
+            StateName::Canceled => State::Canceled { ended_at: ended()? },
+        };
+        let claimed = u64::from(started_at.is_some());
+        let history =
+            failure_reason.map(|error| said(ended_at.unwrap_or(created_at), error)).into_iter().collect();
+        Ok(Job {
+            id,
+            seq,
+            spec,
+            rank: 0,
+            created_at,
+            run_at: created_at,
+            state,
+            attempt: claimed as u32,
+            crashes: 0,
+            fence: claimed,
+            retries: 0,
+            started_at,
+            worker: None,
+            progress: None,
+            steps: Vec::new(),
+            history,
+        })
+    }
+}
+
+/// The id of a job that is called `text`: ids of ours are UUIDs, those of the
+/// program before us were numbers such as `0001`.
+pub(crate) fn id_of(text: &str) -> JobId {
+    text.parse().unwrap_or_else(|_| JobId(Uuid::new_v5(&Uuid::NAMESPACE_OID, text.as_bytes())))
+}
+
+/// What a job is called outside.
+pub(crate) fn shown_id(job: &Job) -> String {
+    let given = job.spec.meta.as_ref().and_then(|meta| meta.read::<String>().ok());
+    given.unwrap_or_else(|| job.id.to_string())
+}
+
+fn failure_reason(job: &Job) -> Option<String> {
+    let said = || job.last_error().map(str::to_owned);
+    match &job.state {
+        State::Queued | State::Running(_) | State::Completed { .. } => None,
+        State::Failed { reason: FailureReason::WorkerRestart, .. } => {
+            Some(FailureReason::WorkerRestart.as_str().to_owned())
+        }
+        State::Failed { .. } => Some(said().unwrap_or_else(|| JOB_FAILED.to_owned())),
+        State::Canceled { .. } => Some(said().unwrap_or_else(|| {
+            let begun = job.started_at.is_some();
+            if begun { CANCELED_BY_REQUEST } else { CANCELED_BEFORE_START }.to_owned()
+        })),
+    }
+}
+
+fn reason(said: Option<&str>) -> FailureReason {
+    if said == Some(FailureReason::WorkerRestart.as_str()) {
+        return FailureReason::WorkerRestart;
+    }
+    FailureReason::Permanent
+}
+
+fn said(at: Time, error: String) -> Entry {
+    Entry { at, what: What::Failed, attempt: 0, fence: 0, worker: None, started_at: None, error: Some(error) }
+}
+
+/// Who held the lease is not in the file, and nobody holds it any more.
+fn unknown_lease(started_at: Time) -> Result<Lease, Invalid> {
+    Ok(Lease {
+        worker: WorkerName::new("unknown")?,
+        fence: 1,
+        started_at,
+        lease_ms: 1,
+        expires_at: started_at,
+        cancel_requested: false,
+    })
+}
