@@ -115,7 +115,7 @@ impl VoiceMessages {
         Fut: Future<Output = Result<T, Trouble>>,
     {
         let began_ms = self.world.boot_ms();
-        let mut ran = false;
+        let (mut ran, mut ended) = (false, false);
         let value = context
             .step(stage.step, async || {
                 ran = true;
@@ -124,10 +124,21 @@ impl VoiceMessages {
                         value.audit().ms = Some(self.world.boot_ms() - began_ms);
                         Ok(value)
                     }
-                    Err(trouble) => Err(self.end(context, stage.word, trouble).await),
+                    Err(trouble) => {
+                        ended = true;
+                        Err(self.end(context, stage.word, trouble).await)
+                    }
                 }
             })
-            .await?;
+            .await;
+        let value = match value {
+            // The stage was reached, and the database would never take it: it is said in our words.
+            Err(Failure::Permanent { .. }) if ran && !ended => {
+                let trouble = Trouble::new(Class::Permanent, "database", "refused");
+                return Err(self.end(context, stage.word, trouble).await);
+            }
+            value => value?,
+        };
         if ran {
             let ms = self.world.boot_ms() - began_ms;
             for provider in stage.providers {

@@ -193,6 +193,15 @@ async fn a_bucket_that_refuses_us() {
     scene.is("SM1", "retry_count", "0").await;
 }
 
+/// What the database will never take is no reason to wait for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_that_the_database_refuses() {
+    let scene = scene().await;
+    scene.sql("ALTER TABLE pending_care_documentations ADD CHECK (agency_id <> 'agency-1')").await;
+    check(&scene, "FAILED", "1", Some("permanent database.refused")).await;
+    scene.is("SM1", "current_stage", "ANALYZED").await;
+}
+
 pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
