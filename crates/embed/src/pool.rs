@@ -125,7 +125,7 @@ impl Work<'_> {
     fn run(&self, mut check: impl FnMut(usize) -> ControlFlow<()>) -> Vectors {
         let mut scratch = Scratch::default();
         let mut found = Vec::new();
-        let unwound = StopOnPanic(&self.stop);
+        let unwinding = StopAll(&self.stop);
         while !self.stop.load(Ordering::Relaxed) {
             if check(self.done.load(Ordering::Relaxed)).is_break() {
                 self.stop.store(true, Ordering::Relaxed);
@@ -139,19 +139,18 @@ impl Work<'_> {
             found.extend(indexes.iter().copied().zip(self.encoder.encode(&texts, &mut scratch)));
             self.done.fetch_add(texts.len(), Ordering::Relaxed);
         }
-        drop(unwound);
+        std::mem::forget(unwinding);
         found
     }
 }
 
-/// A panic of the caller's check must not wait for work that nobody will see.
-struct StopOnPanic<'a>(&'a AtomicBool);
+/// Dropped only by a panic, such as one of the caller's check: the others must not go on with what nobody
+/// will see.
+struct StopAll<'a>(&'a AtomicBool);
 
-impl Drop for StopOnPanic<'_> {
+impl Drop for StopAll<'_> {
     fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.store(true, Ordering::Relaxed);
-        }
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
