@@ -5,7 +5,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use crate::command::{
     bench, budgets, cancel, completions, config, doctor, enqueue, explain, job, jobs, migrate, queues, retry,
-    schedules, serve, work, workers,
+    schedules, serve, top, work, workers,
 };
 
 /// Durable background work: jobs that survive any crash.
@@ -54,6 +54,8 @@ pub enum Verb {
     Schedules(schedules::SchedulesArgs),
     /// List workers
     Workers(workers::WorkersArgs),
+    /// Watch queues, running jobs and failures live
+    Top(top::TopArgs),
     /// Look for what is wrong, and say what to do
     Doctor(doctor::DoctorArgs),
     /// Measure a store: enqueue, drain, latency

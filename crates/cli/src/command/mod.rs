@@ -16,6 +16,7 @@ pub mod queues;
 pub mod retry;
 pub mod schedules;
 pub mod serve;
+pub mod top;
 pub mod work;
 pub mod workers;
 
@@ -37,6 +38,7 @@ pub async fn run(verb: Verb, json: bool) -> anyhow::Result<Code> {
         Verb::Budgets(args) => budgets::run(args, json).await,
         Verb::Schedules(args) => schedules::run(args, json).await,
         Verb::Workers(args) => workers::run(args, json).await,
+        Verb::Top(args) => top::run(args, json).await,
         Verb::Doctor(args) => doctor::run(args, json).await,
         Verb::Bench(args) => bench::run(args, json).await.map(|()| Code::Done),
         Verb::Migrate(args) => migrate::run(args).await,

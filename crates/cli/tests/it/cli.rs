@@ -1,6 +1,6 @@
 //! The binary as a person uses it.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Output, Stdio};
 
 struct Shell {
@@ -240,7 +240,7 @@ fn the_bench_runs_on_every_embedded_store() {
 
 #[test]
 fn the_server_starts_with_nothing_configured_and_ends_politely() {
-    use std::io::{Read, Write};
+    use std::io::Read;
     let shell = Shell::new();
     let (mut child, said) = shell.serve(&[]);
     let address = said.split("http://").nth(1).unwrap().split(' ').next().unwrap();
@@ -288,4 +288,42 @@ fn a_file_says_what_a_server_is_like() {
     let id = shell.says(0, &["schedules", "run", "nightly"]).trim().to_owned();
     let ended = || shell.json(&["job", &id])["state"]["completed"]["result"] == "Ada";
     assert!((0..200).any(|_| ended()), "the server's own worker runs it: {}", shell.json(&["job", &id]));
+}
+
+#[test]
+fn top_is_for_terminals_and_for_programs() {
+    for shell in Shell::both() {
+        shell.says(0, &["enqueue", "greet", "--queue", "mail"]);
+        let look = shell.json(&["top"]);
+        assert_eq!((&look["queues"][0]["name"], &look["queues"][0]["queued"]), (&"mail".into(), &1.into()));
+        let refused = shell.run(&["top"]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(text(&refused.stderr).contains("top --json"), "{}", text(&refused.stderr));
+    }
+    let shell = Shell::new();
+    shell.says(0, &["enqueue", "greet", "--queue", "mail"]);
+    // A terminal of its own: `script` makes one. Blanks are moves of the cursor, so only words can be waited for. The keys pause the queue and end it.
+    let windlass = env!("CARGO_BIN_EXE_windlass");
+    let line = format!("stty rows 30 cols 120; TERM=xterm {windlass} top");
+    let mut command = Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).current_dir(shell.folder.path());
+    command.env_remove("WINDLASS_STORE").env_remove("WINDLASS_URL");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut seen = Vec::new();
+    let mut wait_for = |word: &str, seen: &mut Vec<u8>| {
+        while !String::from_utf8_lossy(seen).contains(word) {
+            let read = stdout.fill_buf().unwrap().to_vec();
+            assert!(!read.is_empty(), "{word} was not shown:\n{}", text(seen));
+            stdout.consume(read.len());
+            seen.extend(read);
+        }
+    };
+    wait_for("mail", &mut seen);
+    stdin.write_all(b"p").unwrap();
+    wait_for("paused", &mut seen);
+    stdin.write_all(b"q").unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(shell.json(&["queues"])[0]["paused"], true);
 }
