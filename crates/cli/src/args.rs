@@ -30,7 +30,7 @@ pub struct Args {
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Serve the HTTP API
+    /// Serve the HTTP API and the dashboard
     Serve(serve::ServeArgs),
     /// Run jobs of one or more kinds with programs of yours
     Work(work::WorkArgs),

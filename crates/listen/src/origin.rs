@@ -21,7 +21,10 @@ pub fn is_from_elsewhere(method: &Method, headers: &HeaderMap) -> bool {
     let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let link = *method == Method::GET && text(&SEC_FETCH_MODE) == Some("navigate");
     let foreign_site = text(&SEC_FETCH_SITE).is_some_and(|site| !matches!(site, "same-origin" | "none"));
-    let foreign_origin = text(&ORIGIN).is_some_and(|origin| !same(origin, text(&HOST)));
+    // A form of our own page has the origin `null`, since we send no referrer;
+    // that it is ours says a header that no page can set.
+    let own_form = text(&SEC_FETCH_SITE) == Some("same-origin") && text(&ORIGIN) == Some("null");
+    let foreign_origin = !own_form && text(&ORIGIN).is_some_and(|origin| !same(origin, text(&HOST)));
     (foreign_site && !link) || foreign_origin
 }
 

@@ -50,7 +50,8 @@ impl Ask {
         Ok(self.segment("name").parse()?)
     }
 
-    fn segment(&self, name: &str) -> &str {
+    /// A part of the path, as it was written there.
+    pub(crate) fn segment(&self, name: &str) -> &str {
         self.path.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 

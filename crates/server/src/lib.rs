@@ -1,5 +1,5 @@
 //! Windlass over HTTP: the API for every language, its events, its metrics,
-//! and who may do what.
+//! the dashboard, and who may do what.
 //!
 //! Everything that can be called is in one table, [`calls`](mod@calls): the
 //! router, the roles, the OpenAPI document and the test that walks over all
@@ -29,10 +29,13 @@ mod feed;
 mod metrics;
 mod object;
 mod openapi;
+mod pages;
 mod roster;
+mod sample;
 mod schema;
 mod wake;
 
+pub use sample::Sample;
 pub use secret::Secret;
 pub use server::{Server, serve};
 pub use settings::{Limits, Role, Settings, SettingsError, Token};

@@ -1,6 +1,5 @@
-//! The OpenAPI document and a page for people, both made from the table of calls.
+//! The OpenAPI document, made from the table of calls.
 
-use std::fmt::Write;
 use std::sync::LazyLock;
 
 use schemars::SchemaGenerator;
@@ -28,7 +27,7 @@ fn write() -> Value {
     let mut reads = settings().for_deserialize().into_generator();
     let mut writes = settings().for_serialize().into_generator();
     let mut paths: Map<String, Value> = Map::new();
-    for call in CALLS.iter() {
+    for call in CALLS.iter().filter(|call| !call.hidden) {
         let verbs = paths.entry(call.path).or_insert_with(|| json!({}));
         verbs[call.verb().to_lowercase()] = operation(call, &mut reads, &mut writes);
     }
@@ -107,30 +106,6 @@ fn responses(call: &Call, writes: &mut SchemaGenerator) -> Value {
     responses
 }
 
-/// The calls for people: no script, no style, nothing from elsewhere.
-pub(crate) fn page() -> &'static str {
-    static PAGE: LazyLock<String> = LazyLock::new(|| {
-        let mut rows = String::new();
-        for call in CALLS.iter() {
-            // Writing to a String cannot fail. All of it is our own text.
-            let _ = writeln!(
-                rows,
-                "<tr><td><code>{} {}</code></td><td>{}</td></tr>",
-                call.verb(),
-                call.path,
-                call.does.replace('<', "&lt;")
-            );
-        }
-        format!(
-            "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Windlass: the API</title>\n\
-             <h1>Windlass: the API</h1>\n\
-             <p>All of it, for programs: <a href=\"/openapi.json\">openapi.json</a> (OpenAPI 3.1).</p>\n\
-             <table>\n<tr><th>call</th><th>does</th></tr>\n{rows}</table>\n</html>\n"
-        )
-    });
-    &PAGE
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,7 +113,7 @@ mod tests {
     #[test]
     fn the_document_has_every_call_and_no_loose_end() {
         let document: Value = serde_json::from_str(document()).unwrap();
-        for call in CALLS.iter() {
+        for call in CALLS.iter().filter(|call| !call.hidden) {
             let operation = &document["paths"][call.path][call.verb().to_lowercase()];
             assert_eq!(operation["operationId"], call.id);
             assert!(!call.answers.is_empty() && !call.does.is_empty(), "{}", call.id);

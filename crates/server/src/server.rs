@@ -20,6 +20,7 @@ use windlass_listen::House;
 
 use crate::api::Api;
 use crate::feed;
+use crate::sample::Sample;
 use crate::settings::Settings;
 
 /// Said to those for whom there is no seat, without reading what they want.
@@ -45,6 +46,13 @@ impl Server {
         let api = Arc::new(Api::new(store, settings, world));
         let router = router::build(&api);
         Self { api, router }
+    }
+
+    /// Offers a sample to whoever finds the store empty. Only the first counts.
+    pub fn sample(self, sample: Sample) -> Self {
+        // A second one is dropped.
+        let _ = self.api.sample.set(sample);
+        self
     }
 }
 

@@ -9,10 +9,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use windlass::core::store::Store;
 use windlass::shutdown_on_signals;
-use windlass_server::Server;
+use windlass_server::{Sample, Server};
 
 use crate::config::Config;
 use crate::exit::Code;
+use crate::sample::{self, Stage};
 use crate::wiring::{open_store, without_password};
 
 const LISTEN: &str = "127.0.0.1:7717";
@@ -23,7 +24,7 @@ const STORE: &str = "sqlite:windlass.db";
 #[command(
     after_help = "On this machine alone no token is needed. To listen elsewhere, set WINDLASS_TOKEN to a long \
     random text;\nclients then send it as `Authorization: Bearer …`.\n\nExamples:\n  windlass serve\n  \
-    WINDLASS_TOKEN=$(openssl rand -hex 32) windlass serve --listen 0.0.0.0:7717"
+    windlass serve --sample\n  WINDLASS_TOKEN=$(openssl rand -hex 32) windlass serve --listen 0.0.0.0:7717"
 )]
 pub struct ServeArgs {
     /// The address; 127.0.0.1:7717 when nothing is said
@@ -38,6 +39,9 @@ pub struct ServeArgs {
     /// What queues, budgets, schedules and command kinds there are; windlass.toml when it is there
     #[arg(long, env = "WINDLASS_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Run a sample inside: a worker, and jobs that succeed, fail, retry, wait and run in steps
+    #[arg(long)]
+    sample: bool,
 }
 
 /// Serves until SIGTERM or SIGINT; a second one ends it at once.
@@ -54,8 +58,17 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<Code> {
     let store = open_store(&store_url).await?;
     config.apply(&*store).await?;
     let crew = Crew::start(config, &store);
-    welcome(addr, &store_url);
-    windlass_server::serve(listener, shutdown()?, Server::new(store, settings)).await?;
+    let stage = Stage::new(store.clone());
+    let mut server = Server::new(store, settings);
+    if args.sample {
+        stage.start();
+    } else {
+        let stage = stage.clone();
+        server = server.sample(Sample::new(sample::kinds()?, move || stage.start()));
+    }
+    welcome(addr, &store_url, args.sample);
+    windlass_server::serve(listener, shutdown()?, server).await?;
+    stage.end().await;
     crew.end().await;
     Ok(Code::Done)
 }
@@ -106,13 +119,14 @@ fn shutdown() -> std::io::Result<impl Future<Output = ()> + Send> {
 }
 
 /// Should nobody read it, the server serves all the same.
-fn welcome(addr: std::net::SocketAddr, store: &str) {
+fn welcome(addr: std::net::SocketAddr, store: &str, sample: bool) {
     use std::io::Write;
+    let page = if sample { "The dashboard, with the sample running" } else { "The dashboard" };
     let text = format!(
-        "windlass serves http://{addr} from {}\n\nTry, in another terminal:\n  \
+        "windlass serves http://{addr} from {}\n\n{page}: http://{addr}/\nAll calls of the API: http://{addr}/docs\n\n\
+         Try, in another terminal:\n  \
          curl -s http://{addr}/v1/jobs -H 'content-type: application/json' -d '{{\"kind\": \"hello\"}}'\n  \
-         curl -s 'http://{addr}/v1/jobs?limit=5'\n  curl -s http://{addr}/v1/queues\n\n\
-         All calls: http://{addr}/docs",
+         curl -s 'http://{addr}/v1/jobs?limit=5'\n  curl -s http://{addr}/v1/queues",
         without_password(store)
     );
     let _ = writeln!(std::io::stdout(), "{text}");

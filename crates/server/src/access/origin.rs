@@ -92,6 +92,13 @@ mod tests {
             (Method::POST, vec![host, ("origin", "http://localhost:7717")], true),
             (Method::POST, vec![host, ("origin", "http://evil.example")], false),
             (Method::POST, vec![host, ("origin", "null")], false),
+            (Method::POST, vec![host, ("origin", "null"), ("sec-fetch-site", "same-origin")], true),
+            (Method::POST, vec![host, ("origin", "null"), ("sec-fetch-site", "cross-site")], false),
+            (
+                Method::POST,
+                vec![host, ("origin", "http://evil.example"), ("sec-fetch-site", "same-origin")],
+                false,
+            ),
             (Method::GET, vec![host, ("origin", "http://localhost:8080")], false),
             (Method::GET, vec![host, ("sec-fetch-site", "same-origin")], true),
             (Method::GET, vec![host, ("sec-fetch-site", "none")], true),

@@ -21,10 +21,12 @@ use crate::feed::{Listener, frame};
 const HEARTBEAT_MS: u64 = 15_000;
 /// How long a listener whose connection broke waits before it comes again.
 const COME_BACK_MS: u64 = 1_000;
+const PARAMETERS: [&str; 2] = ["after", "ticks"];
 
 /// `GET /v1/events`
 pub(crate) async fn stream(ask: Ask) -> Answered {
     let wanted = wanted_position(&ask)?;
+    let ticks_ms = wanted_ticks(&ask)?;
     let Some(listener) = ask.api.feed.listen() else {
         return Err(Refusal::busy("too many listeners at once; come again later"));
     };
@@ -35,7 +37,8 @@ pub(crate) async fn stream(ask: Ask) -> Answered {
     };
     let hello = Bytes::from(format!("retry: {COME_BACK_MS}\nid: {at}\nevent: hello\ndata: {{}}\n\n"));
     let stop = ask.api.stop.subscribe();
-    let listening = Listening { api: ask.api, listener, stop, at, behind: true, ready: vec![hello] };
+    let tick = ticks_ms.map(|every_ms| Tick { every_ms, next_ms: ask.api.world.boot_ms() + every_ms });
+    let listening = Listening { api: ask.api, listener, stop, at, tick, behind: true, ready: vec![hello] };
     let frames = stream::unfold(listening, |mut listening| async move {
         let frame = listening.next().await?;
         Some((Ok::<Bytes, std::convert::Infallible>(frame), listening))
@@ -48,13 +51,25 @@ pub(crate) async fn stream(ask: Ask) -> Answered {
 /// Where the listener left off. `EventSource` sends a header; whoever begins
 /// anew with a page that was made at a position can say `after`.
 fn wanted_position(ask: &Ask) -> Result<Option<Position>, Refusal> {
-    let query = ask.query(&["after"], &[])?;
+    let query = ask.query(&PARAMETERS, &[])?;
     let header = ask.headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
-    let text = header.or(query.first().map(|(_, value)| value.as_str()));
+    let after = query.iter().find(|(name, _)| name == "after").map(|(_, value)| value.as_str());
+    let text = header.or(after);
     let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
     let position: Position = text.parse().map_err(|_| bad_position())?;
     let fits = i64::try_from(position.major).is_ok() && i64::try_from(position.minor).is_ok();
     if fits { Ok(Some(position)) } else { Err(bad_position()) }
+}
+
+/// How often a tick is wanted; nothing when none is.
+fn wanted_ticks(ask: &Ask) -> Result<Option<u64>, Refusal> {
+    let query = ask.query(&PARAMETERS, &[])?;
+    let Some((_, text)) = query.iter().find(|(name, _)| name == "ticks") else { return Ok(None) };
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let seconds = text.parse::<u64>().ok().filter(|seconds| digits && (1..=60).contains(seconds));
+    let seconds =
+        seconds.ok_or_else(|| Refusal::field("ticks", "must be a number of seconds from 1 to 60"))?;
+    Ok(Some(seconds * 1_000))
 }
 
 fn bad_position() -> Refusal {
@@ -66,10 +81,17 @@ struct Listening {
     listener: Listener,
     stop: watch::Receiver<bool>,
     at: Position,
+    tick: Option<Tick>,
     /// There may be events in the store that were not heard live.
     behind: bool,
     /// Frames to be sent, the next one last.
     ready: Vec<Bytes>,
+}
+
+/// A beat for those who want one, whatever happens in between.
+struct Tick {
+    every_ms: u64,
+    next_ms: u64,
 }
 
 impl Listening {
@@ -86,6 +108,8 @@ impl Listening {
                 self.catch_up().await?;
                 continue;
             }
+            let now_ms = self.api.world.boot_ms();
+            let beat_ms = self.tick.as_ref().map_or(HEARTBEAT_MS, |tick| tick.next_ms.saturating_sub(now_ms));
             tokio::select! {
                 told = self.listener.live.recv() => match told {
                     Ok(told) if told.position > self.at => {
@@ -97,9 +121,15 @@ impl Listening {
                     Err(RecvError::Closed) => return None,
                 },
                 _ = self.stop.changed() => return None,
-                () = self.api.world.sleep_ms(HEARTBEAT_MS) => return Some(Bytes::from_static(b": beat\n\n")),
+                () = self.api.world.sleep_ms(beat_ms) => return Some(self.beat()),
             }
         }
+    }
+
+    fn beat(&mut self) -> Bytes {
+        let Some(tick) = &mut self.tick else { return Bytes::from_static(b": beat\n\n") };
+        tick.next_ms = self.api.world.boot_ms() + tick.every_ms;
+        Bytes::from_static(b"event: tick\ndata: {}\n\n")
     }
 
     /// Reads from the store what was missed. An error ends the stream: the

@@ -72,8 +72,3 @@ pub(crate) async fn metrics(ask: Ask) -> Answered {
 pub(crate) async fn openapi(_: Ask) -> Answered {
     Ok(with_type(StatusCode::OK, "application/json", Body::from(crate::openapi::document())))
 }
-
-/// `GET /docs`
-pub(crate) async fn docs(_: Ask) -> Answered {
-    Ok(with_type(StatusCode::OK, "text/html; charset=utf-8", Body::from(crate::openapi::page())))
-}

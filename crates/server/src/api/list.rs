@@ -50,7 +50,7 @@ pub(crate) fn may_match(api: &Api, caller: &Caller, job: &Job, text: Option<&str
         .any(|field| field.to_ascii_lowercase().contains(&text))
 }
 
-fn request_of(parameters: &[(String, String)]) -> Result<ListRequest, Refusal> {
+pub(crate) fn request_of(parameters: &[(String, String)]) -> Result<ListRequest, Refusal> {
     let mut request = ListRequest { filter: JobFilter::default(), limit: PAGE_DEFAULT, after: None };
     for (name, value) in parameters {
         read(&mut request, name, value).map_err(|refusal| named(refusal, name))?;

@@ -7,16 +7,16 @@ pub(crate) mod health;
 pub(crate) mod jobs;
 pub(crate) mod leases;
 pub(crate) mod list;
+pub(crate) mod many;
 pub(crate) mod new_job;
 pub(crate) mod queues;
-pub(crate) mod retry_many;
 pub(crate) mod schedules;
 pub(crate) mod sign_in;
 pub(crate) mod stats;
 pub(crate) mod workers;
 pub(crate) mod writes;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
 use serde_json::value::RawValue;
@@ -24,6 +24,7 @@ use tokio::sync::{Semaphore, watch};
 use windlass::Client;
 use windlass::core::id::{JobId, Kind};
 use windlass::core::json::Json;
+use windlass::core::query::{JobFilter, ListRequest};
 use windlass::core::store::Store;
 use windlass::core::time::Time;
 use windlass::world::World;
@@ -33,6 +34,7 @@ use crate::answer::Refusal;
 use crate::feed::Feed;
 use crate::metrics::Metrics;
 use crate::roster::Roster;
+use crate::sample::Sample;
 use crate::settings::{Role, Settings};
 use crate::wake::Wake;
 
@@ -46,7 +48,8 @@ pub(crate) struct Api {
     pub wake: Arc<Wake>,
     pub feed: Feed,
     pub roster: Roster,
-    pub retries: retry_many::Retries,
+    /// Runs over many jobs.
+    pub runs: many::Runs,
     pub stats: stats::Cache,
     pub metrics: Metrics,
     pub seats: windlass_listen::Seats,
@@ -62,6 +65,8 @@ pub(crate) struct Api {
     pub refusals: Semaphore,
     /// True once the server is told to stop.
     pub stop: watch::Sender<bool>,
+    /// What there is to see when there is nothing else.
+    pub sample: OnceLock<Sample>,
 }
 
 /// How many claims ask the store at the same time.
@@ -78,7 +83,7 @@ impl Api {
             wake: Wake::on(&*store),
             feed: Feed::new(limits.listeners_max),
             roster: Roster::default(),
-            retries: retry_many::Retries::default(),
+            runs: many::Runs::default(),
             stats: stats::Cache::default(),
             metrics: Metrics::default(),
             seats: windlass_listen::Seats::default(),
@@ -88,6 +93,7 @@ impl Api {
             claims: Semaphore::new(CLAIMS_MAX),
             refusals: Semaphore::new(REFUSALS_MAX),
             stop: watch::Sender::new(false),
+            sample: OnceLock::new(),
             store,
             world,
             settings,
@@ -97,6 +103,12 @@ impl Api {
     /// Whether the inside of such a job is hidden from this caller.
     pub(crate) fn hides(&self, kind: &Kind, caller: &Caller) -> bool {
         caller.role != Role::Admin && self.settings.is_sensitive(kind)
+    }
+
+    /// Whether there was never a job, as far as anybody remembers.
+    pub(crate) async fn is_empty(&self) -> Result<bool, Refusal> {
+        let request = ListRequest { filter: JobFilter::default(), limit: 1, after: None };
+        Ok(self.store.list(request).await?.jobs.is_empty())
     }
 
     /// The time by the store's clock.

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use crate::access::{cookie_cleared, cookie_set, unknown_caller};
 use crate::answer::{Answered, Refusal, nothing};
 use crate::ask::{Ask, decoded};
+use crate::pages::place_of;
 
 /// A token.
 #[derive(Deserialize, JsonSchema)]
@@ -21,7 +22,14 @@ pub(crate) struct SignInBody {
 /// `POST /sign-in`: JSON is answered with 204, a form with the way to the dashboard.
 pub(crate) async fn sign_in(ask: Ask) -> Answered {
     let form = is_form(&ask);
-    let token = if form { token_of_form(&ask)? } else { ask.body::<SignInBody>()?.token };
+    let (token, next) = if form {
+        let field = |name| field_of_form(&ask, name);
+        let token = field("token")?.ok_or_else(|| Refusal::field("token", "is needed"))?;
+        (token, field("next")?.unwrap_or_default())
+    } else {
+        (ask.body::<SignInBody>()?.token, String::new())
+    };
+    let next = place_of(&next);
     let now = ask.api.world.wall();
     let Some(caller) = ask.api.door.by_token(token.as_bytes(), now) else {
         ask.api.world.sleep_ms(ask.api.settings.limits.refusal_ms).await;
@@ -33,19 +41,20 @@ pub(crate) async fn sign_in(ask: Ask) -> Answered {
         Refusal::busy("no session could be begun; try again")
     })?;
     let cookie = cookie_set(&id, ask.api.settings.https);
-    answer(form, &cookie)
+    answer(form.then_some(next), &cookie)
 }
 
 /// `POST /sign-out`
 pub(crate) async fn sign_out(ask: Ask) -> Answered {
     let cookies = ask.headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     ask.api.door.sessions.end(cookies);
-    answer(is_form(&ask), &cookie_cleared(ask.api.settings.https))
+    answer(is_form(&ask).then_some("/"), &cookie_cleared(ask.api.settings.https))
 }
 
-fn answer(form: bool, cookie: &str) -> Answered {
-    if form {
-        return Ok(to("/", Some(cookie)));
+/// `place`: where a form leads to.
+fn answer(place: Option<&str>, cookie: &str) -> Answered {
+    if let Some(place) = place {
+        return Ok(to(place, Some(cookie)));
     }
     let mut response = nothing()?;
     if let Ok(value) = HeaderValue::from_str(cookie) {
@@ -54,9 +63,10 @@ fn answer(form: bool, cookie: &str) -> Answered {
     Ok(response)
 }
 
-fn to(place: &'static str, cookie: Option<&str>) -> Response {
+fn to(place: &str, cookie: Option<&str>) -> Response {
     let mut response = StatusCode::SEE_OTHER.into_response();
-    response.headers_mut().insert(LOCATION, HeaderValue::from_static(place));
+    let place = HeaderValue::from_str(place).unwrap_or(HeaderValue::from_static("/"));
+    response.headers_mut().insert(LOCATION, place);
     if let Some(value) = cookie.and_then(|cookie| HeaderValue::from_str(cookie).ok()) {
         response.headers_mut().insert(SET_COOKIE, value);
     }
@@ -68,8 +78,9 @@ fn is_form(ask: &Ask) -> bool {
     content_type.starts_with("application/x-www-form-urlencoded")
 }
 
-fn token_of_form(ask: &Ask) -> Result<String, Refusal> {
+fn field_of_form(ask: &Ask, name: &str) -> Result<Option<String>, Refusal> {
     let text = std::str::from_utf8(&ask.body).map_err(|_| Refusal::field("body", "is not UTF-8"))?;
-    let token = text.split('&').find_map(|pair| pair.strip_prefix("token="));
-    decoded(token.ok_or_else(|| Refusal::field("token", "is needed"))?)
+    let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
+    let found = pairs.into_iter().find(|(key, _)| *key == name);
+    found.map(|(_, value)| decoded(value)).transpose()
 }

@@ -4,62 +4,87 @@
 //! failures come from the events that this server has seen since it started,
 //! and from a few jobs that it looked at: they are for charts, not for bills.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::Mutex;
 use windlass::core::time::Time;
 
 use super::Api;
-use crate::answer::{Answered, Refusal, with_type};
+use crate::answer::{Answered, Refusal, ok};
 use crate::ask::Ask;
-use crate::feed::{Failures, Latency, Throughput};
+use crate::feed::{FAILURES_MS, Failures, Latency, LatencyPoints, Throughput};
 use crate::schema::Moment;
 use crate::view::{BudgetView, QueueView, WorkerView};
 
 /// An answer is given again for this long.
 const CACHE_MS: u64 = 1_000;
 
-/// The newest answer, and when it was made.
+/// The newest answer.
 #[derive(Default)]
-pub(crate) struct Cache(Mutex<Option<(u64, bytes::Bytes)>>);
+pub(crate) struct Cache(Mutex<Option<Made>>);
+
+struct Made {
+    at_ms: u64,
+    /// How many events had been told by then.
+    told: u64,
+    view: Arc<StatsView>,
+}
 
 /// How it goes.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Stats")]
 pub(crate) struct StatsView {
     #[schemars(with = "Moment")]
-    at: Time,
+    pub at: Time,
     /// Jobs that are queued, in all queues.
-    queued: u64,
+    pub queued: u64,
     /// Jobs that are running, in all queues.
-    running: u64,
-    workers_alive: usize,
-    queues: Vec<QueueView>,
-    budgets: Vec<BudgetView>,
-    workers: Vec<WorkerView>,
+    pub running: u64,
+    pub workers_alive: usize,
+    pub queues: Vec<QueueView>,
+    pub budgets: Vec<BudgetView>,
+    pub workers: Vec<WorkerView>,
     /// Approximate: what this server has seen since it started.
-    throughput: Throughput,
+    pub throughput: Throughput,
     /// Approximate: of a few jobs each second.
-    latency: Latency,
+    pub latency: Latency,
+    /// The same over time: 95 of a hundred were not slower.
+    pub latency_points: LatencyPoints,
     /// Approximate: of a few failures each second, in the last 15 minutes.
-    failures: Vec<Failures>,
+    pub failures: Vec<Failures>,
+    /// How far back the failures go.
+    pub failures_ms: u64,
+}
+
+impl StatsView {
+    /// Whether there is nothing to show: no queue, no budget, no worker, nothing seen.
+    pub(crate) fn is_blank(&self) -> bool {
+        let idle =
+            self.queued + self.running == 0 && self.throughput.enqueued.iter().all(|rate| *rate == 0.0);
+        idle && self.latency.samples == 0 && self.failures.is_empty() && self.workers_alive == 0
+    }
 }
 
 /// `GET /v1/stats`
 pub(crate) async fn get(ask: Ask) -> Answered {
-    let now_ms = ask.api.world.boot_ms();
-    // Those who ask at the same time wait for one answer.
-    let mut cached = ask.api.stats.0.lock().await;
-    let fresh = cached.as_ref().filter(|(made_ms, _)| now_ms.saturating_sub(*made_ms) < CACHE_MS);
-    let text = match fresh {
-        Some((_, text)) => text.clone(),
-        None => {
-            let text = bytes::Bytes::from(serde_json::to_vec(&view(&ask.api).await?).unwrap_or_default());
-            *cached = Some((ask.api.world.boot_ms(), text.clone()));
-            text
-        }
-    };
-    Ok(with_type(http::StatusCode::OK, "application/json", text.into()))
+    ok(&*current(&ask.api).await?)
+}
+
+/// How it goes. An answer is good until something happens, and a second at
+/// most; those who ask at the same time wait for one.
+pub(crate) async fn current(api: &Api) -> Result<Arc<StatsView>, Refusal> {
+    let mut cached = api.stats.0.lock().await;
+    let told = api.feed.told();
+    let now_ms = api.world.boot_ms();
+    let is_fresh = |made: &Made| made.told == told && now_ms.saturating_sub(made.at_ms) < CACHE_MS;
+    if let Some(made) = cached.as_ref().filter(|made| is_fresh(made)) {
+        return Ok(made.view.clone());
+    }
+    let view = Arc::new(view(api).await?);
+    *cached = Some(Made { at_ms: api.world.boot_ms(), told, view: view.clone() });
+    Ok(view)
 }
 
 async fn view(api: &Api) -> Result<StatsView, Refusal> {
@@ -68,8 +93,9 @@ async fn view(api: &Api) -> Result<StatsView, Refusal> {
         tokio::try_join!(store.now(), store.queues(), store.budgets(), store.workers())?;
     let workers: Vec<WorkerView> = workers.into_iter().map(|worker| WorkerView::new(worker, now)).collect();
     let queues: Vec<QueueView> = queues.into_iter().map(|queue| QueueView::new(queue, now)).collect();
-    let (throughput, latency, failures) =
-        api.feed.rings(|rings| (rings.throughput(now), rings.latency(now), rings.failures(now)));
+    let (throughput, latency, latency_points, failures) = api.feed.rings(|rings| {
+        (rings.throughput(now), rings.latency(now), rings.latency_points(now), rings.failures(now))
+    });
     Ok(StatsView {
         at: now,
         queued: queues.iter().map(|queue| queue.depth).sum(),
@@ -80,6 +106,8 @@ async fn view(api: &Api) -> Result<StatsView, Refusal> {
         workers,
         throughput,
         latency,
+        latency_points,
         failures,
+        failures_ms: FAILURES_MS.unsigned_abs(),
     })
 }

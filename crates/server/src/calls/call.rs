@@ -22,6 +22,8 @@ pub(crate) struct Call {
     pub refusals: Vec<u16>,
     /// It may take long: a long poll, or a stream.
     pub patient: bool,
+    /// It is for the dashboard alone, and not in the document of the API.
+    pub hidden: bool,
     pub run: Run,
 }
 
@@ -89,11 +91,24 @@ impl Param {
     ];
 
     /// Where a stream goes on from.
-    pub(crate) const EVENTS: &'static [Param] = &[Param::new(
-        "after",
-        r#"{"type":"string","pattern":"^[0-9]{1,18}-[0-9]{1,18}$"}"#,
-        "Go on after this position.",
-    )];
+    pub(crate) const EVENTS: &'static [Param] = &[
+        Param::new(
+            "after",
+            r#"{"type":"string","pattern":"^[0-9]{1,18}-[0-9]{1,18}$"}"#,
+            "Go on after this position.",
+        ),
+        Param::new(
+            "ticks",
+            r#"{"type":"integer","minimum":1,"maximum":60}"#,
+            "Also an event `tick` every so many seconds, for charts that move.",
+        ),
+    ];
+
+    /// What the page to sign in is asked with.
+    pub(crate) const SIGN_IN: &'static [Param] = &[
+        Param::new("refused", r#"{"type":"string"}"#, "The token was refused."),
+        Param::new("next", r#"{"type":"string"}"#, "Where to go then."),
+    ];
 }
 
 const NAME: &str =
@@ -103,7 +118,7 @@ const KEY: &str =
 const MOMENT: &str = r#"{"type":"string","format":"date-time"}"#;
 
 impl Call {
-    pub(super) fn new(method: Method, path: &'static str, need: Need, id: &'static str, run: Run) -> Self {
+    pub(crate) fn new(method: Method, path: &'static str, need: Need, id: &'static str, run: Run) -> Self {
         let refusals = vec![400, 503];
         Self {
             method,
@@ -116,11 +131,29 @@ impl Call {
             answers: vec![],
             refusals,
             patient: false,
+            hidden: false,
             run,
         }
     }
 
-    pub(super) fn does(mut self, does: &'static str) -> Self {
+    /// A page of the dashboard.
+    pub(crate) fn page(path: &'static str, id: &'static str, run: Run) -> Self {
+        Self::new(Method::GET, path, Need::Read, id, run).hidden()
+    }
+
+    /// Leaves the call out of the document.
+    pub(crate) fn hidden(mut self) -> Self {
+        self.hidden = true;
+        self
+    }
+
+    /// Nobody has to show a token for it.
+    pub(crate) fn open(mut self) -> Self {
+        self.need = Need::Nothing;
+        self
+    }
+
+    pub(crate) fn does(mut self, does: &'static str) -> Self {
         self.does = does;
         if self.need != Need::Nothing {
             self.refusals.extend([401, 403, 429]);
@@ -134,7 +167,7 @@ impl Call {
         self
     }
 
-    pub(super) fn asks(mut self, params: &'static [Param]) -> Self {
+    pub(crate) fn asks(mut self, params: &'static [Param]) -> Self {
         self.params = params;
         self
     }
@@ -145,7 +178,7 @@ impl Call {
         self
     }
 
-    pub(super) fn gives_text(mut self, status: u16, content_type: &'static str, means: &'static str) -> Self {
+    pub(crate) fn gives_text(mut self, status: u16, content_type: &'static str, means: &'static str) -> Self {
         self.answers.push(Given { status, means, content: Some((content_type, None)) });
         self
     }

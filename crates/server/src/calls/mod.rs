@@ -11,10 +11,11 @@ use http::Method;
 use crate::access::Need;
 use crate::answer::RefusalView;
 use crate::api::{
-    budgets, claim, events, health, jobs, leases, list, new_job, queues, retry_many, schedules, sign_in,
-    stats, workers, writes,
+    budgets, claim, events, health, jobs, leases, list, many, new_job, queues, schedules, sign_in, stats,
+    workers, writes,
 };
-use crate::view;
+use crate::pages::{self, assets};
+use crate::{sample, view};
 
 pub(crate) use call::{Call, Param, Size};
 
@@ -28,13 +29,14 @@ pub(crate) static CALLS: LazyLock<Vec<Call>> = LazyLock::new(|| {
         schedule_table(),
         watch_table(),
         door_table(),
+        pages::table(),
     ];
     tables.into_iter().flatten().collect()
 });
 
 /// Whether a path may be asked for without a token.
 pub(crate) fn is_open(path: &str) -> bool {
-    CALLS.iter().any(|call| call.need == Need::Nothing && call.path == path)
+    assets::is_asset(path) || CALLS.iter().any(|call| call.need == Need::Nothing && call.path == path)
 }
 
 fn jobs_table() -> Vec<Call> {
@@ -57,28 +59,33 @@ fn jobs_table() -> Vec<Call> {
             .asks(Param::LIST)
             .gives::<list::PageView>(200, "A page."),
         Call::new(Method::POST, "/v1/jobs/retry", Need::Admin, "retry_many", |ask| {
-            Box::pin(retry_many::start(ask))
+            Box::pin(many::retry(ask))
         })
         .does("Retry all jobs that match a filter, in the background and at a pace; or count them.")
-        .takes::<retry_many::RetryManyBody>(Size::Small)
-        .gives::<retry_many::RunView>(202, "The run has begun; ask for it by its id.")
-        .gives::<retry_many::DryRunView>(200, "What a run would do."),
-        Call::new(Method::GET, "/v1/retries", Need::Read, "list_retry_runs", |ask| {
-            Box::pin(retry_many::list(ask))
+        .takes::<many::RetryManyBody>(Size::Small)
+        .gives::<many::RunView>(202, "The run has begun; ask for it by its id.")
+        .gives::<many::DryRunView>(200, "What a run would do."),
+        Call::new(Method::POST, "/v1/jobs/cancel", Need::Admin, "cancel_many", |ask| {
+            Box::pin(many::cancel(ask))
         })
-        .does("The runs that retry many jobs, newest first.")
-        .gives::<retry_many::RunsView>(200, "The runs of this server."),
+        .does("Cancel all jobs that match a filter, in the background and at a pace; or count them.")
+        .takes::<many::CancelManyBody>(Size::Small)
+        .gives::<many::RunView>(202, "The run has begun; ask for it by its id.")
+        .gives::<many::DryRunView>(200, "What a run would do."),
+        Call::new(Method::GET, "/v1/retries", Need::Read, "list_retry_runs", |ask| Box::pin(many::list(ask)))
+            .does("The runs that retry or cancel many jobs, newest first.")
+            .gives::<many::RunsView>(200, "The runs of this server."),
         Call::new(Method::GET, "/v1/retries/{id}", Need::Read, "get_retry_run", |ask| {
-            Box::pin(retry_many::get(ask))
+            Box::pin(many::get(ask))
         })
         .does("How far a run is.")
-        .gives::<retry_many::RunView>(200, "The run.")
+        .gives::<many::RunView>(200, "The run.")
         .refuses(&[404]),
         Call::new(Method::POST, "/v1/retries/{id}/stop", Need::Admin, "stop_retry_run", |ask| {
-            Box::pin(retry_many::stop(ask))
+            Box::pin(many::stop(ask))
         })
-        .does("Stop a run. What was retried stays retried.")
-        .gives::<retry_many::RunView>(200, "The run.")
+        .does("Stop a run. What was done stays done.")
+        .gives::<many::RunView>(200, "The run.")
         .refuses(&[404]),
         Call::new(Method::GET, "/v1/jobs/{id}", Need::ReadOne, "get_job", |ask| Box::pin(jobs::get(ask)))
             .does("One job with all that is known of it.")
@@ -264,6 +271,10 @@ fn watch_table() -> Vec<Call> {
 
 fn door_table() -> Vec<Call> {
     vec![
+        Call::new(Method::POST, "/v1/sample", Need::Admin, "start_sample", |ask| {
+            Box::pin(sample::start(ask))
+        })
+        .hidden(),
         Call::new(Method::GET, "/healthz", Need::Nothing, "healthz", |ask| Box::pin(health::healthz(ask)))
             .does("Whether the process answers.")
             .gives::<health::HealthView>(200, "It does."),
@@ -273,7 +284,7 @@ fn door_table() -> Vec<Call> {
         Call::new(Method::GET, "/openapi.json", Need::Token, "openapi", |ask| Box::pin(health::openapi(ask)))
             .does("This document.")
             .gives::<serde_json::Map<String, serde_json::Value>>(200, "OpenAPI 3.1."),
-        Call::new(Method::GET, "/docs", Need::Token, "docs", |ask| Box::pin(health::docs(ask)))
+        Call::new(Method::GET, "/docs", Need::Token, "docs", |ask| Box::pin(pages::docs(ask)))
             .does("The calls, for people.")
             .gives_text(200, "text/html", "A page."),
         Call::new(Method::POST, "/sign-in", Need::Nothing, "sign_in", |ask| Box::pin(sign_in::sign_in(ask)))

@@ -9,6 +9,7 @@ mod rings;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use schemars::JsonSchema;
@@ -23,7 +24,7 @@ use windlass::core::time::Time;
 use crate::api::Api;
 use crate::schema::{Id, Moment, Name, PositionText};
 
-pub(crate) use rings::{Failures, Latency, Rings, Throughput};
+pub(crate) use rings::{FAILURES_MS, Failures, Latency, LatencyPoints, Percentiles, Rings, Throughput};
 
 /// How often the store is asked while somebody listens.
 const LISTENED_MS: u64 = 200;
@@ -44,6 +45,7 @@ pub(crate) struct Feed {
     seats: Arc<Semaphore>,
     came: Notify,
     rings: Mutex<Rings>,
+    told: AtomicU64,
 }
 
 /// An event as listeners get it.
@@ -84,6 +86,7 @@ impl Feed {
             seats: Arc::new(Semaphore::new(listeners_max)),
             came: Notify::new(),
             rings: Mutex::new(Rings::default()),
+            told: AtomicU64::new(0),
         }
     }
 
@@ -100,6 +103,11 @@ impl Feed {
         look(&self.lock())
     }
 
+    /// How many events were told since the server started.
+    pub(crate) fn told(&self) -> u64 {
+        self.told.load(Ordering::Relaxed)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Rings> {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,6 +119,7 @@ impl Feed {
     /// Tells an event to all listeners and counts it.
     fn tell(&self, event: &Event) {
         self.lock().count(event);
+        self.told.fetch_add(1, Ordering::Relaxed);
         if self.is_listened_to() {
             // Nobody hears it when the last one has just left.
             let _ = self.live.send(Arc::new(Told { position: event.position, frame: frame(event) }));

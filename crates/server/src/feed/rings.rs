@@ -16,12 +16,14 @@ use crate::schema::{Id, Moment, Name};
 const SECONDS: usize = 900;
 /// How many seconds one point of a chart stands for.
 const STEP_SECONDS: usize = 5;
+/// How long one point of the latencies stands for.
+const LATENCY_STEP_MS: i64 = 15_000;
 /// How many looks at jobs are kept.
 const SAMPLES_KEPT: usize = 4_000;
 /// How many failures are kept.
 const FAILURES_KEPT: usize = 1_000;
 /// How far back failures are grouped.
-const FAILURES_MS: i64 = 15 * 60_000;
+pub(crate) const FAILURES_MS: i64 = 15 * 60_000;
 /// How many groups of failures are shown.
 const GROUPS_MAX: usize = 20;
 /// How many pairs of event and queue are counted apart; further queues go into one.
@@ -152,6 +154,22 @@ impl Rings {
         }
     }
 
+    /// The latencies over time.
+    pub(crate) fn latency_points(&self, now: Time) -> LatencyPoints {
+        let newest = now.ms() / LATENCY_STEP_MS * LATENCY_STEP_MS;
+        let oldest = newest - SECONDS as i64 * 1_000;
+        let mut buckets = vec![(Vec::new(), Vec::new()); SECONDS * 1_000 / LATENCY_STEP_MS as usize];
+        for sample in self.samples.iter().filter(|sample| (oldest..newest).contains(&sample.at.ms())) {
+            let (waits, runs) = &mut buckets[((sample.at.ms() - oldest) / LATENCY_STEP_MS) as usize];
+            waits.push(sample.wait_ms);
+            runs.push(sample.run_ms);
+        }
+        let p95 = |values: Vec<u64>| Percentiles::of(values).map(|found| found.p95);
+        let (wait_ms, run_ms) = buckets.into_iter().map(|(waits, runs)| (p95(waits), p95(runs))).unzip();
+        let step_seconds = LATENCY_STEP_MS as usize / 1_000;
+        LatencyPoints { from: Time::from_ms(oldest), step_seconds, wait_ms, run_ms }
+    }
+
     /// The failures, grouped by what they say; the most frequent first.
     pub(crate) fn failures(&self, now: Time) -> Vec<Failures> {
         let since = now.plus_ms(-FAILURES_MS);
@@ -181,31 +199,49 @@ impl Rings {
 #[derive(Clone, Serialize, JsonSchema)]
 pub(crate) struct Throughput {
     #[schemars(with = "Moment")]
-    from: Time,
-    step_seconds: usize,
-    enqueued: Vec<f64>,
-    started: Vec<f64>,
-    completed: Vec<f64>,
-    failed: Vec<f64>,
-    retrying: Vec<f64>,
+    pub from: Time,
+    pub step_seconds: usize,
+    pub enqueued: Vec<f64>,
+    pub started: Vec<f64>,
+    pub completed: Vec<f64>,
+    pub failed: Vec<f64>,
+    pub retrying: Vec<f64>,
+}
+
+impl Throughput {
+    /// Attempts that did not succeed, whether another follows or not.
+    pub(crate) fn troubled(&self) -> Vec<f64> {
+        self.failed.iter().zip(&self.retrying).map(|(failed, retrying)| failed + retrying).collect()
+    }
+}
+
+/// 95 of a hundred waited and ran no longer, for points of `step_seconds` from
+/// `from` on; null where no job was looked at.
+#[derive(Clone, Serialize, JsonSchema)]
+pub(crate) struct LatencyPoints {
+    #[schemars(with = "Moment")]
+    pub from: Time,
+    pub step_seconds: usize,
+    pub wait_ms: Vec<Option<u64>>,
+    pub run_ms: Vec<Option<u64>>,
 }
 
 /// How long jobs waited and ran, in the last 15 minutes, of those looked at.
 #[derive(Clone, Serialize, JsonSchema)]
 pub(crate) struct Latency {
-    samples: usize,
+    pub samples: usize,
     /// From the moment at which a job was due to its start.
-    wait_ms: Option<Percentiles>,
+    pub wait_ms: Option<Percentiles>,
     /// From the start of the last attempt to its end.
-    run_ms: Option<Percentiles>,
+    pub run_ms: Option<Percentiles>,
 }
 
 /// Half, 95 and 99 of a hundred were not slower.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub(crate) struct Percentiles {
-    p50: u64,
-    p95: u64,
-    p99: u64,
+    pub p50: u64,
+    pub p95: u64,
+    pub p99: u64,
 }
 
 impl Percentiles {
@@ -226,13 +262,13 @@ pub(crate) struct Failures {
     #[schemars(with = "Name")]
     pub kind: Kind,
     #[schemars(with = "Name")]
-    queue: QueueName,
+    pub queue: QueueName,
     /// Of those looked at.
     pub count: u64,
     #[schemars(with = "Moment")]
-    last_at: Time,
+    pub last_at: Time,
     #[schemars(with = "Id")]
-    last_job: JobId,
+    pub last_job: JobId,
 }
 
 fn push<T>(list: &mut VecDeque<T>, entry: T, max: usize) {

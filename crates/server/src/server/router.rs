@@ -20,6 +20,7 @@ use crate::answer::{Answered, Refusal};
 use crate::api::Api;
 use crate::ask::Ask;
 use crate::calls::{CALLS, Call, Size, is_open};
+use crate::pages::{is_browser, refused, to_sign_in};
 
 /// A body of a call that takes none.
 const NO_BODY_BYTES: usize = 1_024;
@@ -38,7 +39,13 @@ pub(super) fn build(api: &Arc<Api>) -> Router {
         let filter = MethodFilter::try_from(call.method.clone()).unwrap_or(MethodFilter::GET);
         router = router.route(call.path, on(filter, handler));
     }
-    let not_found = || async { Refusal::not_found("path; GET /docs lists all").into_response() };
+    let wall = api.world.clone();
+    let not_found = move |request: Request<Body>| {
+        let refusal = Refusal::not_found("path; GET /docs lists all");
+        let role = request.extensions().get::<Caller>().map(|caller| caller.role.clone());
+        let page = is_browser(request.headers()).then(|| refused(&refusal, role.as_ref(), wall.wall()));
+        async move { page.unwrap_or_else(|| refusal.into_response()) }
+    };
     let not_allowed = || async {
         let message = "this path does not take this method; GET /docs lists all calls";
         Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message).into_response()
@@ -71,11 +78,18 @@ pub(super) async fn enter(
         }
         Err(refusal) => {
             api.metrics.count("ANY", "(refused)", refusal.status);
-            refusal.into_response()
+            turned_away(&refusal, &request).unwrap_or_else(|| refusal.into_response())
         }
     };
     secure(&mut response);
     response
+}
+
+/// Somebody who came with a browser and showed nothing is led to the form.
+fn turned_away(refusal: &Refusal, request: &Request<Body>) -> Option<Response> {
+    let unknown = refusal.status == StatusCode::UNAUTHORIZED && request.method() == Method::GET;
+    let place = request.uri().path_and_query().map_or("/", |place| place.as_str());
+    (unknown && is_browser(request.headers())).then(|| to_sign_in(place))
 }
 
 /// Who may come in.
@@ -105,8 +119,14 @@ async fn pass(
 }
 
 async fn answer(api: &Arc<Api>, call: &'static Call, request: Request<Body>) -> Response {
+    let browser = call.hidden && is_browser(request.headers());
+    let role = request.extensions().get::<Caller>().map(|caller| caller.role.clone());
     let answered = perform(api, call, request).await;
-    let response = answered.unwrap_or_else(IntoResponse::into_response);
+    let response = match answered {
+        Ok(response) => response,
+        Err(refusal) if browser => refused(&refusal, role.as_ref(), api.world.wall()),
+        Err(refusal) => refusal.into_response(),
+    };
     api.metrics.count(call.verb(), call.path, response.status());
     response
 }

@@ -22,14 +22,14 @@ use crate::schema::{AnyJson, Duration, Id, KeyText, LadderText, Moment, Name, Wo
 pub(crate) struct QueueView {
     #[schemars(with = "Name")]
     pub name: QueueName,
-    policy: PolicyView,
+    pub policy: PolicyView,
     pub paused: bool,
     /// How many of its jobs are queued.
     pub depth: u64,
     pub running: u64,
     /// Since when the longest waiting of its due jobs could have run.
     #[schemars(with = "Option<Moment>")]
-    oldest_due_at: Option<Time>,
+    pub oldest_due_at: Option<Time>,
     /// How long that is.
     pub oldest_age_ms: Option<u64>,
 }
@@ -37,19 +37,19 @@ pub(crate) struct QueueView {
 /// The policy of a queue.
 #[derive(Clone, Serialize, JsonSchema)]
 #[schemars(rename = "QueuePolicy")]
-struct PolicyView {
-    limit: Option<u32>,
+pub(crate) struct PolicyView {
+    pub limit: Option<u32>,
     #[schemars(with = "LadderText")]
-    ladder: Ladder,
-    max_attempts: Option<u32>,
-    lease_ms: u32,
+    pub ladder: Ladder,
+    pub max_attempts: Option<u32>,
+    pub lease_ms: u32,
     #[schemars(with = "String")]
-    on_crash: OnCrash,
-    crashes_max: u32,
-    retention_days: u32,
-    finished_max: u64,
-    delete_finished: bool,
-    ageing_ms: Option<u64>,
+    pub on_crash: OnCrash,
+    pub crashes_max: u32,
+    pub retention_days: u32,
+    pub finished_max: u64,
+    pub delete_finished: bool,
+    pub ageing_ms: Option<u64>,
 }
 
 impl QueueView {
@@ -95,10 +95,10 @@ pub(crate) struct BudgetView {
     pub per_day: Option<u32>,
     pub used: UsedView,
     #[schemars(with = "Option<Moment>")]
-    cooling_until: Option<Time>,
+    pub cooling_until: Option<Time>,
     /// When something of it may be spent again, when nothing may now.
     #[schemars(with = "Option<Moment>")]
-    free_at: Option<Time>,
+    pub free_at: Option<Time>,
 }
 
 /// What of a budget is used.
@@ -194,18 +194,18 @@ impl ScheduleView {
 #[schemars(rename = "Worker")]
 pub(crate) struct WorkerView {
     #[schemars(with = "WorkerText")]
-    name: WorkerName,
+    pub name: WorkerName,
     #[schemars(with = "Vec<Name>")]
-    queues: Vec<QueueName>,
+    pub queues: Vec<QueueName>,
     /// Null: any.
     #[schemars(with = "Option<Vec<Name>>")]
-    kinds: Option<Vec<Kind>>,
-    slots: u32,
-    running: u32,
+    pub kinds: Option<Vec<Kind>>,
+    pub slots: u32,
+    pub running: u32,
     #[schemars(with = "Moment")]
-    started_at: Time,
+    pub started_at: Time,
     #[schemars(with = "Moment")]
-    seen_at: Time,
+    pub seen_at: Time,
     /// It was heard of within the last minute.
     pub alive: bool,
 }

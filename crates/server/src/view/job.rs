@@ -221,14 +221,14 @@ impl From<RetryRule> for RetryView {
 #[schemars(rename = "Lease")]
 pub(crate) struct LeaseView {
     #[schemars(with = "WorkerText")]
-    worker: WorkerName,
-    fence: u64,
+    pub worker: WorkerName,
+    pub fence: u64,
     #[schemars(with = "Moment")]
-    started_at: Time,
+    pub started_at: Time,
     #[schemars(with = "Moment")]
     pub expires_at: Time,
-    lease_ms: u32,
-    cancel_requested: bool,
+    pub lease_ms: u32,
+    pub cancel_requested: bool,
 }
 
 impl From<Lease> for LeaseView {
@@ -242,10 +242,10 @@ impl From<Lease> for LeaseView {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Step")]
 pub(crate) struct StepView {
-    name: String,
+    pub name: String,
     #[schemars(with = "AnyJson")]
-    output: Json,
-    attempt: u32,
+    pub output: Json,
+    pub attempt: u32,
     #[schemars(with = "Moment")]
-    stored_at: Time,
+    pub stored_at: Time,
 }

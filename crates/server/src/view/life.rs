@@ -15,18 +15,18 @@ use crate::schema::{Moment, WorkerText};
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Attempt")]
 pub(crate) struct AttemptView {
-    attempt: u32,
-    fence: u64,
+    pub attempt: u32,
+    pub fence: u64,
     #[schemars(with = "Option<WorkerText>")]
-    worker: Option<WorkerName>,
+    pub worker: Option<WorkerName>,
     #[schemars(with = "Option<Moment>")]
-    started_at: Option<Time>,
+    pub started_at: Option<Time>,
     #[schemars(with = "Option<Moment>")]
-    ended_at: Option<Time>,
+    pub ended_at: Option<Time>,
     /// `running`, or how it ended: completed, retrying, failed, crashed,
     /// released, parked, canceled.
-    outcome: &'static str,
-    error: Option<String>,
+    pub outcome: &'static str,
+    pub error: Option<String>,
 }
 
 /// One thing that happened.
@@ -34,14 +34,14 @@ pub(crate) struct AttemptView {
 #[schemars(rename = "TimelineEntry")]
 pub(crate) struct TimelineView {
     #[schemars(with = "Moment")]
-    at: Time,
+    pub at: Time,
     /// What: the word of an event, or `step`.
-    what: &'static str,
-    attempt: Option<u32>,
+    pub what: &'static str,
+    pub attempt: Option<u32>,
     #[schemars(with = "Option<WorkerText>")]
-    worker: Option<WorkerName>,
-    step: Option<String>,
-    error: Option<String>,
+    pub worker: Option<WorkerName>,
+    pub step: Option<String>,
+    pub error: Option<String>,
 }
 
 pub(super) fn attempts(job: &Job, hidden: bool) -> Vec<AttemptView> {

@@ -5,4 +5,5 @@ mod job;
 mod life;
 
 pub(crate) use admin::{BudgetView, QueueView, ScheduleView, WorkerView};
-pub(crate) use job::{Detail, JobView, RetryView};
+pub(crate) use job::{Detail, JobView, RetryView, StepView};
+pub(crate) use life::AttemptView;

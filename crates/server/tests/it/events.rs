@@ -14,9 +14,13 @@ struct Came(String, String, Value);
 
 impl Stream {
     async fn open(house: &House, last: Option<&str>) -> Self {
+        Self::open_at(house, "/v1/events", last).await
+    }
+
+    async fn open_at(house: &House, path: &str, last: Option<&str>) -> Self {
         let mut stream = TcpStream::connect(house.addr).await.unwrap();
         let last = last.map_or(String::new(), |last| format!("last-event-id: {last}\r\n"));
-        let head = format!("GET /v1/events HTTP/1.1\r\nhost: {}\r\n{last}\r\n", house.addr);
+        let head = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n{last}\r\n", house.addr);
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut opened = Self(BufReader::new(stream));
         let mut line = opened.line().await;
@@ -108,4 +112,21 @@ async fn positions_are_checked_and_an_end_ends_streams() {
     }
     let _listener = Stream::open(&house, None).await;
     house.close().await;
+}
+
+/// Whoever asks for ticks gets them, whether something happens or not.
+#[tokio::test(flavor = "multi_thread")]
+async fn ticks_come_between_events() {
+    let house = House::open().await;
+    let mut stream = Stream::open_at(&house, "/v1/events?ticks=1", None).await;
+    house.enqueue(json!({"kind": "k"})).await;
+    let mut heard = Vec::new();
+    while !["enqueued", "tick"].iter().all(|name| heard.iter().any(|came: &Came| came.1 == *name)) {
+        heard.push(stream.next().await);
+    }
+    let tick = heard.iter().find(|came| came.1 == "tick").unwrap();
+    assert_eq!(tick.0, "", "a tick is no place to come back to");
+    for ticks in ["0", "61", "x", "-1"] {
+        assert_eq!(house.get(&format!("/v1/events?ticks={ticks}")).await.field(), "ticks");
+    }
 }

@@ -41,6 +41,11 @@ impl House {
     }
 
     pub async fn with(settings: Settings) -> Self {
+        Self::dressed(settings, |server| server).await
+    }
+
+    /// With more than settings.
+    pub async fn dressed(settings: Settings, dress: impl FnOnce(Server) -> Server) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = Options::new(Arc::new(RealWorld::new()));
         let store: Arc<dyn Store> =
@@ -49,7 +54,7 @@ impl House {
         let addr = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let token = settings.token.as_ref().map(|_| TOKEN.to_owned());
-        let server = Server::new(store.clone(), settings);
+        let server = dress(Server::new(store.clone(), settings));
         let shutdown = async { drop(stopped.await) };
         let served = tokio::spawn(serve(listener, shutdown, server));
         Self { addr, store, token, stop: Some(stop), served: Some(served), _folder: folder }

@@ -167,9 +167,36 @@ async fn many_are_retried_at_a_pace() {
         Some(house.get(&path).await.json()).filter(|run| run["state"] != "running")
     })
     .await;
-    assert_eq!((&done["state"], &done["retried"], &done["refused"]), (&json!("done"), &json!(5), &json!(0)));
+    assert_eq!((&done["state"], &done["done"], &done["refused"]), (&json!("done"), &json!(5), &json!(0)));
     let leases = house.post("/v1/claim", claim).await.json();
     assert_eq!(leases["leases"].as_array().unwrap().len(), 5);
     let listed = house.get("/v1/retries").await.json();
     assert_eq!(listed["runs"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn many_are_canceled_after_a_look() {
+    let house = House::open().await;
+    for _ in 0..5 {
+        house.enqueue(json!({"kind": "k"})).await;
+    }
+    let other = house.enqueue(json!({"kind": "other"})).await;
+    let running = house.claim("w").await;
+    let dry = house.post("/v1/jobs/cancel", json!({"filter": {"kind": "k"}, "dry_run": true})).await;
+    assert_eq!((dry.status, &dry.json()["matched"]), (200, &json!(5)));
+    let all = house.get("/v1/jobs?state=queued").await.json();
+    assert_eq!(all["jobs"].as_array().unwrap().len(), 5, "a dry run changes nothing");
+    let run = house.post("/v1/jobs/cancel", json!({"filter": {"kind": "k"}, "pace": 1000})).await;
+    assert_eq!((run.status, &run.json()["does"]), (202, &json!("cancel")), "{}", run.text);
+    let path = format!("/v1/retries/{}", run.json()["id"].as_str().unwrap());
+    let done = eventually("the run ends", || async {
+        Some(house.get(&path).await.json()).filter(|run| run["state"] != "running")
+    })
+    .await;
+    assert_eq!((&done["done"], &done["refused"]), (&json!(5), &json!(0)));
+    let job = house.get(&format!("/v1/jobs/{}", running["job"]["id"].as_str().unwrap())).await.json();
+    assert_eq!((&job["state"], &job["lease"]["cancel_requested"]), (&json!("running"), &json!(true)));
+    assert_eq!(house.get(&format!("/v1/jobs/{other}")).await.json()["state"], "queued");
+    let refused = house.post("/v1/jobs/cancel", json!({"filter": {"state": ["failed"]}})).await;
+    assert_eq!(refused.status, 400, "what is over cannot be canceled");
 }

@@ -10,6 +10,7 @@ mod gate;
 mod guide;
 mod jobs;
 mod limits;
+mod pages;
 mod remote;
 mod schemathesis;
 mod secrets;

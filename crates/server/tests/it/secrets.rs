@@ -65,7 +65,18 @@ async fn fault_71_72_canaries() {
         (house.get("/v1/stats").await.json()["failures"][0]["count"] == 1).then_some(())
     })
     .await;
-    for path in ["/v1/jobs", "/v1/jobs?kind=patient", "/v1/stats", "/metrics", "/v1/workers", "/v1/queues"] {
+    for path in [
+        "/v1/jobs",
+        "/v1/jobs?kind=patient",
+        "/v1/stats",
+        "/metrics",
+        "/v1/workers",
+        "/v1/queues",
+        "/",
+        "/jobs",
+        "/queues",
+        "/schedules",
+    ] {
         let reply = house.get(path).await;
         assert!(reply.status == 200 && !reply.text.contains(CANARY) && !reply.text.contains(TOKEN), "{path}");
     }
@@ -79,6 +90,12 @@ async fn fault_71_72_canaries() {
         read("/v1/jobs?text=PATIENT").await.json()["jobs"].as_array().unwrap().len(),
         1,
         "of the kind it does"
+    );
+    let page = read(&format!("/jobs/{id}")).await;
+    assert!(
+        page.status == 200 && !page.text.contains(CANARY) && page.text.contains("Hidden"),
+        "{}",
+        page.text
     );
     let seen = house.get(&format!("/v1/jobs/{id}")).await;
     assert!(seen.text.contains(CANARY), "an admin sees one job");

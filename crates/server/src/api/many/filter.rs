@@ -1,0 +1,125 @@
+//! Which of the jobs: what both verbs are asked with.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use windlass::core::id::{Key, Kind, QueueName};
+use windlass::core::query::JobFilter;
+use windlass::core::state::StateName;
+use windlass::core::time::Time;
+
+use crate::answer::Refusal;
+use crate::object::Object;
+use crate::schema::{KeyText, Moment, Name};
+
+/// Which jobs to retry, and how fast.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "RetryMany")]
+pub(crate) struct RetryManyBody {
+    pub filter: Object<FilterBody<FinalState>>,
+    /// Jobs per second; 100 when left out.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub pace: Option<u32>,
+    /// Only count them and name a few.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
+}
+
+/// Which jobs to cancel, and how fast.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "CancelMany")]
+pub(crate) struct CancelManyBody {
+    pub filter: Object<FilterBody<LiveState>>,
+    /// Jobs per second; 100 when left out.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub pace: Option<u32>,
+    /// Only count them and name a few.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
+}
+
+/// Which jobs. Everything that is said must hold.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, bound(deserialize = "S: Deserialize<'de>"))]
+#[schemars(rename = "FilterOf{S}")]
+pub(crate) struct FilterBody<S> {
+    /// In these states; `failed` when left out of a retry, `queued` and `running` when left out of a cancel.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 3))]
+    state: Option<Vec<S>>,
+    #[serde(default)]
+    #[schemars(with = "Option<Name>")]
+    queue: Option<QueueName>,
+    #[serde(default)]
+    #[schemars(with = "Option<Name>")]
+    kind: Option<Kind>,
+    #[serde(default)]
+    #[schemars(with = "Option<KeyText>")]
+    key: Option<Key>,
+    /// Accepted at or after this.
+    #[serde(default)]
+    #[schemars(with = "Option<Moment>")]
+    since: Option<Time>,
+    /// Accepted before this.
+    #[serde(default)]
+    #[schemars(with = "Option<Moment>")]
+    until: Option<Time>,
+    /// In id, kind, key or payload.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 200))]
+    text: Option<String>,
+}
+
+/// A state that a retry leads out of.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum FinalState {
+    Completed,
+    Failed,
+    Canceled,
+}
+
+/// A state that a cancel leads out of.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum LiveState {
+    Queued,
+    Running,
+}
+
+impl From<FinalState> for StateName {
+    fn from(state: FinalState) -> Self {
+        match state {
+            FinalState::Completed => Self::Completed,
+            FinalState::Failed => Self::Failed,
+            FinalState::Canceled => Self::Canceled,
+        }
+    }
+}
+
+impl From<LiveState> for StateName {
+    fn from(state: LiveState) -> Self {
+        match state {
+            LiveState::Queued => Self::Queued,
+            LiveState::Running => Self::Running,
+        }
+    }
+}
+
+impl<S: Into<StateName>> FilterBody<S> {
+    /// The filter, with `default` where no state was said.
+    pub(super) fn filter(self, default: &[StateName]) -> Result<JobFilter, Refusal> {
+        let Self { state, queue, kind, key, since, until, text } = self;
+        let states: Vec<StateName> =
+            state.map_or_else(|| default.to_vec(), |states| states.into_iter().map(Into::into).collect());
+        if states.is_empty() || states.len() > 3 {
+            return Err(Refusal::field("filter.state", "must be 1 to 3 states"));
+        }
+        Ok(JobFilter { states, queue, kind, key, since, until, text }.checked()?)
+    }
+}

@@ -1,0 +1,134 @@
+//! Retrying or canceling all jobs that match a filter: in the background, at a
+//! pace, so that ten thousand failed jobs do not fall upon an upstream at once.
+//!
+//! A run lives in this server's memory. When the server ends, the run ends,
+//! and asking again goes on: jobs that it was done to no longer match.
+
+mod filter;
+mod run;
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use schemars::JsonSchema;
+use serde::Serialize;
+use windlass::core::id::JobId;
+use windlass::core::query::{JobFilter, ListRequest, PAGE_MAX};
+use windlass::core::state::StateName;
+use windlass::world::new_id;
+
+use super::list::may_match;
+use crate::answer::{Answered, Refusal, json_answer, ok};
+use crate::ask::Ask;
+use crate::object::Object;
+use crate::schema::Id;
+
+pub(crate) use filter::{CancelManyBody, RetryManyBody};
+use run::{Run, Verb, go};
+pub(crate) use run::{RunView, Runs};
+
+/// Jobs per second when nothing is said.
+const PACE_DEFAULT: u32 = 100;
+/// A dry run counts up to this.
+const COUNT_MAX: u64 = 10_000;
+/// A dry run looks at so many pages at most.
+const PAGES_MAX: usize = 200;
+/// How many jobs a dry run names.
+const SAMPLE_MAX: usize = 10;
+
+/// What a run would do.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DryRun")]
+pub(crate) struct DryRunView {
+    dry_run: bool,
+    /// How many match.
+    matched: u64,
+    /// There may be more: the count ended at 10,000, or after as many looks as one call may take.
+    capped: bool,
+    /// Some of them, newest first.
+    #[schemars(with = "Vec<Id>")]
+    sample: Vec<JobId>,
+}
+
+/// The runs.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Runs")]
+pub(crate) struct RunsView {
+    runs: Vec<RunView>,
+}
+
+/// `POST /v1/jobs/retry`
+pub(crate) async fn retry(ask: Ask) -> Answered {
+    let RetryManyBody { filter: Object(filter), pace, dry_run } = ask.body()?;
+    start(&ask, Verb::Retry, filter.filter(&[StateName::Failed])?, pace, dry_run).await
+}
+
+/// `POST /v1/jobs/cancel`
+pub(crate) async fn cancel(ask: Ask) -> Answered {
+    let CancelManyBody { filter: Object(filter), pace, dry_run } = ask.body()?;
+    start(&ask, Verb::Cancel, filter.filter(&[StateName::Queued, StateName::Running])?, pace, dry_run).await
+}
+
+async fn start(
+    ask: &Ask,
+    verb: Verb,
+    filter: JobFilter,
+    pace: Option<u32>,
+    dry_run: Option<bool>,
+) -> Answered {
+    let pace = pace.unwrap_or(PACE_DEFAULT);
+    if !(1..=10_000).contains(&pace) {
+        return Err(Refusal::field("pace", "must be from 1 to 10000 jobs per second"));
+    }
+    if dry_run == Some(true) {
+        return count(ask, filter).await;
+    }
+    let id = new_id(&*ask.api.world).0;
+    let run = Arc::new(Run::new(id, verb, pace, ask.api.now().await?));
+    ask.api.runs.add(run.clone())?;
+    tracing::info!(run = %id, ?verb, pace, by = ?ask.caller.name, "a run over many begins");
+    tokio::spawn(go(ask.api.clone(), run.clone(), filter));
+    json_answer(StatusCode::ACCEPTED, &run.view())
+}
+
+/// `GET /v1/retries`
+pub(crate) async fn list(ask: Ask) -> Answered {
+    ok(&RunsView { runs: ask.api.runs.views() })
+}
+
+/// `GET /v1/retries/{id}`
+pub(crate) async fn get(ask: Ask) -> Answered {
+    ok(&ask.api.runs.find(ask.id()?)?.view())
+}
+
+/// `POST /v1/retries/{id}/stop`
+pub(crate) async fn stop(ask: Ask) -> Answered {
+    let run = ask.api.runs.find(ask.id()?)?;
+    run.stop();
+    ok(&run.view())
+}
+
+async fn count(ask: &Ask, filter: JobFilter) -> Answered {
+    let text = filter.text.clone();
+    let mut request = ListRequest { filter, limit: PAGE_MAX, after: None };
+    let mut dry = DryRunView { dry_run: true, matched: 0, capped: true, sample: Vec::new() };
+    for _ in 0..PAGES_MAX {
+        let page = ask.api.store.list(request.clone()).await?;
+        let jobs = page.jobs.iter().filter(|job| may_match(&ask.api, &ask.caller, job, text.as_deref()));
+        for job in jobs {
+            dry.matched += 1;
+            if dry.sample.len() < SAMPLE_MAX {
+                dry.sample.push(job.id);
+            }
+        }
+        request.after = page.next;
+        if page.next.is_none() {
+            dry.capped = false;
+            break;
+        }
+        if dry.matched >= COUNT_MAX {
+            break;
+        }
+    }
+    ok(&dry)
+}

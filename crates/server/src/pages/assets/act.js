@@ -1,0 +1,92 @@
+// Buttons and forms that call the API: data-post, data-put or data-delete is
+// the path, data-ask the question before, data-said the word after.
+
+import { call, confirm, make, said } from "./ask.js";
+import { look } from "./live.js";
+
+const METHODS = { post: "POST", put: "PUT", delete: "DELETE" };
+
+export function start() {
+  document.addEventListener("click", clicked);
+  document.addEventListener("submit", submitted);
+}
+
+async function clicked(event) {
+  const button = event.target.closest("button");
+  if (!button) return;
+  if (button.dataset.copy !== undefined) return copy(button);
+  if (button.id === "sign-out") {
+    await call("POST", "/sign-out").catch(() => {});
+    return location.assign("/sign-in");
+  }
+  if (target(button)) await act(button, button.dataset.body);
+}
+
+async function submitted(event) {
+  const form = event.target;
+  if (!target(form)) return;
+  event.preventDefault();
+  const [body, names] = read(form);
+  if (body) await act(form, body, names);
+}
+
+function target(element) {
+  return Object.keys(METHODS).find((method) => element.dataset[method] !== undefined);
+}
+
+async function act(element, body, names = {}) {
+  const method = target(element);
+  const path = element.dataset[method].replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(names[name]));
+  const question = element.dataset.ask;
+  const yes = (element.localName === "form" ? element.querySelector("button") : element).textContent;
+  if (question && !(await confirm(question, [make("p", {}, element.dataset.more ?? "")], yes))) return;
+  try {
+    await call(METHODS[method], path, body);
+    said(element.dataset.said ?? "Done");
+    element.closest("details")?.removeAttribute("open");
+  } catch (error) {
+    said(error.message, "bad");
+  }
+  await look();
+}
+
+/** The fields of a form as the API wants them; those that are empty are left out. */
+function read(form) {
+  const body = {};
+  const names = {};
+  for (const field of form.elements) {
+    const text = field.value?.trim();
+    if (!field.name || !text) continue;
+    if (field.name.startsWith("{")) names[field.name.slice(1, -1)] = text;
+    else
+      try {
+        body[field.name] = value(field.dataset.sort, text);
+      } catch {
+        said(`${field.name} is not ${field.dataset.sort === "json" ? "JSON" : "a number"}`, "bad");
+        field.focus();
+        return [null];
+      }
+  }
+  return [body, names];
+}
+
+function value(sort, text) {
+  if (sort === "json") return JSON.parse(text);
+  if (text === "true" || text === "false") return text === "true";
+  if (sort !== "int") return text;
+  if (!/^-?\d+$/.test(text)) throw new Error("no number");
+  return Number(text);
+}
+
+async function copy(button) {
+  const text = button.dataset.copy;
+  try {
+    await navigator.clipboard.writeText(text);
+    said("Copied");
+  } catch {
+    // Without https only this machine may write to the clipboard: select it instead.
+    const shown = button.parentElement.querySelector("pre, .id");
+    if (shown) getSelection().selectAllChildren(shown);
+    said("Selected; copy it with the keyboard");
+  }
+}

@@ -1,0 +1,135 @@
+// The list of jobs: search as you type, select rows, and act on those that are
+// selected or on all that match, after a look at how many that is.
+
+import { call, confirm, make, said } from "./ask.js";
+import { look, show } from "./live.js";
+
+const LAST_STATES = ["completed", "failed", "canceled"];
+const OPEN_STATES = ["queued", "running"];
+/** How many calls for selected jobs are under way at once. */
+const AT_ONCE = 8;
+const TYPING_MS = 250;
+
+export function start() {
+  document.addEventListener("change", changed);
+  document.addEventListener("windlass:shown", count);
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-many]");
+    if (button) act(button.dataset.many);
+  });
+  document.addEventListener("submit", (event) => {
+    if (event.target.id !== "filters") return;
+    event.preventDefault();
+    find(false);
+  });
+  let typing = 0;
+  document.addEventListener("input", (event) => {
+    if (event.target.id !== "search") return;
+    clearTimeout(typing);
+    typing = setTimeout(() => find(true), TYPING_MS);
+  });
+}
+
+/** Puts what the form says into the address, and shows that. */
+function find(replace) {
+  const form = document.getElementById("filters");
+  const query = new URLSearchParams();
+  for (const [name, value] of new FormData(form)) if (value.trim()) query.set(name, value.trim());
+  const text = query.toString().replaceAll("%2C", ",");
+  show(text ? `/jobs?${text}` : "/jobs", { replace });
+}
+
+const boxes = () => [...document.querySelectorAll("td.pick input")];
+const rows = () => boxes().filter((box) => box.checked).map((box) => box.closest("tr"));
+
+function changed(event) {
+  if (event.target.id === "select-all") for (const box of boxes()) box.checked = event.target.checked;
+  if (event.target.id === "select-all" || event.target.closest("td.pick")) count();
+}
+
+/** Says what the buttons would act on. */
+export function count() {
+  const line = document.getElementById("selected");
+  if (!line) return;
+  const chosen = rows();
+  for (const box of boxes()) box.closest("tr").toggleAttribute("data-ui-selected", box.checked);
+  line.textContent = chosen.length ? `${chosen.length} selected` : "all that match";
+  document.getElementById("select-all").checked = chosen.length > 0 && chosen.length === boxes().length;
+}
+
+/** Selects nothing; false when nothing was selected. */
+export function unselect() {
+  const chosen = rows();
+  for (const box of boxes()) box.checked = false;
+  count();
+  return chosen.length > 0;
+}
+
+function act(verb) {
+  const chosen = rows();
+  return chosen.length ? actOnSelected(verb, chosen) : actOnAll(verb);
+}
+
+async function actOnSelected(verb, chosen) {
+  const states = verb === "cancel" ? OPEN_STATES : LAST_STATES;
+  const fitting = chosen.filter((row) => states.includes(row.dataset.state));
+  if (!fitting.length) return said(`None of them can be ${past(verb)}: they are not ${states.join(" or ")}`, "bad");
+  const list = make("ul", { class: "sample" }, ...fitting.slice(0, 10).map((row) => make("li", {}, named(row))));
+  const rest = fitting.length > 10 ? [make("p", {}, `and ${fitting.length - 10} more`)] : [];
+  const left = chosen.length - fitting.length;
+  if (left) rest.push(make("p", {}, `${left} of the selected stay as they are: not ${states.join(" or ")}.`));
+  if (!(await confirm(`${upper(verb)} ${jobs(fitting.length)}?`, [list, ...rest], upper(verb)))) return;
+  const ids = fitting.map((row) => row.dataset.id);
+  let done = 0;
+  let refused = 0;
+  const go = async () => {
+    for (let id = ids.pop(); id; id = ids.pop()) {
+      await call("POST", `/v1/jobs/${id}/${verb}`).then(() => done++, () => refused++);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, go));
+  said(`${jobs(done)} ${past(verb)}${refused ? `, ${refused} refused` : ""}`, refused ? "bad" : "good");
+  unselect();
+  await look();
+}
+
+/** All that match the address: first counted, then done in the background of the server. */
+async function actOnAll(verb) {
+  const filter = filterOf(verb);
+  try {
+    const dry = await call("POST", `/v1/jobs/${verb}`, { filter, dry_run: true });
+    if (!dry.matched) return said(`No job that matches is ${filter.state.join(" or ")}`, "bad");
+    const number = `${dry.matched.toLocaleString("en")}${dry.capped ? " or more" : ""}`;
+    const pace = make("input", { type: "number", min: "1", max: "10000", value: "100", "aria-label": "Jobs per second" });
+    const body = [
+      make("p", {}, `${number} that match are ${filter.state.join(" or ")}. The newest of them:`),
+      make("ul", { class: "sample" }, ...dry.sample.map((id) => make("li", {}, make("a", { href: `/jobs/${id}` }, id)))),
+      make("label", {}, pace, " jobs per second"),
+    ];
+    if (!(await confirm(`${upper(verb)} ${number} jobs?`, body, upper(verb)))) return;
+    await call("POST", `/v1/jobs/${verb}`, { filter, pace: Number(pace.value) || 100 });
+    said(`${verb === "cancel" ? "Canceling" : "Retrying"} ${number} jobs`);
+  } catch (error) {
+    said(error.message, "bad");
+  }
+  await look();
+}
+
+/** The filter of the address, held to the states that the verb is for. */
+function filterOf(verb) {
+  const query = new URLSearchParams(location.search);
+  const filter = {};
+  for (const name of ["queue", "kind", "key", "since", "until", "text"]) {
+    if (query.get(name)) filter[name] = query.get(name);
+  }
+  const asked = query.getAll("state").flatMap((states) => states.split(",")).filter(Boolean);
+  const fit = verb === "cancel" ? OPEN_STATES : LAST_STATES;
+  const chosen = asked.filter((state) => fit.includes(state));
+  filter.state = chosen.length ? chosen : verb === "cancel" ? OPEN_STATES : ["failed"];
+  return filter;
+}
+
+const jobs = (count) => `${count.toLocaleString("en")} ${count === 1 ? "job" : "jobs"}`;
+const upper = (verb) => verb[0].toUpperCase() + verb.slice(1);
+const past = (verb) => (verb === "cancel" ? "canceled" : "retried");
+const named = (row) => `${row.querySelector(".kind").textContent} ${row.dataset.id}`;

@@ -1,0 +1,119 @@
+//! One job with all that is known of it.
+
+use http::StatusCode;
+use maud::{Markup, html};
+use windlass::core::state::StateName;
+use windlass::core::time::Time;
+
+use super::bits::{encoded, length, moment, moment_or_dash, number, state};
+use super::frame::{Sheet, Watch, answer};
+use super::{json_text, life, why};
+use crate::answer::{Answered, Refusal};
+use crate::ask::Ask;
+use crate::settings::Role;
+use crate::view::{Detail, JobView};
+
+/// Progress is no event: a running job is looked at this often.
+const TICK_SECONDS: u32 = 1;
+
+/// `GET /jobs/{id}`
+pub(super) async fn page(ask: Ask) -> Answered {
+    let id = ask.id()?;
+    let since = ask.api.store.events_end().await?;
+    let now = ask.api.now().await?;
+    let gone = || Refusal::not_found("job; it may have been deleted by its queue's retention");
+    let job = ask.api.store.get(id).await?.ok_or_else(gone)?;
+    let explanation = ask.api.store.explain(id).await?;
+    let why = explanation.and_then(|explanation| why::line(&explanation, &job, now));
+    let hidden = ask.api.hides(&job.spec.kind, &ask.caller);
+    let job = JobView::new(job, Detail::Full, hidden);
+    let admin = ask.caller.role == Role::Admin;
+    let watch = Watch::Job { id, since, ticks: if job.state.is_final() { 0 } else { TICK_SECONDS } };
+    let title = format!("{} {}", job.kind, job.state);
+    let sheet = Sheet { title, place: "/jobs", watch, now, body: show(&job, why, now, admin) };
+    Ok(answer(&ask, StatusCode::OK, sheet))
+}
+
+fn show(job: &JobView, why: Option<Markup>, now: Time, admin: bool) -> Markup {
+    let id = job.id.to_string();
+    html! {
+        div.head {
+            h1 { (state(job.state)) " " span.kind { (job.kind) } }
+            span.id { (id) } button.copy type="button" data-copy=(id) { "Copy" }
+            @if admin { span.right { (buttons(job, &id)) } }
+        }
+        @if let Some(why) = why { p.why #why { (why) } }
+        @if let Some(reason) = &job.failure_reason {
+            p.why.bad { "Failed: " (reason.as_str().replace('_', " ")) "."
+                @if let Some(error) = &job.error { " " (json_text::folded(error)) } }
+        }
+        @if let Some(progress) = job.progress.as_ref().filter(|_| job.state != StateName::Completed) { p.progress { "Progress " (life::progress(progress.as_str())) } }
+        (facts(job, now))
+        section { h2 { "Timeline" } (life::timeline(job, now)) }
+        div.two {
+            (part("Payload", "payload", job.payload.as_ref().map(|json| json.as_str()), job))
+            @if job.result.is_some() || job.folded.contains(&"result") {
+                (part("Result", "result", job.result.as_ref().map(|json| json.as_str()), job))
+            }
+            @if job.meta.is_some() || job.folded.contains(&"meta") {
+                (part("Meta", "meta", job.meta.as_ref().map(|json| json.as_str()), job))
+            }
+        }
+    }
+}
+
+fn buttons(job: &JobView, id: &str) -> Markup {
+    html! {
+        @if job.state.is_final() {
+            button type="button" data-post={ "/v1/jobs/" (id) "/retry" } data-said="Retried: it has a new life"
+                data-ask={ "Retry this job?" } data-more="It starts a new life from attempt 1. Steps that are stored are not run again." { "Retry" }
+        } @else {
+            button.danger type="button" data-post={ "/v1/jobs/" (id) "/cancel" } data-said="Cancel asked for"
+                data-ask="Cancel this job?" data-more="A queued job ends at once. A running one is told to stop, waited for, then stopped." { "Cancel" }
+        }
+    }
+}
+
+fn part(title: &str, field: &str, json: Option<&str>, job: &JobView) -> Markup {
+    html! {
+        section {
+            h2 { (title) }
+            @if let Some(json) = json { (json_text::block(field, json)) }
+            @else if job.folded.contains(&field) { p.quiet { "Hidden: the kind is sensitive, and only an admin sees into it." } }
+            @else { p.quiet { "None." } }
+        }
+    }
+}
+
+fn facts(job: &JobView, now: Time) -> Markup {
+    let fact = |name: &str, value: Markup| html! { div { dt { (name) } dd { (value) } } };
+    html! {
+        dl.facts {
+            (fact("queue", html! { a href={ "/jobs?queue=" (encoded(job.queue.as_str())) } { (job.queue) } }))
+            @if let Some(key) = &job.key {
+                (fact("key", html! { a href={ "/jobs?key=" (encoded(key.as_str())) } { (key) } }))
+            }
+            @if let Some(key) = &job.dedupe_key { (fact("dedupe key", html! { (key) })) }
+            (fact("priority", html! { (job.priority) }))
+            (fact("attempt", html! { (job.attempt) @if job.retries > 0 { " (life " (job.retries + 1) ")" } }))
+            @if job.crashes > 0 { (fact("crashes", html! { (job.crashes) })) }
+            (fact("accepted", moment(job.created_at, now)))
+            @if job.run_at != job.created_at { (fact("due", moment(job.run_at, now))) }
+            (fact("started", moment_or_dash(job.started_at, now)))
+            (fact("ended", moment_or_dash(job.ended_at, now)))
+            @if let (Some(started), Some(ended)) = (job.started_at, job.ended_at) {
+                (fact("took", html! { (length(ended.ms_since(started))) }))
+            }
+            @if let Some(worker) = &job.worker { (fact("worker", html! { (worker) })) }
+            @if job.fence > 0 { (fact("fence", html! { (number(job.fence)) })) }
+            @if let Some(lease) = &job.lease { (fact("lease", html! { "runs out " (moment(lease.expires_at, now)) })) }
+            @if !job.budgets.is_empty() {
+                (fact("budgets", html! {
+                    @for budget in &job.budgets { a href={ "/budgets#b-" (encoded(budget.as_str())) } { (budget) } " " }
+                }))
+            }
+            @if let Some(retry) = &job.retry { (fact("ladder", html! { (retry.ladder) })) }
+            @if let Some(timeout) = &job.timeout { (fact("timeout", html! { (timeout) })) }
+        }
+    }
+}

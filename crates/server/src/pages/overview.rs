@@ -1,0 +1,227 @@
+//! The overview: how it goes, at a glance.
+
+use http::StatusCode;
+use maud::{Markup, html};
+use windlass::core::time::Time;
+
+use super::bits::{bar, dash, encoded, length, moment, number, shape, short_id, since};
+use super::chart::{Chart, Line, Unit, chart};
+use super::frame::{Sheet, Watch, answer};
+use super::{budgets, empty};
+use crate::answer::Answered;
+use crate::api::stats::{StatsView, current};
+use crate::ask::Ask;
+use crate::feed::Failures;
+use crate::sample::may_start;
+use crate::view::{QueueView, WorkerView};
+
+/// How often it is made anew when nothing happens, so that its charts move.
+const TICK_SECONDS: u32 = 5;
+/// How many workers are named.
+const WORKERS_MAX: usize = 12;
+
+/// `GET /`
+pub(super) async fn page(ask: Ask) -> Answered {
+    let since = ask.api.store.events_end().await?;
+    let stats = current(&ask.api).await?;
+    let body = if stats.is_blank() && ask.api.is_empty().await? {
+        let can_sample = may_start(&ask.api, &ask.caller).await.is_ok();
+        empty::store(&ask, can_sample)
+    } else {
+        show(&stats)
+    };
+    let watch = Watch::All { since, ticks: TICK_SECONDS };
+    let sheet = Sheet { title: title(&stats), place: "/", watch, now: stats.at, body };
+    Ok(answer(&ask, StatusCode::OK, sheet))
+}
+
+fn title(stats: &StatsView) -> String {
+    format!("{} queued, {} running", number(stats.queued), number(stats.running))
+}
+
+fn show(stats: &StatsView) -> Markup {
+    let now = stats.at;
+    html! {
+        h1.hidden { "Overview" }
+        (figures(stats))
+        div.two { (chart(&throughput(stats))) (chart(&latency(stats))) }
+        div.two {
+        section {
+            h2 { a href="/queues" { "Queues" } }
+            @if stats.queues.is_empty() { p.quiet { "No queue has work, and none has a policy of its own." } }
+            @else { (queues(&stats.queues, now)) }
+        }
+        section {
+            h2 { "Failures " small { "of the last " (stats.failures_ms / 60_000) " minutes, by what they say" } }
+            @if stats.failures.is_empty() { p.quiet { "None." } } @else { (failures(&stats.failures, now)) }
+        }
+        }
+        div.two {
+            section {
+                h2 { a href="/budgets" { "Budgets" } }
+                @if stats.budgets.is_empty() { p.quiet { "None is defined." } }
+                @else { (budgets::table(&stats.budgets, now)) }
+            }
+            section {
+                h2 { a href="/workers" { "Workers" } " " small { (stats.workers_alive) " alive" } }
+                (workers(&stats.workers, now))
+            }
+        }
+    }
+}
+
+fn figures(stats: &StatsView) -> Markup {
+    let oldest = stats.queues.iter().filter_map(|queue| queue.oldest_due_at).min();
+    let minute = |points: &[f64]| {
+        let recent = &points[points.len().saturating_sub(60 / stats.throughput.step_seconds)..];
+        recent.iter().sum::<f64>() * stats.throughput.step_seconds as f64
+    };
+    html! {
+        dl.figures {
+            div { dt { (shape("queued")) "queued" } dd { a href="/jobs?state=queued" { (number(stats.queued)) } } }
+            div { dt { (shape("running")) "running" } dd { a href="/jobs?state=running" { (number(stats.running)) } } }
+            div { dt { "oldest due" } dd { @if let Some(at) = oldest { (since(at, stats.at)) } @else { (dash()) } } }
+            div {
+                dt { (shape("completed")) "completed, last minute" }
+                dd { a href="/jobs?state=completed" { (number(minute(&stats.throughput.completed).round() as u64)) } }
+            }
+            div {
+                dt { (shape("failed")) "failed, last minute" }
+                dd { a href="/jobs?state=failed" { (number(minute(&stats.throughput.failed).round() as u64)) } }
+            }
+            div { dt { "workers alive" } dd { a href="/workers" { (stats.workers_alive) } } }
+        }
+    }
+}
+
+/// The shortest of 2, 5 and 15 minutes that holds all that was seen: a server
+/// that has just started shows no empty quarter of an hour.
+fn span_seconds(stats: &StatsView) -> usize {
+    let from = &stats.throughput;
+    let rates = [&from.enqueued, &from.completed, &from.started, &from.failed, &from.retrying];
+    let first = rates.iter().filter_map(|rates| rates.iter().position(|rate| *rate > 0.0)).min();
+    let needed = first.map_or(0, |first| (from.completed.len() - first) * from.step_seconds);
+    let whole = from.completed.len() * from.step_seconds;
+    [120, 300].into_iter().find(|span| needed <= *span).unwrap_or(whole)
+}
+
+/// Without the long stretches of zero, which would hide the line below them.
+fn lifted(points: &[f64]) -> Vec<Option<f64>> {
+    let near = |at: usize| &points[at.saturating_sub(1)..(at + 2).min(points.len())];
+    let is_lifted = |at: usize| near(at).iter().any(|point| *point > 0.0);
+    points.iter().enumerate().map(|(at, point)| is_lifted(at).then_some(*point)).collect()
+}
+
+fn throughput(stats: &StatsView) -> Chart<'static> {
+    let from = &stats.throughput;
+    let span = span_seconds(stats);
+    let newest = |points: &[f64]| points[points.len() - span / from.step_seconds..].to_vec();
+    let line =
+        |name, class, points: Vec<Option<f64>>, filled| Line { name, class, points, filled, said: None };
+    let known = |points: &[f64]| newest(points).into_iter().map(Some).collect();
+    Chart {
+        name: "Throughput, jobs per second",
+        unit: Unit::PerSecond,
+        span_ms: span as u64 * 1_000,
+        lines: vec![
+            line("completed", "main", known(&from.completed), true),
+            line("enqueued", "second", known(&from.enqueued), false),
+            line("failed attempts", "bad", lifted(&newest(&from.troubled())), false),
+        ],
+    }
+}
+
+fn latency(stats: &StatsView) -> Chart<'static> {
+    let from = &stats.latency_points;
+    let span = span_seconds(stats);
+    let said = |percentiles: Option<crate::feed::Percentiles>| {
+        percentiles.map(|found| format!("p50 {}, p95 {}", length(found.p50), length(found.p95)))
+    };
+    let line = |name, class, points: &[Option<u64>], said| Line {
+        name,
+        class,
+        points: points[points.len() - span / from.step_seconds..]
+            .iter()
+            .map(|point| point.map(|ms| ms as f64))
+            .collect(),
+        filled: false,
+        said,
+    };
+    Chart {
+        name: "Latency, p95 of each quarter minute",
+        unit: Unit::Ms,
+        span_ms: span as u64 * 1_000,
+        lines: vec![
+            line("run", "main", &from.run_ms, said(stats.latency.run_ms)),
+            line("wait", "second", &from.wait_ms, said(stats.latency.wait_ms)),
+        ],
+    }
+}
+
+fn queues(queues: &[QueueView], now: Time) -> Markup {
+    html! {
+        table.rows {
+            thead { tr {
+                th { "queue" } th.num { "queued" } th.num { "oldest due" } th.num { "running" }
+                th.num { "limit" } th.wide {}
+            } }
+            tbody {
+                @for queue in queues {
+                    tr id={ "q-" (encoded(queue.name.as_str())) } data-row {
+                        td { a.open href={ "/jobs?state=queued,running&queue=" (encoded(queue.name.as_str())) } { (queue.name) }
+                            @if queue.paused { " " span.tag { "paused" } } }
+                        td.num { (number(queue.depth)) }
+                        td.num { @if let Some(at) = queue.oldest_due_at { (since(at, now)) } @else { (dash()) } }
+                        td.num { (number(queue.running)) }
+                        td.num { @if let Some(limit) = queue.policy.limit { (limit) } @else { (dash()) } }
+                        td.wide { @if let Some(limit) = queue.policy.limit { (bar(queue.running, u64::from(limit))) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn failures(failures: &[Failures], now: Time) -> Markup {
+    html! {
+        table.rows {
+            thead { tr { th.num { "times" } th { "error" } th { "kind" } th { "last" } th { "job" } } }
+            tbody {
+                @for group in failures {
+                    tr data-row {
+                        td.num { (number(group.count)) }
+                        td.text { @if group.error.is_empty() { (dash()) } @else { (group.error) } }
+                        td { a href={ "/jobs?state=failed&kind=" (encoded(group.kind.as_str())) } { (group.kind) } }
+                        td.nowrap { (moment(group.last_at, now)) }
+                        td { a.open.id href={ "/jobs/" (group.last_job) } { (short_id(&group.last_job.to_string())) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn workers(workers: &[WorkerView], now: Time) -> Markup {
+    let alive: Vec<&WorkerView> = workers.iter().filter(|worker| worker.alive).collect();
+    html! {
+        @if alive.is_empty() {
+            p.quiet { "None is alive. Start one: " code { "windlass work --kind … --exec …" } }
+        } @else {
+            table.rows {
+                thead { tr { th { "worker" } th.num { "running" } th.num { "slots" } th.wide {} th { "seen" } } }
+                tbody {
+                    @for worker in alive.iter().take(WORKERS_MAX) {
+                        tr {
+                            td.text { (worker.name) }
+                            td.num { (worker.running) }
+                            td.num { (worker.slots) }
+                            td.wide { (bar(u64::from(worker.running), u64::from(worker.slots))) }
+                            td.nowrap { (moment(worker.seen_at, now)) }
+                        }
+                    }
+                }
+            }
+            @if alive.len() > WORKERS_MAX { p.quiet { a href="/workers" { "and " (alive.len() - WORKERS_MAX) " more" } } }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Schedules: when which job is enqueued; run now, rest, delete.
+
+use http::StatusCode;
+use maud::{Markup, html};
+use serde::Serialize;
+use windlass::core::id::{BudgetName, Key, Kind, QueueName};
+use windlass::core::job::JobSpec;
+use windlass::core::json::Json;
+use windlass::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
+use windlass::core::time::{Span, Time};
+
+use super::bits::{encoded, moment, moment_or_dash, short_id};
+use super::empty;
+use super::form::{self, Field};
+use super::frame::{Sheet, Watch, answer};
+use crate::answer::Answered;
+use crate::ask::Ask;
+use crate::settings::Role;
+use crate::view::RetryView;
+
+const TICK_SECONDS: u32 = 5;
+
+/// `GET /schedules`
+pub(super) async fn page(ask: Ask) -> Answered {
+    let since = ask.api.store.events_end().await?;
+    let now = ask.api.now().await?;
+    let schedules = ask.api.store.schedules().await?;
+    let admin = ask.caller.role == Role::Admin;
+    let body = html! {
+        h1 { "Schedules" }
+        @if schedules.is_empty() {
+            (empty::none("No schedule yet", "A schedule enqueues a job by a cron line in a time zone, once over the whole fleet:", "windlass schedules set nightly --cron '0 3 * * *' --zone Europe/Berlin --kind report"))
+        } @else { (table(&schedules, now, admin)) }
+        @if admin { (form::new("Set a schedule", "/v1/schedules", form::fields(&fields()))) }
+    };
+    let watch = Watch::All { since, ticks: TICK_SECONDS };
+    Ok(answer(
+        &ask,
+        StatusCode::OK,
+        Sheet { title: "Schedules".to_owned(), place: "/schedules", watch, now, body },
+    ))
+}
+
+fn table(schedules: &[Schedule], now: Time, admin: bool) -> Markup {
+    html! {
+        table.rows {
+            thead { tr {
+                th { "schedule" } th { "cron" } th.w { "zone" } th { "job" } th { "next" } th { "last" } th.w { "overlap" }
+                @if admin { th {} }
+            } }
+            tbody {
+                @for schedule in schedules { (row(schedule, now, admin)) }
+            }
+        }
+    }
+}
+
+fn row(schedule: &Schedule, now: Time, admin: bool) -> Markup {
+    let name = encoded(schedule.name.as_str());
+    let policy = &schedule.policy;
+    html! {
+        tr id={ "s-" (name) } data-row {
+            td { (schedule.name) @if policy.paused { " " span.tag { "paused" } } }
+            td { code { (policy.cron) } }
+            td.w { (policy.zone) }
+            td { a.open href={ "/jobs?kind=" (encoded(policy.job.kind.as_str())) } { (policy.job.kind) } }
+            td.nowrap { (moment_or_dash(schedule.next_due(), now)) }
+            td.nowrap {
+                @if let Some(at) = schedule.last_run { (moment(at, now)) " " }
+                @if let Some(job) = schedule.last_job { a.id.w href={ "/jobs/" (job) } { (short_id(&job.to_string())) } }
+            }
+            td.w { (format!("{:?}", policy.overlap).to_lowercase()) }
+            @if admin {
+                td.acts {
+                    button type="button" data-post={ "/v1/schedules/" (name) "/run" } data-said="Enqueued"
+                        data-ask={ "Run " (schedule.name) " now?" } data-more="Its job is enqueued at once, beside the runs that its cron line gives." { "Run now" }
+                    button type="button" data-put={ "/v1/schedules/" (name) } data-body=(turned(schedule))
+                        data-said=(if policy.paused { "It goes on" } else { "At rest" }) { (if policy.paused { "Resume" } else { "Pause" }) }
+                    button.danger type="button" data-delete={ "/v1/schedules/" (name) } data-said="Deleted"
+                        data-ask={ "Delete the schedule " (schedule.name) "?" } data-more="It enqueues nothing any more. Jobs that it enqueued stay." { "Delete" }
+                }
+            }
+        }
+    }
+}
+
+/// A schedule as the API takes it.
+#[derive(Serialize)]
+struct Again<'a> {
+    cron: &'a str,
+    zone: &'a str,
+    overlap: Overlap,
+    missed: Missed,
+    paused: bool,
+    job: JobAgain<'a>,
+}
+
+/// Its job. What was never said is left out; JSON stays the text that it was.
+#[derive(Serialize)]
+struct JobAgain<'a> {
+    kind: &'a Kind,
+    queue: &'a QueueName,
+    payload: &'a Json,
+    priority: i16,
+    budgets: &'a [BudgetName],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a Key>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<RetryView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meta: Option<&'a Json>,
+}
+
+/// The schedule with its rest turned round.
+fn turned(schedule: &Schedule) -> String {
+    let SchedulePolicy { cron, zone, overlap, missed, paused, job } = &schedule.policy;
+    let JobSpec { kind, queue, payload, priority, key, dedupe_key: _, budgets, retry, timeout_ms, meta } =
+        job;
+    let job = JobAgain {
+        kind,
+        queue,
+        payload,
+        priority: *priority,
+        budgets,
+        key: key.as_ref(),
+        retry: retry.clone().map(RetryView::from),
+        timeout: timeout_ms.map(Span::from_ms),
+        meta: meta.as_ref(),
+    };
+    let again = Again { cron, zone, overlap: *overlap, missed: *missed, paused: !paused, job };
+    serde_json::to_string(&again).unwrap_or_default()
+}
+
+fn fields() -> Vec<Field<'static>> {
+    let field = |name, label, sort, hint| Field { name, label, sort, value: None, hint };
+    vec![
+        field("cron", "cron", "text", "0 3 * * *"),
+        field("zone", "time zone", "text", "UTC"),
+        field("overlap", "when the run before is not over", "choice:skip,queue", ""),
+        field("missed", "missed runs", "choice:last,skip", ""),
+        field("job", "job, as JSON", "json", r#"{"kind": "report", "queue": "default", "payload": {}}"#),
+    ]
+}

@@ -1,0 +1,70 @@
+//! The workers, as they last said of themselves.
+
+use http::StatusCode;
+use maud::{Markup, html};
+use windlass::core::time::Time;
+
+use super::bits::{bar, moment, shape, since};
+use super::empty;
+use super::frame::{Sheet, Watch, answer};
+use crate::answer::Answered;
+use crate::ask::Ask;
+use crate::view::WorkerView;
+
+const TICK_SECONDS: u32 = 5;
+/// A program that knows more kinds than this is cut short.
+const KINDS_MAX: usize = 8;
+
+/// `GET /workers`
+pub(super) async fn page(ask: Ask) -> Answered {
+    let since = ask.api.store.events_end().await?;
+    let now = ask.api.now().await?;
+    let workers: Vec<WorkerView> =
+        ask.api.store.workers().await?.into_iter().map(|worker| WorkerView::new(worker, now)).collect();
+    let body = html! {
+        h1 { "Workers" }
+        @if workers.is_empty() {
+            (empty::none("No worker yet", "A worker is a program with handlers: in Rust by the crate windlass, in any language by the API, or any program by", "windlass work --kind hello --exec ./hello.sh"))
+        } @else { (table(&workers, now)) }
+    };
+    let watch = Watch::All { since, ticks: TICK_SECONDS };
+    Ok(answer(
+        &ask,
+        StatusCode::OK,
+        Sheet { title: "Workers".to_owned(), place: "/workers", watch, now, body },
+    ))
+}
+
+fn table(workers: &[WorkerView], now: Time) -> Markup {
+    html! {
+        table.rows {
+            thead { tr {
+                th { "worker" } th { "" } th.num { "running" } th.num { "slots" } th.wide {} th { "queues" } th.w { "kinds" }
+                th.num { "up" } th { "seen" }
+            } }
+            tbody {
+                @for worker in workers {
+                    tr id={ "w-" (worker.name) } data-row {
+                        td.text { (worker.name) }
+                        td { @if worker.alive { span.state.running { (shape("running")) "alive" } } @else { span.state.canceled { (shape("canceled")) "silent" } } }
+                        td.num { (worker.running) }
+                        td.num { (worker.slots) }
+                        td.wide { (bar(u64::from(worker.running), u64::from(worker.slots))) }
+                        td.text { (names(worker.queues.iter().map(|queue| queue.as_str()))) }
+                        td.text.w { @if let Some(kinds) = &worker.kinds { (names(kinds.iter().map(|kind| kind.as_str()))) } @else { "any" } }
+                        td.num { (since(worker.started_at, now)) }
+                        td.nowrap { (moment(worker.seen_at, now)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> Markup {
+    let names: Vec<&str> = names.collect();
+    html! {
+        (names.iter().take(KINDS_MAX).copied().collect::<Vec<_>>().join(", "))
+        @if names.len() > KINDS_MAX { span.quiet title=(names.join(", ")) { " and " (names.len() - KINDS_MAX) " more" } }
+    }
+}
