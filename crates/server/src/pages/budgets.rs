@@ -45,7 +45,7 @@ pub(super) fn table(budgets: &[BudgetView], now: Time) -> Markup {
 
 fn listed(budgets: &[BudgetView], now: Time, admin: bool) -> Markup {
     html! {
-        table.rows {
+        table.rows.stack {
             thead { tr {
                 th { "budget" } th.num { "slots" } th.num { "last second" } th.num { "last 24 h" } th.wide {} th { "more" }
                 @if admin { th {} }
@@ -54,11 +54,11 @@ fn listed(budgets: &[BudgetView], now: Time, admin: bool) -> Markup {
                 @for budget in budgets {
                     tr id={ "b-" (encoded(budget.name.as_str())) } data-row {
                         td { (budget.name) }
-                        td.num { (used(budget.used.slots, budget.slots)) }
-                        td.num { (used(budget.used.second, budget.per_second)) }
-                        td.num { (used(budget.used.day, budget.per_day)) }
+                        td.num data-l="slots" { (used(budget.used.slots, budget.slots)) }
+                        td.num data-l="last second" { (used(budget.used.second, budget.per_second)) }
+                        td.num data-l="last 24 h" { (used(budget.used.day, budget.per_day)) }
                         td.wide { (fullest(budget)) }
-                        td.nowrap { (more(budget, now)) }
+                        td.nowrap data-l="more" { (more(budget, now)) }
                         @if admin { td.acts { (acts(budget)) } }
                     }
                 }

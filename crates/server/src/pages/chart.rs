@@ -45,7 +45,7 @@ impl Unit {
         match self {
             Self::PerSecond if value >= 100.0 || value.fract() == 0.0 => format!("{value:.0}/s"),
             Self::PerSecond => format!("{value:.1}/s"),
-            Self::Ms => length(value as u64),
+            Self::Ms => length(value as u64).replace(".0 s", " s"),
         }
     }
 }

@@ -185,15 +185,15 @@ fn queues(queues: &[QueueView], now: Time) -> Markup {
 fn failures(failures: &[Failures], now: Time) -> Markup {
     html! {
         table.rows {
-            thead { tr { th.num { "times" } th { "error" } th { "kind" } th { "last" } th { "job" } } }
+            thead { tr { th.num { "times" } th { "error" } th.w { "kind" } th { "last" } th.w { "job" } } }
             tbody {
                 @for group in failures {
                     tr data-row {
                         td.num { (number(group.count)) }
-                        td.text { @if group.error.is_empty() { (dash()) } @else { (group.error) } }
-                        td { a href={ "/jobs?state=failed&kind=" (encoded(group.kind.as_str())) } { (group.kind) } }
+                        td.text { a.open href={ "/jobs/" (group.last_job) } { @if group.error.is_empty() { (dash()) } @else { (group.error) } } }
+                        td.w { a href={ "/jobs?kind=" (encoded(group.kind.as_str())) } { (group.kind) } }
                         td.nowrap { (moment(group.last_at, now)) }
-                        td { a.open.id href={ "/jobs/" (group.last_job) } { (short_id(&group.last_job.to_string())) } }
+                        td.w { a.id href={ "/jobs/" (group.last_job) } { (short_id(&group.last_job.to_string())) } }
                     }
                 }
             }

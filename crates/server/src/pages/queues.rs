@@ -35,7 +35,7 @@ pub(super) async fn page(ask: Ask) -> Answered {
 
 fn table(queues: &[QueueStatus], now: Time, admin: bool) -> Markup {
     html! {
-        table.rows {
+        table.rows.stack {
             thead { tr {
                 th { "queue" } th.num { "queued" } th.num { "oldest due" } th.num { "running" } th.num { "limit" } th.wide {}
                 th.w { "ladder" } th.num.w { "lease" } th.w { "crash" } th.num.w { "kept" } @if admin { th {} }
@@ -52,10 +52,10 @@ fn row(queue: &QueueStatus, now: Time, admin: bool) -> Markup {
     html! {
         tr id={ "q-" (name) } data-row {
             td { a.open href={ "/jobs?queue=" (name) } { (queue.name) } @if queue.paused { " " span.tag { "paused" } } }
-            td.num { (number(queue.queued)) }
-            td.num { @if let Some(at) = queue.oldest_due { (since(at, now)) } @else { (dash()) } }
-            td.num { (number(queue.running)) }
-            td.num { @if let Some(limit) = limit { (limit) } @else { (dash()) } }
+            td.num data-l="queued" { (number(queue.queued)) }
+            td.num data-l="oldest due" { @if let Some(at) = queue.oldest_due { (since(at, now)) } @else { (dash()) } }
+            td.num data-l="running" { (number(queue.running)) }
+            td.num data-l="limit" { @if let Some(limit) = limit { (limit) } @else { (dash()) } }
             td.wide { @if let Some(limit) = limit { (bar(queue.running, u64::from(*limit))) } }
             td.w { (ladder) }
             td.num.w { (lease_ms / 1_000) " s" }

@@ -43,7 +43,7 @@ pub(super) async fn page(ask: Ask) -> Answered {
 
 fn table(schedules: &[Schedule], now: Time, admin: bool) -> Markup {
     html! {
-        table.rows {
+        table.rows.stack {
             thead { tr {
                 th { "schedule" } th { "cron" } th.w { "zone" } th { "job" } th { "next" } th { "last" } th.w { "overlap" }
                 @if admin { th {} }
@@ -64,8 +64,8 @@ fn row(schedule: &Schedule, now: Time, admin: bool) -> Markup {
             td { code { (policy.cron) } }
             td.w { (policy.zone) }
             td { a.open href={ "/jobs?kind=" (encoded(policy.job.kind.as_str())) } { (policy.job.kind) } }
-            td.nowrap { (moment_or_dash(schedule.next_due(), now)) }
-            td.nowrap {
+            td.nowrap data-l="next" { (moment_or_dash(schedule.next_due(), now)) }
+            td.nowrap data-l="last" {
                 @if let Some(at) = schedule.last_run { (moment(at, now)) " " }
                 @if let Some(job) = schedule.last_job { a.id.w href={ "/jobs/" (job) } { (short_id(&job.to_string())) } }
             }

@@ -37,7 +37,7 @@ pub(super) async fn page(ask: Ask) -> Answered {
 
 fn table(workers: &[WorkerView], now: Time) -> Markup {
     html! {
-        table.rows {
+        table.rows.stack {
             thead { tr {
                 th { "worker" } th { "" } th.num { "running" } th.num { "slots" } th.wide {} th { "queues" } th.w { "kinds" }
                 th.num { "up" } th { "seen" }
@@ -47,13 +47,13 @@ fn table(workers: &[WorkerView], now: Time) -> Markup {
                     tr id={ "w-" (worker.name) } data-row {
                         td.text { (worker.name) }
                         td { @if worker.alive { span.state.running { (shape("running")) "alive" } } @else { span.state.canceled { (shape("canceled")) "silent" } } }
-                        td.num { (worker.running) }
-                        td.num { (worker.slots) }
+                        td.num data-l="running" { (worker.running) }
+                        td.num data-l="slots" { (worker.slots) }
                         td.wide { (bar(u64::from(worker.running), u64::from(worker.slots))) }
-                        td.text { (names(worker.queues.iter().map(|queue| queue.as_str()))) }
+                        td.text data-l="queues" { (names(worker.queues.iter().map(|queue| queue.as_str()))) }
                         td.text.w { @if let Some(kinds) = &worker.kinds { (names(kinds.iter().map(|kind| kind.as_str()))) } @else { "any" } }
-                        td.num { (since(worker.started_at, now)) }
-                        td.nowrap { (moment(worker.seen_at, now)) }
+                        td.num data-l="up" { (since(worker.started_at, now)) }
+                        td.nowrap data-l="seen" { (moment(worker.seen_at, now)) }
                     }
                 }
             }

@@ -50,9 +50,13 @@ async function act(element, body, names = {}) {
   await look();
 }
 
-/** The fields of a form as the API wants them; those that are empty are left out. */
+/**
+ * The fields of a form as the API wants them; those that are empty are left
+ * out. JSON that was typed is sent as it was typed: numbers of 64 bits would
+ * not survive being read here.
+ */
 function read(form) {
-  const body = {};
+  const parts = [];
   const names = {};
   for (const field of form.elements) {
     const text = field.value?.trim();
@@ -60,22 +64,26 @@ function read(form) {
     if (field.name.startsWith("{")) names[field.name.slice(1, -1)] = text;
     else
       try {
-        body[field.name] = value(field.dataset.sort, text);
+        parts.push(`${JSON.stringify(field.name)}: ${written(field.dataset.sort, text)}`);
       } catch {
         said(`${field.name} is not ${field.dataset.sort === "json" ? "JSON" : "a number"}`, "bad");
         field.focus();
         return [null];
       }
   }
-  return [body, names];
+  return [`{${parts.join(", ")}}`, names];
 }
 
-function value(sort, text) {
-  if (sort === "json") return JSON.parse(text);
-  if (text === "true" || text === "false") return text === "true";
-  if (sort !== "int") return text;
-  if (!/^-?\d+$/.test(text)) throw new Error("no number");
-  return Number(text);
+function written(sort, text) {
+  if (sort === "json") {
+    JSON.parse(text);
+    return text;
+  }
+  if (sort === "int") {
+    if (!/^-?(0|[1-9]\d*)$/.test(text)) throw new Error("no number");
+    return text;
+  }
+  return text === "true" || text === "false" ? text : JSON.stringify(text);
 }
 
 async function copy(button) {

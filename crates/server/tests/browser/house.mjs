@@ -1,0 +1,72 @@
+// A server of its own with a fresh file, and a browser of its own, for tests.
+
+import { spawn } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { chromium } from "playwright-core";
+
+const FLAGS = [
+  "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+  "--disable-component-update", "--disable-sync",
+];
+
+/** Starts `windlass serve` and waits until it says where. */
+export async function openHouse({ token, sample = false } = {}) {
+  const folder = await mkdtemp(join(tmpdir(), "windlass-browser-"));
+  const args = ["serve", "--listen", "127.0.0.1:0", "--store", `sqlite:${join(folder, "windlass.db")}`];
+  if (sample) args.push("--sample");
+  const env = { PATH: process.env.PATH, HOME: folder, ...(token && { WINDLASS_TOKEN: token }) };
+  const child = spawn(need("WINDLASS_BIN"), args, { cwd: folder, env, stdio: ["ignore", "pipe", "inherit"] });
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  const lines = createInterface({ input: child.stdout });
+  const url = await new Promise((resolve, reject) => {
+    lines.on("line", (line) => line.match(/http:\/\/\S+/) && resolve(line.match(/http:\/\/\S+/)[0]));
+    ended.then((code) => reject(new Error(`windlass serve ended with ${code}`)));
+  });
+  const call = async (method, path, body) => {
+    const headers = { ...(body && { "content-type": "application/json" }), ...(token && { authorization: `Bearer ${token}` }) };
+    const answer = await fetch(url + path, { method, headers, body: body && JSON.stringify(body) });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
+    return text ? JSON.parse(text) : null;
+  };
+  const close = async () => {
+    child.kill("SIGTERM");
+    await ended;
+    await rm(folder, { recursive: true, force: true });
+  };
+  return { url, pid: child.pid, call, close, enqueue: (job) => call("POST", "/v1/jobs", job) };
+}
+
+/** One browser for all tests of a file. */
+export function openBrowser() {
+  return chromium.launch({ executablePath: need("CHROMIUM"), args: FLAGS });
+}
+
+/** A page that remembers everything that went wrong on it. */
+export async function openPage(browser, options = {}) {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  page.wrongs = [];
+  page.on("console", (said) => ["error", "warning"].includes(said.type()) && page.wrongs.push(said.text()));
+  page.on("pageerror", (error) => page.wrongs.push(error.message));
+  page.on("dialog", (dialog) => {
+    page.wrongs.push(`a dialog: ${dialog.message()}`);
+    dialog.dismiss();
+  });
+  page.setDefaultTimeout(15_000);
+  return page;
+}
+
+/** Waits until the page hears the events. */
+export async function live(page) {
+  await page.locator("#live", { hasText: "live" }).waitFor();
+}
+
+function need(name) {
+  const value = process.env[name];
+  if (!value) throw new Error(`${name} is not set: run these tests by ./test, which sets it`);
+  return value;
+}

@@ -1,0 +1,46 @@
+// Every page in light and dark, wide and narrow: nothing is wider than the
+// window. With PICTURES set, each is kept as a picture in that folder.
+
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+
+import { live, openBrowser, openHouse, openPage } from "./house.mjs";
+
+const SIZES = { wide: { width: 1280, height: 800 }, narrow: { width: 390, height: 844 } };
+
+let browser;
+let house;
+let places;
+before(async () => {
+  browser = await openBrowser();
+  house = await openHouse({ sample: true });
+  places = { overview: "/", jobs: "/jobs", queues: "/queues", budgets: "/budgets", schedules: "/schedules", workers: "/workers", api: "/docs" };
+  const page = await openPage(browser);
+  await page.goto(`${house.url}/jobs?state=completed&kind=sample.report`);
+  const finished = page.locator("tr[data-id]").first();
+  await finished.waitFor({ timeout: 60_000 });
+  places.job = `/jobs/${await finished.getAttribute("data-id")}`;
+  await page.context().close();
+});
+after(async () => {
+  await browser.close();
+  await house.close();
+});
+
+for (const colorScheme of ["light", "dark"]) {
+  for (const [size, viewport] of Object.entries(SIZES)) {
+    test(`${colorScheme}, ${size}`, async () => {
+      const page = await openPage(browser, { colorScheme, viewport });
+      for (const [name, place] of Object.entries(places)) {
+        await page.goto(house.url + place);
+        if (name !== "api") await live(page);
+        const width = await page.evaluate(() => document.documentElement.scrollWidth);
+        assert.ok(width <= viewport.width, `${name} is ${width} wide`);
+        if (process.env.PICTURES) await page.screenshot({ path: join(process.env.PICTURES, `${name}-${colorScheme}-${size}.png`) });
+      }
+      assert.deepEqual(page.wrongs, []);
+      await page.context().close();
+    });
+  }
+}
