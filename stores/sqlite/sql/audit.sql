@@ -30,3 +30,9 @@ UNION ALL
 SELECT 'step of a job that is gone: ' || seq FROM steps WHERE seq NOT IN (SELECT seq FROM jobs)
 UNION ALL
 SELECT 'job ' || seq || ' lies beyond the counter' FROM jobs WHERE seq >= (SELECT next_seq FROM head)
+UNION ALL
+SELECT 'moments at which jobs of queue ' || queue || ' are due' FROM (
+  SELECT queue, run_at_ms, 1 AS jobs FROM jobs WHERE state = 0
+  UNION ALL
+  SELECT queue, run_at_ms, -jobs FROM due
+) GROUP BY queue, run_at_ms HAVING sum(jobs) <> 0

@@ -6,11 +6,11 @@ use windlass_core::store::{EXPIRE_MAX, Expired};
 use windlass_core::time::{Clock, Time};
 use windlass_core::transition;
 
-use crate::budgets;
 use crate::fail::Done;
 use crate::row::{Stored, select_jobs};
 use crate::settle::end_attempt;
 use crate::tx::Tx;
+use crate::{budgets, due};
 
 /// Takes back leases that have run out, those that ran out first first.
 pub fn expire(tx: &mut Tx<'_>, clock: &dyn Clock) -> Done<Expired> {
@@ -55,7 +55,10 @@ fn follow_wall_clock(tx: &mut Tx<'_>, clock: &dyn Clock) -> Done<()> {
     tx.sql(include_str!("../sql/leases_shift.sql"))?.execute(params![ms, Time::MIN.ms(), Time::MAX.ms()])?;
     budgets::shift_all(tx, ms)?;
     // What was due stays due.
-    tx.sql(include_str!("../sql/due_shift.sql"))?.execute(params![tx.now.ms(), before.ms()])?;
+    let shifted = tx.sql(include_str!("../sql/due_shift.sql"))?.execute(params![tx.now.ms(), before.ms()])?;
+    if shifted > 0 {
+        due::recount(tx.conn)?;
+    }
     tx.wake = true;
     Ok(())
 }

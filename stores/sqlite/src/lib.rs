@@ -28,6 +28,7 @@ mod readers;
 mod wake;
 mod writer;
 
+mod due;
 mod head;
 mod tally;
 mod tx;

@@ -10,7 +10,8 @@ use crate::fail::{Done, Fail};
 /// What marks a file as ours: "WNDL".
 const APPLICATION_ID: i64 = 0x574E_444C;
 
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_init.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("../migrations/0001_init.sql"), include_str!("../migrations/0002_due.sql")];
 
 /// Refuses a file that belongs to another program, or to a newer version of
 /// this one. Changes nothing.

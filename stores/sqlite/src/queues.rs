@@ -9,6 +9,7 @@ use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::query::QueueStatus;
 use windlass_core::time::Time;
 
+use crate::due;
 use crate::fail::Done;
 use crate::row::{parse, text};
 use crate::row_write::to_text;
@@ -56,10 +57,8 @@ pub fn list(conn: &Connection, now: Time) -> Done<Vec<QueueStatus>> {
             status.running = running.unsigned_abs();
         }
     }
-    for (name, at) in oldest_due(conn, now)? {
-        if let Some(status) = found.get_mut(name.as_str()) {
-            status.oldest_due = Some(status.oldest_due.map_or(at, |oldest| oldest.min(at)));
-        }
+    for status in found.values_mut().filter(|status| status.queued > 0) {
+        status.oldest_due = due::oldest(conn, status.name.as_str(), now)?;
     }
     Ok(found.into_values().collect())
 }
@@ -76,27 +75,6 @@ fn configured(conn: &Connection) -> Done<BTreeMap<QueueName, QueueStatus>> {
         let name = QueueName::new(text(row, 0)?)?;
         let queue = Queue { policy: parse(text(row, 1)?)?, paused: row.get(2)? };
         found.insert(name.clone(), blank(name, queue));
-    }
-    Ok(found)
-}
-
-/// The oldest due moment of each lane's groups, from the indexes alone.
-fn oldest_due(conn: &Connection, now: Time) -> Done<Vec<(String, Time)>> {
-    let mut found = Vec::new();
-    let mut keep = |row: &rusqlite::Row<'_>| -> Done<()> {
-        found.push((text(row, 0)?.to_owned(), Time::from_ms(row.get(1)?)));
-        Ok(())
-    };
-    for sql in [
-        include_str!("../sql/oldest_ready.sql"),
-        include_str!("../sql/oldest_waiting.sql"),
-        include_str!("../sql/oldest_delayed.sql"),
-    ] {
-        let mut select = conn.prepare_cached(sql)?;
-        let mut rows = select.query(params![now.ms()])?;
-        while let Some(row) = rows.next()? {
-            keep(row)?;
-        }
     }
     Ok(found)
 }

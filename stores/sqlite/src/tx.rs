@@ -12,6 +12,7 @@ use windlass_core::job::Job;
 use windlass_core::state::StateName;
 use windlass_core::time::Time;
 
+use crate::due::DueChanges;
 use crate::fail::Done;
 use crate::head::Head;
 use crate::tally::Changes;
@@ -65,6 +66,8 @@ pub struct Tx<'a> {
     pub moves: Moves,
     /// What moved, for the numbers.
     pub changes: Changes,
+    /// What moved, for the moments at which queued jobs are due.
+    pub due: DueChanges,
     /// Whether a worker may find something that it did not find before.
     pub wake: bool,
 }
@@ -73,7 +76,16 @@ impl<'a> Tx<'a> {
     /// An operation at `now`.
     pub fn new(conn: &'a Connection, head: Head, memory: &'a mut QueueMemory, now: Time) -> Self {
         memory.follow(head.queues_rev);
-        Self { conn, now, head, memory, moves: Moves::default(), changes: Changes::default(), wake: false }
+        Self {
+            conn,
+            now,
+            head,
+            memory,
+            moves: Moves::default(),
+            changes: Changes::default(),
+            due: DueChanges::default(),
+            wake: false,
+        }
     }
 
     /// A statement that stays prepared.
@@ -104,6 +116,9 @@ impl<'a> Tx<'a> {
     pub fn moved(&mut self, what: What, job: &Job, from: Option<StateName>, to: Option<StateName>) {
         self.moves.add(what, job);
         self.changes.moved(&job.spec.queue, &job.spec.budgets, from, to);
+        // No move out of the queue changes the moment, so what it was is what it is.
+        let queued = |state| i64::from(state == Some(StateName::Queued));
+        self.due.add(&job.spec.queue, job.run_at, queued(to) - queued(from));
     }
 
     /// Writes what the operation has gathered; answers the counters after it.
@@ -114,6 +129,7 @@ impl<'a> Tx<'a> {
             events::insert(self.conn, self.head.next_event, self.now, what, &queue, &jobs)?;
         }
         self.changes.save(self.conn)?;
+        self.due.save(self.conn)?;
         self.head.seen = self.head.seen.max(self.now);
         Ok((self.head, self.wake))
     }

@@ -4,6 +4,7 @@ DELETE FROM jobs;
 DELETE FROM queues;
 DELETE FROM budgets;
 DELETE FROM tallies;
+DELETE FROM due;
 DELETE FROM schedules;
 DELETE FROM workers;
 DELETE FROM claims;

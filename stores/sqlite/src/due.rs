@@ -1,0 +1,68 @@
+//! From when on the queued jobs of a queue are due, counted by the
+//! millisecond: kept beside the jobs, in the same commit, so that the oldest
+//! is found without a look at the others.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_core::id::QueueName;
+use windlass_core::time::Time;
+
+use crate::fail::Done;
+
+/// What one operation changed, to be written once at its end.
+#[derive(Debug, Default)]
+pub struct DueChanges(HashMap<QueueName, BTreeMap<i64, i64>>);
+
+impl DueChanges {
+    /// So many more queued jobs of `queue` are due at `run_at`, or fewer.
+    pub fn add(&mut self, queue: &QueueName, run_at: Time, by: i64) {
+        if by == 0 {
+            return;
+        }
+        let moments = match self.0.get_mut(queue) {
+            Some(moments) => moments,
+            None => self.0.entry(queue.clone()).or_default(),
+        };
+        *moments.entry(run_at.ms()).or_default() += by;
+    }
+
+    /// Writes the changes.
+    pub fn save(&self, conn: &Connection) -> Done<()> {
+        for (queue, moments) in &self.0 {
+            for (run_at_ms, by) in moments.iter().filter(|(_, by)| **by != 0) {
+                save(conn, queue.as_str(), *run_at_ms, *by)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn save(conn: &Connection, queue: &str, run_at_ms: i64, by: i64) -> Done<()> {
+    if by > 0 {
+        let mut more = conn.prepare_cached(include_str!("../sql/due_more.sql"))?;
+        more.execute(params![queue, run_at_ms, by])?;
+        return Ok(());
+    }
+    let mut none = conn.prepare_cached(include_str!("../sql/due_none.sql"))?;
+    if none.execute(params![queue, run_at_ms, -by])? == 0 {
+        let mut fewer = conn.prepare_cached(include_str!("../sql/due_fewer.sql"))?;
+        fewer.execute(params![queue, run_at_ms, -by])?;
+    }
+    Ok(())
+}
+
+/// Since when the longest waiting of the due jobs of a queue could have run.
+pub fn oldest(conn: &Connection, queue: &str, now: Time) -> Done<Option<Time>> {
+    let mut select = conn.prepare_cached(include_str!("../sql/due_oldest.sql"))?;
+    let found: Option<i64> = select.query_row(params![queue, now.ms()], |row| row.get(0)).optional()?;
+    Ok(found.map(Time::from_ms))
+}
+
+/// Counts anew, when moments of jobs were changed at once.
+pub fn recount(conn: &Connection) -> Done<()> {
+    for sql in [include_str!("../sql/due_clear.sql"), include_str!("../sql/due_count.sql")] {
+        conn.prepare_cached(sql)?.execute([])?;
+    }
+    Ok(())
+}
