@@ -51,8 +51,9 @@ fn job(turn: u64) -> anyhow::Result<NewJobBuilder> {
     Ok(match turn % 12 {
         1 | 7 => NewJobBuilder::of(&Call { endpoint: "/v1/listings".into(), page: turn })?.budget(BUDGET)?,
         2 => NewJobBuilder::of(&Flaky { host: "shop.example".into(), fails: 1 + u32::from(turn % 24 == 2) })?,
-        4 | 9 => {
-            let shop = turn / 5 % 3 + 1;
+        // Two in a row for one shop: the second waits for the key.
+        3 | 4 | 9 => {
+            let shop = turn / 12 % 3 + 1;
             NewJobBuilder::of(&Sync { shop, items: 6 })?.key(&format!("shop-{shop}"))?
         }
         5 if turn % 24 == 5 => NewJobBuilder::of(&Broken { image })?,

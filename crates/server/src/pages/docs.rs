@@ -13,7 +13,7 @@ pub(crate) async fn docs(ask: Ask) -> Answered {
     let body = html! {
         h1 { "The API" }
         p { "All of it, for programs: " a href="/openapi.json" { "openapi.json" } " (OpenAPI 3.1)." }
-        table.rows {
+        table.rows.stack {
             thead { tr { th { "call" } th { "does" } } }
             tbody {
                 @for call in CALLS.iter().filter(|call| !call.hidden) {

@@ -95,7 +95,7 @@ pub(super) fn whole(sheet: &Sheet, role: Option<&Role>, closed: bool) -> Markup 
             }
             body {
                 a.skip href="#main" { "To the content" }
-                header { (navigation(sheet.place, role, closed)) }
+                header { (navigation(sheet, role, closed)) }
                 (inner(sheet))
                 output #said role="status" {}
                 dialog #help aria-label="Keys" { (help()) }
@@ -105,7 +105,8 @@ pub(super) fn whole(sheet: &Sheet, role: Option<&Role>, closed: bool) -> Markup 
     }
 }
 
-fn navigation(here: &str, role: Option<&Role>, closed: bool) -> Markup {
+fn navigation(sheet: &Sheet, role: Option<&Role>, closed: bool) -> Markup {
+    let live = !matches!(sheet.watch, Watch::Nothing);
     html! {
         a.brand href="/" {
             svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" {
@@ -117,11 +118,11 @@ fn navigation(here: &str, role: Option<&Role>, closed: bool) -> Markup {
         @if role.is_some() {
             nav aria-label="Pages" {
                 @for (path, name) in PLACES {
-                    a href=(path) aria-current=[(path == here).then_some("page")] { (name) }
+                    a href=(path) aria-current=[(path == sheet.place).then_some("page")] { (name) }
                 }
             }
             span.right {
-                span #live title="Whether this page hears of what happens" { "…" }
+                @if live { span #live title="Whether this page hears of what happens" { "…" } }
                 a href="/docs" { "API" }
                 button.plain #help-open type="button" title="Keys (?)" aria-label="Keys" { "?" }
                 @if closed { button.plain #sign-out type="button" { "Sign out" } }
