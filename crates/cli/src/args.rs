@@ -60,6 +60,8 @@ pub enum Verb {
     Doctor(doctor::DoctorArgs),
     /// Measure a store: enqueue, drain, latency
     Bench(bench::BenchArgs),
+    /// Run the job server of the News Nexus system
+    NewsNexus(windlass_news_nexus::NewsNexusArgs),
     /// Create or update the schema of a store, and say that it is ready
     Migrate(migrate::MigrateArgs),
     /// Check windlass.toml

@@ -17,7 +17,10 @@ use crate::args::Args;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    output::start_logging();
+    // The apps have a log of their own, as their operators know it.
+    if !matches!(args.verb, args::Verb::NewsNexus(_)) {
+        output::start_logging();
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ended = match runtime {
         Ok(runtime) => runtime.block_on(command::run(args.verb, args.json)),

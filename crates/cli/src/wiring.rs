@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use windlass::core::error::StoreError;
 use windlass::core::store::Store;
 use windlass::world::RealWorld;
 
@@ -40,6 +41,19 @@ pub async fn open_store(url: &str) -> anyhow::Result<Arc<dyn Store>> {
         "{:?} is not the URL of a store; write json:FILE, sqlite:FILE or postgres://USER@HOST/DATABASE",
         without_password(url)
     )
+}
+
+/// Opens the queue file of the News Nexus server.
+pub async fn open_queue_file(wish: windlass_news_nexus::StoreWish) -> Result<Arc<dyn Store>, StoreError> {
+    let windlass_news_nexus::StoreWish { path, layout, age_ms_max } = wish;
+    let options = windlass_json::Options {
+        layout,
+        on_open: windlass_json::OnOpen::FailUnfinished,
+        on_damage: windlass_json::OnDamage::BeginAnew,
+        age_ms_max: Some(age_ms_max),
+        ..windlass_json::Options::new(Arc::new(RealWorld::new()))
+    };
+    Ok(windlass_json::JsonStore::open(path, options).await?)
 }
 
 /// A URL as it may be shown.
