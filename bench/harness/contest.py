@@ -13,6 +13,8 @@ from . import install, usage
 READY_S_MAX = 60
 # What a run may last beyond its own limit.
 GRACE_S = 60
+# How long the settlements that come after the last handler are waited for.
+SETTLED_S_MAX = 20
 
 
 class Failed(Exception):
@@ -43,6 +45,12 @@ class Process:
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
 
+    def drained(self):
+        """Waits until the last handler has run; when that was."""
+        while (line := self.process.stdout.readline()).strip() != "drained":
+            if not line:
+                self._fail("ended without having drained")
+
     def result(self):
         while not (line := self.process.stdout.readline()).startswith("{"):
             if not line:
@@ -69,8 +77,10 @@ class Process:
         raise Failed(f"{what}: {words}")
 
 
-def run(contestant, server, measure, url, options, processes=1):
-    """Runs a measure in one process or in several at once, and returns one sample."""
+def run(contestant, server, measure, url, options, processes=1, settled=None):
+    """Runs a measure in one process or in several at once, and returns one sample.
+
+    `settled` says whether all jobs of a drain are settled; the drain lasts until then."""
     dead_rows = server.dead_rows()
     started = [Process(contestant, measure, url, options) for _ in range(processes)]
     try:
@@ -83,6 +93,7 @@ def run(contestant, server, measure, url, options, processes=1):
             machine, server_cpu, clock = usage.machine_cpu_seconds(), server.cpu_seconds(), time.monotonic()
             for process in started:
                 process.go()
+            settled_ms = _wait_until(started[0], settled) if settled else None
             found = [process.result() for process in started]
             elapsed = time.monotonic() - clock
             server_cpu = server.cpu_seconds() - server_cpu
@@ -92,8 +103,26 @@ def run(contestant, server, measure, url, options, processes=1):
         for process in started:
             process.end()
     counted["dead_rows"] = _since(dead_rows, server.dead_rows())
+    for one in found:
+        # A handler that runs twice does not make two jobs.
+        one["jobs"] = min(one["jobs"], options.get("jobs", one["jobs"]))
+    if settled_ms:
+        found[0]["end_ms"] = max(settled_ms, found[0]["end_ms"])
     ours = sum(one["cpu_client_s"] for one in found) + server_cpu
     return _sample(found, server_cpu, max(0.0, machine - ours) / elapsed, counted)
+
+
+def _wait_until(process, settled):
+    """When all was settled, or nothing if it was so at the first look or never."""
+    process.drained()
+    deadline = time.monotonic() + SETTLED_S_MAX
+    first = True
+    while not settled():
+        first = False
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(0.01)
+    return None if first else time.time() * 1e3
 
 
 def _since(before, now):

@@ -10,8 +10,10 @@ class Contestant:
     language: str  # rust, node or python
     server: str  # postgres, sqlite or redis
     settings: str
-    # Counts the jobs that are finished and still to be found; nothing where they are deleted.
+    # Counts the jobs that are finished and still to be found, in the server's language; nothing where they are deleted.
     finished: str = ""
+    # Counts the jobs that are not finished, where finished ones are deleted.
+    left: str = ""
     options: dict = field(default_factory=dict)
     # "windlass", "limit" or "peer": what the ratios are made of.
     role: str = "peer"
@@ -39,13 +41,13 @@ CONTESTANTS = [
                multiply="INSERT INTO jobs (state, payload) SELECT state, payload FROM jobs, "
                         "generate_series(1, {copies}) WHERE state = 2"),
     Contestant("limit-copy", "limit", "rust", "postgres", "the same with COPY for batches, one connection",
-               "SELECT count(*) FROM jobs WHERE state = 2", {"insert": "copy", "lanes": "1"}, role="limit"),
+               "SELECT count(*) FROM jobs WHERE state = 2", options={"insert": "copy", "lanes": "1"}, role="limit"),
     Contestant("graphile-worker", "graphile-worker", "node", "postgres",
                "localQueue 500, 24 at once, completeJobBatchDelay 0; without localQueue for pickup; "
-               "deletes finished jobs"),
+               "deletes finished jobs", left="SELECT count(*) FROM graphile_worker._private_jobs"),
     Contestant("graphile-worker-rs", "graphile-worker-rs", "rust", "postgres",
                "local queue of 1,000, 200 at once, completions grouped for 1 ms; without local queue for pickup; "
-               "deletes finished jobs"),
+               "deletes finished jobs", left="SELECT count(*) FROM graphile_worker._private_jobs"),
     Contestant("pg-boss", "pg-boss", "node", "postgres",
                "batchSize 1,000, burstWhenBatchFull, LISTEN/NOTIFY",
                "SELECT count(*) FROM pgboss.job WHERE state = 'completed'"),
@@ -53,7 +55,7 @@ CONTESTANTS = [
                "its client for Rust, 2,000 workers, fetch cool-down 1 ms, poll 100 ms",
                "SELECT count(*) FROM river_job WHERE state = 'completed'"),
     Contestant("awa", "awa", "rust", "postgres", "two claimers, claims of 500, 1,000 workers, COPY for batches",
-               ""),
+               "SELECT count(*) FROM awa.jobs WHERE state = 'completed'"),
     Contestant("apalis-postgres", "apalis-postgres", "rust", "postgres",
                "batches of 1,000, NOTIFY and a poll of 100 ms, lock_tasks off, tasks spawned",
                "SELECT count(*) FROM apalis.jobs WHERE status = 'Done'"),
@@ -67,7 +69,8 @@ CONTESTANTS = [
     Contestant("dbos", "dbos", "python", "postgres",
                "a queue polled every 10 ms; batches are 1,000 enqueues in one transaction",
                "SELECT count(*) FROM dbos.workflow_status WHERE status = 'SUCCESS'"),
-    Contestant("bullmq", "bullmq", "node", "redis", "Redis with appendfsync always; 100 at once"),
+    Contestant("bullmq", "bullmq", "node", "redis", "Redis with appendfsync always; 100 at once",
+               "ZCARD bull:bench:completed"),
     Contestant("windlass-sqlite", "windlass", "rust", "sqlite",
                "synchronous = FULL; Worker with 2,000 slots", "SELECT count(*) FROM jobs WHERE state = 2",
                role="windlass", large=True),
@@ -78,13 +81,13 @@ CONTESTANTS = [
                         "SELECT i FROM n) WHERE state = 2"),
     Contestant("river-sqlite", "river", "rust", "sqlite",
                "synchronous = FULL; 2,000 workers, fetch cool-down 1 ms, poll 5 ms",
-               "SELECT count(*) FROM river_job WHERE state = 'completed'", {"poll_ms": "5"}),
+               "SELECT count(*) FROM river_job WHERE state = 'completed'", options={"poll_ms": "5"}),
     Contestant("apalis-sqlite", "apalis-sqlite", "rust", "sqlite",
                "synchronous = FULL (its own setup turns it off); batches of 1,000, poll 10 ms",
                "SELECT count(*) FROM Jobs WHERE status = 'Done'"),
     Contestant("apalis-sqlite-off", "apalis-sqlite", "rust", "sqlite",
                "as documented: its setup says synchronous = OFF, so an answer survives no power cut",
-               "SELECT count(*) FROM Jobs WHERE status = 'Done'", {"durability": "off"}),
+               "SELECT count(*) FROM Jobs WHERE status = 'Done'", options={"durability": "off"}),
 ]
 
 

@@ -49,11 +49,20 @@ def drain(contestant, server, size, name="drain", jobs=None, options=None, proce
         yield "enqueue batch", filled
     server.settle()
     asked = {"jobs": filled["jobs"], "seconds": seconds, **options}
-    sample = run(contestant, server, "drain", url, asked, processes)
+    sample = run(contestant, server, "drain", url, asked, processes, _settled(contestant, server, filled["jobs"] + finished)
+                 if processes == 1 else None)
     sample["backlog"] = filled["jobs"]
     if contestant.finished:
         sample["kept"] = server.count(contestant.finished) - finished
     yield name, sample
+
+
+def _settled(contestant, server, jobs):
+    if contestant.finished:
+        return lambda: server.count(contestant.finished) >= jobs
+    if contestant.left:
+        return lambda: server.count(contestant.left) == 0
+    return None
 
 
 def _fill_with_finished(contestant, server, url, finished):

@@ -63,7 +63,7 @@ def _pickups(figures):
 
 def _costs(figures):
     head = ["draining, per job", "client CPU µs", "server CPU µs", "WAL bytes", "rows left dead", "peak memory MiB",
-            "handler runs − jobs", "finished and kept"]
+            "surplus handler runs", "finished and kept"]
     rows = []
     for name in _names(figures):
         drains = [one for one in figures.kept if one["contestant"] == name and one["measure"] == "drain"]
@@ -74,9 +74,9 @@ def _costs(figures):
                               ("dead_rows_per_job", 2), ("rss_mib", 0)):
             value = figures.median(name, "drain", field)
             row.append("" if value is None else f"{value:,.{digits}f}")
-        row.append(str(max(one["runs"] - min(one["jobs"], one["backlog"]) for one in drains)))
-        row.append("yes" if all(one.get("kept", -1) >= one["jobs"] for one in drains) else
-                   "in part" if any(one.get("kept", 0) > 0 for one in drains) else "no")
+        row.append(str(max(0, *(one["runs"] - one["backlog"] for one in drains))))
+        # Of those that were run; the last ones of a run that was cut are still on their way.
+        row.append(f"{min(one.get('kept', 0) / max(one['runs'], 1) for one in drains):.1%}")
         rows.append(row)
     return _grid(head, rows)
 

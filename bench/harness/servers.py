@@ -123,11 +123,17 @@ class Redis:
         self.version = subprocess.run(["redis-server", "--version"], capture_output=True, text=True).stdout.split()[2]
         usage.wait_for_port(self.port)
 
-    def fresh(self):
+    def _ask(self, command):
         with socket.create_connection(("127.0.0.1", self.port)) as wire:
-            wire.sendall(b"FLUSHALL\r\n")
-            wire.recv(100)
+            wire.sendall(command.encode() + b"\r\n")
+            return wire.recv(100).decode().strip()
+
+    def fresh(self):
+        self._ask("FLUSHALL")
         return f"redis://127.0.0.1:{self.port}"
+
+    def count(self, command):
+        return int(self._ask(command).lstrip(":"))
 
     def settle(self):
         pass

@@ -42,10 +42,12 @@ impl Peer for Apalis {
 
     async fn work(&self) -> Result<(), Fault> {
         let backend = self.storage().with_pubsub().poll_with_interval(Duration::from_millis(100));
-        let name = format!("bench-{}", std::process::id());
-        let worker = WorkerBuilder::new(name).backend(backend).parallelize(tokio::spawn).build(run);
-        tokio::spawn(async move {
-            if let Err(fault) = worker.run().await {
+        let runtime = tokio::runtime::Handle::current();
+        // Its future cannot be spawned, since it spawns by itself.
+        std::thread::spawn(move || {
+            let name = format!("bench-{}", std::process::id());
+            let worker = WorkerBuilder::new(name).backend(backend).parallelize(tokio::spawn).build(run);
+            if let Err(fault) = runtime.block_on(worker.run()) {
                 eprintln!("the worker failed: {fault}");
             }
         });

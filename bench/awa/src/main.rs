@@ -27,6 +27,15 @@ impl Peer for Awa {
     async fn connect(ask: &Ask) -> Result<Self, Fault> {
         let pool = PgPoolOptions::new().max_connections(20).connect(&ask.url).await?;
         awa::migrations::run(&pool).await?;
+        // The first worker of a fresh database moves it to the engine of 0.6, before anything is enqueued.
+        if awa::storage::status(&pool).await?.state == "canonical" {
+            let first = Client::builder(pool.clone())
+                .queue(QUEUE, QueueConfig::default())
+                .register::<Bench, _, _>(|_, _| async move { Ok(JobResult::Completed) })
+                .build()?;
+            first.start().await?;
+            first.shutdown(Duration::from_secs(5)).await;
+        }
         let claimers = ask.number("claimers", 2) as u16;
         Ok(Self { pool, claim: ask.number("claim", 500) as usize, claimers, client: OnceLock::new() })
     }

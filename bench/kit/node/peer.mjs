@@ -83,6 +83,8 @@ async function drain(peer, ask) {
     if (seen.runs > 0 && now() - seen.last > IDLE_MS) break;
   }
   const found = { jobs: seen.runs, start_ms: start, end_ms: seen.last };
+  // The driver looks when the last of them is settled.
+  console.log('drained');
   await sleep(LINGER_MS);
   return { ...found, runs: seen.runs };
 }

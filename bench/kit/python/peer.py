@@ -96,6 +96,8 @@ async def _drain(peer, ask):
         if _seen.runs and now() - _seen.last > IDLE_MS:
             break
     found = {"jobs": _seen.runs, "start_ms": start, "end_ms": _seen.last}
+    # The driver looks when the last of them is settled.
+    print("drained", flush=True)
     await asyncio.sleep(LINGER_S)
     return {**found, "runs": _seen.runs}
 

@@ -36,7 +36,7 @@ impl Work {
 /// A contestant.
 pub trait Peer: Send + Sync + Sized + 'static {
     /// Connects, and makes the schema where it is missing.
-    fn connect(ask: &Ask) -> impl Future<Output = Result<Self, Fault>> + Send;
+    fn connect(ask: &Ask) -> impl Future<Output = Result<Self, Fault>>;
     /// Enqueues one job; it is durable when this returns.
     fn enqueue(&self, work: Work) -> impl Future<Output = Result<(), Fault>> + Send;
     /// Enqueues a batch by the fastest way that the contestant documents.
