@@ -1,9 +1,10 @@
-//! awa: large claims, several claimers, COPY for batches.
+//! awa: large claims, several claimers; enqueues by the storage itself, which its documentation
+//! prefers for many jobs, and by its COPY for batches.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use awa::{Client, InsertParams, JobArgs, JobResult, QueueConfig};
+use awa::{Client, InsertParams, JobArgs, JobResult, QueueConfig, QueueStorage, QueueStorageConfig};
 use peer::{Ask, Fault, Peer, Work};
 use serde::{Deserialize, Serialize};
 use sqlx::PgPool;
@@ -18,6 +19,7 @@ struct Bench {
 
 struct Awa {
     pool: PgPool,
+    storage: QueueStorage,
     claim: usize,
     claimers: u16,
     client: OnceLock<Client>,
@@ -37,18 +39,26 @@ impl Peer for Awa {
             first.shutdown(Duration::from_secs(5)).await;
         }
         let claimers = ask.number("claimers", 2) as u16;
-        Ok(Self { pool, claim: ask.number("claim", 500) as usize, claimers, client: OnceLock::new() })
+        let storage = QueueStorage::new(QueueStorageConfig::default())?;
+        Ok(Self {
+            pool,
+            storage,
+            claim: ask.number("claim", 500) as usize,
+            claimers,
+            client: OnceLock::new(),
+        })
     }
 
     async fn enqueue(&self, work: Work) -> Result<(), Fault> {
-        awa::insert(&self.pool, &Bench { work }).await?;
+        let params = awa::model::insert::params(&Bench { work })?;
+        self.storage.enqueue_params_batch(&self.pool, &[params]).await?;
         Ok(())
     }
 
     async fn enqueue_many(&self, work: Vec<Work>) -> Result<(), Fault> {
         let params = work.into_iter().map(|work| awa::model::insert::params(&Bench { work }));
         let params: Result<Vec<InsertParams>, _> = params.collect();
-        awa::insert_many_copy_from_pool(&self.pool, &params?).await?;
+        self.storage.enqueue_params_copy(&self.pool, &params?).await?;
         Ok(())
     }
 
