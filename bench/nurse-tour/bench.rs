@@ -128,6 +128,10 @@ async fn throughput(messages: i64, concurrency: i64) -> anyhow::Result<()> {
     let seconds = place.done(messages).await?;
     let peak = peak_mib(&worker)?;
     worker.kill()?;
+    let stages = "SELECT string_agg(concat(to_stage, ' ', avg, ' ms'), ', ') FROM (SELECT to_stage, round(avg(duration_ms), 1) AS avg \
+                  FROM nurse_tour_audit WHERE outcome = 'stage' GROUP BY 1 ORDER BY min(seq)) s";
+    let stages: String = place.client.query_one(stages, &[]).await?.get(0);
+    println!("on average: {stages}");
     println!(
         "{messages} messages in {seconds:.1} s: {:.0} messages/s, concurrency {concurrency}, peak {peak:.0} MiB",
         messages as f64 / seconds

@@ -1,7 +1,4 @@
-WITH bound (agency, patient, name, session) AS (
-{bind}
-)
 UPDATE whatsapp_inbound_messages t
-   SET agency_id = bound.agency, patient_id = bound.patient, patient_name = bound.name, care_session_id = bound.session
-  FROM bound
+   SET agency_id = b.agency, patient_id = b.patient, patient_name = b.patient_name, care_session_id = b.session
+  FROM nurse_tour_bind($1) b
  WHERE t.message_sid = $1

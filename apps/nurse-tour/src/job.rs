@@ -95,8 +95,10 @@ impl VoiceMessages {
             .await?;
         self.stage(context, &DOCUMENT, async || {
             let form = analyzed.form()?;
-            // The row says who it was bound to, also when a person did so meanwhile.
-            let bound = match stored.bound.agency.is_some() && stored.bound.patient.is_some() {
+            // The row says to whom it was bound, also when a person did so. What an
+            // earlier worker archived was never bound, and a person may have added
+            // the patient of what nobody could bind.
+            let bound = match stored.bound.agency.is_some() && stored.sha256.is_some() {
                 true => stored.bound.clone(),
                 false => people::bind(&self.pool, &message.sid).await?,
             };

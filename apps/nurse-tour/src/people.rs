@@ -24,7 +24,7 @@ pub(crate) struct Bound {
 /// Binds a message: its own agency and patient, else the sender's care session
 /// at its arrival, else the id in its text.
 pub(crate) async fn bind(pool: &Pool, sid: &str) -> Result<Bound, DatabaseError> {
-    let rows = database::rows(pool, include_str!("../sql/bind.sql"), &[(&sid, Type::TEXT)]).await?;
+    let rows = database::rows(pool, "SELECT * FROM nurse_tour_bind($1)", &[(&sid, Type::TEXT)]).await?;
     let Some(row) = rows.first() else { return Ok(Bound::default()) };
     Ok(Bound {
         agency: row.try_get(0)?,

@@ -159,11 +159,16 @@ const INDEXES: [(&str, &str); 9] = [
 ];
 
 /// Functions and triggers by name, with the query that tells whether they are there.
-const PROGRAMS: [(&str, &str, &str); 3] = [
+const PROGRAMS: [(&str, &str, &str); 4] = [
     (
         "the function nurse_tour_moment",
         "SELECT to_regprocedure('nurse_tour_moment(text)') IS NOT NULL",
         include_str!("../sql/moment.sql"),
+    ),
+    (
+        "the function nurse_tour_bind",
+        "SELECT to_regprocedure('nurse_tour_bind(text)') IS NOT NULL",
+        include_str!("../sql/bind.sql"),
     ),
     (
         "the guard that keeps nurse_tour_audit append-only",

@@ -194,9 +194,8 @@ impl Webhook {
         ];
         let new = !transaction.query_typed(&self.insert, &params).await?.is_empty();
         if new && call.kind == "voice" {
-            let bound = include_str!("../sql/bind.sql");
-            let bind = include_str!("../sql/webhook_bind.sql").replace("{bind}", bound);
-            transaction.query_typed(&bind, &[(&call.sid, Type::TEXT)]).await?;
+            let bind = include_str!("../sql/webhook_bind.sql");
+            transaction.query_typed(bind, &[(&call.sid, Type::TEXT)]).await?;
         }
         if new && call.kind == "text" {
             let id = format!("cs_{}", call.sid);
