@@ -18,7 +18,7 @@ use crate::args::Args;
 fn main() -> ExitCode {
     let args = Args::parse();
     // The apps have a log of their own, as their operators know it.
-    if !matches!(args.verb, args::Verb::NewsNexus(_)) {
+    if !args.verb.logs_by_itself() {
         output::start_logging();
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use deadpool_postgres::Pool;
 use windlass::core::error::StoreError;
 use windlass::core::store::Store;
 use windlass::world::RealWorld;
+use windlass_postgres::adopted::AdoptedTable;
 
 use crate::args::PlaceArgs;
 
@@ -54,6 +56,32 @@ pub async fn open_queue_file(wish: windlass_news_nexus::StoreWish) -> Result<Arc
         ..windlass_json::Options::new(Arc::new(RealWorld::new()))
     };
     Ok(windlass_json::JsonStore::open(path, options).await?)
+}
+
+/// Connections for the Nurse Tour worker's own questions.
+pub fn nurse_tour_pool(url: &str) -> anyhow::Result<Pool> {
+    Ok(windlass_postgres::pool_of(url, &windlass_postgres::Options::default())?)
+}
+
+/// The Nurse Tour worker on its table.
+pub async fn nurse_tour(
+    settings: &windlass_nurse_tour::settings::Settings,
+    pool: Pool,
+) -> anyhow::Result<windlass_nurse_tour::worker::Wiring> {
+    let types = windlass_nurse_tour::schema::Types::read(&pool).await?;
+    let mapping = windlass_nurse_tour::mapping::mapping(&settings.worker, &types);
+    let options = windlass_postgres::Options::default();
+    let source = AdoptedTable::open(settings.database_url.expose(), options, mapping).await?;
+    Ok(windlass_nurse_tour::worker::Wiring { source, pool, world: Arc::new(RealWorld::new()) })
+}
+
+/// What the table of messages lacks, as the store that works it sees it.
+pub async fn nurse_tour_findings(url: &str) -> anyhow::Result<Vec<(String, Option<String>)>> {
+    let types = windlass_nurse_tour::schema::Types::read(&nurse_tour_pool(url)?).await?;
+    let mapping =
+        windlass_nurse_tour::mapping::mapping(&windlass_nurse_tour::settings::Worker::default(), &types);
+    let found = AdoptedTable::check(url, windlass_postgres::Options::default(), &mapping).await?;
+    Ok(found.into_iter().map(|finding| (finding.what, finding.sql)).collect())
 }
 
 /// A URL as it may be shown.

@@ -13,6 +13,7 @@ pub mod job;
 pub mod jobs;
 pub mod migrate;
 pub mod news_nexus;
+pub mod nurse_tour;
 pub mod queues;
 pub mod retry;
 pub mod schedules;
@@ -45,6 +46,7 @@ pub async fn run(verb: Verb, json: bool) -> anyhow::Result<Code> {
         Verb::NewsNexus(args) => news_nexus::run(args).await,
         Verb::Migrate(args) => migrate::run(args).await,
         Verb::Config(args) => config::run(args, json),
+        Verb::NurseTour(args) => nurse_tour::run(args, json).await,
         Verb::Completions(args) => completions::run(args),
     }
 }

@@ -6,4 +6,5 @@ mod edges;
 mod examples;
 mod faults;
 mod history;
+mod nurse_tour;
 mod programs;

@@ -1,0 +1,242 @@
+//! `windlass nurse-tour`: the voice-message worker, and what its operator needs.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::{Args, Subcommand, ValueEnum};
+use windlass::shutdown_on_signals;
+use windlass::world::RealWorld;
+use windlass_nurse_tour::log::{self, Form};
+use windlass_nurse_tour::retry::{Retried, retry, retry_all_failed};
+use windlass_nurse_tour::schema;
+use windlass_nurse_tour::settings::Settings;
+use windlass_nurse_tour::status::Status;
+use windlass_nurse_tour::webhook::{self, WebhookSettings};
+use windlass_nurse_tour::worker::NurseTour;
+
+use crate::exit::Code;
+use crate::output::{print_json, table};
+use crate::say;
+use crate::wiring::{nurse_tour, nurse_tour_findings, nurse_tour_pool};
+
+/// What to do; without a verb, work.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Settings are environment variables: DATABASE_URL, OPENAI_API_KEY, TWILIO_ACCOUNT_SID, TWILIO_AUTH_TOKEN\n\
+    and those of apps/nurse-tour/README.md. SIGTERM ends the worker: running stages finish, the rest is requeued.\n\n\
+    Examples:\n  windlass nurse-tour migrate\n  windlass nurse-tour\n  windlass nurse-tour status\n  \
+    windlass nurse-tour retry SM0123 SM0456"
+)]
+pub struct NurseTourArgs {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// How log lines look
+    #[arg(long, global = true, value_enum, default_value_t = LogForm::Lines)]
+    log: LogForm,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogForm {
+    /// `TIME [LEVEL] message key="value"`
+    Lines,
+    /// One JSON object a line
+    Json,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Add what the database lacks
+    Migrate,
+    /// Say what the database lacks, and change nothing
+    Check,
+    /// Show queue depth, ages, failures and times
+    Status,
+    /// Try messages again that are over without a document
+    Retry(RetryArgs),
+    /// Serve the endpoint that Twilio calls
+    Webhook,
+}
+
+/// Which messages.
+#[derive(Debug, Args)]
+struct RetryArgs {
+    /// Twilio's ids of the messages
+    #[arg(value_name = "SID", required_unless_present = "all_failed", conflicts_with = "all_failed")]
+    sids: Vec<String>,
+    /// All that have failed; those that wait for a person stay
+    #[arg(long)]
+    all_failed: bool,
+}
+
+impl NurseTourArgs {
+    /// The worker and the webhook log to stdout, in their own form.
+    pub fn logs_to_stdout(&self) -> bool {
+        matches!(self.verb, None | Some(Verb::Webhook))
+    }
+
+    fn start_logging(&self, worker: Option<String>) {
+        let form = if self.log == LogForm::Json { Form::Json } else { Form::Lines };
+        log::start(
+            form,
+            env("DEBUG").is_some_and(|value| !value.is_empty()),
+            Arc::new(RealWorld::new()),
+            worker,
+        );
+    }
+}
+
+fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Does what was asked.
+pub async fn run(args: NurseTourArgs, json: bool) -> anyhow::Result<Code> {
+    match &args.verb {
+        None => work(&args).await,
+        Some(Verb::Webhook) => serve_webhook(&args).await,
+        Some(Verb::Migrate) => migrate().await,
+        Some(Verb::Check) => check(json).await,
+        Some(Verb::Status) => status(json).await,
+        Some(Verb::Retry(which)) => retry_messages(which, json).await,
+    }
+}
+
+async fn work(args: &NurseTourArgs) -> anyhow::Result<Code> {
+    let shutdown = shutdown_on_signals()?;
+    let settings = Settings::read(&env)?;
+    let pool = nurse_tour_pool(settings.database_url.expose())?;
+    let missing = schema::missing(&pool).await?;
+    if let Some(first) = missing.first() {
+        let more = missing.len() - 1;
+        anyhow::bail!(
+            "{} (and {more} more); run `windlass nurse-tour migrate`, or look with `check`",
+            first.what
+        );
+    }
+    let worker = NurseTour::new(nurse_tour(&settings, pool).await?, settings)?;
+    args.start_logging(Some(worker.name().to_owned()));
+    worker.run(shutdown).await?;
+    Ok(Code::Done)
+}
+
+async fn serve_webhook(args: &NurseTourArgs) -> anyhow::Result<Code> {
+    let shutdown = shutdown_on_signals()?;
+    let settings = WebhookSettings::read(&env)?;
+    let pool = nurse_tour_pool(settings.database_url.expose())?;
+    let listener = tokio::net::TcpListener::bind(settings.listen).await;
+    let listener = listener.with_context(|| {
+        format!("cannot listen on {}; choose another with WEBHOOK_LISTEN", settings.listen)
+    })?;
+    args.start_logging(None);
+    tracing::info!(target: "windlass_nurse_tour", address = %listener.local_addr()?, "Webhook listening");
+    webhook::run(listener, shutdown, settings, pool).await?;
+    tracing::info!(target: "windlass_nurse_tour", "Webhook stopped");
+    Ok(Code::Done)
+}
+
+async fn migrate() -> anyhow::Result<Code> {
+    let url = Settings::read_database(&env)?;
+    let added = schema::migrate(&nurse_tour_pool(url.expose())?).await?;
+    for what in &added {
+        say!("added: {what}");
+    }
+    say!("{}", if added.is_empty() { "nothing was missing" } else { "the database is ready" });
+    Ok(Code::Done)
+}
+
+/// Exit code 1 when something is missing, so that a script can tell.
+async fn check(json: bool) -> anyhow::Result<Code> {
+    let url = Settings::read_database(&env)?;
+    let mut found: Vec<(String, Option<String>)> = schema::missing(&nurse_tour_pool(url.expose())?)
+        .await?
+        .into_iter()
+        .map(|missing| (missing.what, Some(missing.sql)))
+        .collect();
+    if found.is_empty() {
+        found = nurse_tour_findings(url.expose()).await?;
+    }
+    if json {
+        let list = found.iter().map(|(what, sql)| serde_json::json!({ "what": what, "sql": sql }));
+        print_json(&list.collect::<Vec<_>>())?;
+    } else {
+        for (what, sql) in &found {
+            say!("{what}{}", sql.as_ref().map(|sql| format!("\n    {sql};")).unwrap_or_default());
+        }
+        say!(
+            "{}",
+            if found.is_empty() { "nothing is missing" } else { "`windlass nurse-tour migrate` adds it" }
+        );
+    }
+    Ok(if found.is_empty() { Code::Done } else { Code::Failed })
+}
+
+async fn status(json: bool) -> anyhow::Result<Code> {
+    let url = Settings::read_database(&env)?;
+    let status = Status::read(&nurse_tour_pool(url.expose())?, true).await?;
+    if json {
+        print_json(&status)?;
+        return Ok(Code::Done);
+    }
+    let rows = |list: Vec<[String; 3]>| list.into_iter().map(Vec::from).collect::<Vec<_>>();
+    let queue = status.queue.iter().map(|one| [one.status.clone(), one.stage.clone(), one.count.to_string()]);
+    say!("{}\n", table(&["status", "stage", "messages"], &rows(queue.collect())));
+    let oldest = status.oldest_waiting_s.map_or("nothing waits".to_owned(), |s| format!("{s:.0} s"));
+    say!("oldest waiting: {oldest}\nin flight: {}\nexpired locks: {}", status.in_flight, status.expired);
+    for one in &status.cooling {
+        say!("cooling down: {} for {:.0} s", one.provider, one.for_s);
+    }
+    if !status.failed.is_empty() {
+        let failed =
+            status.failed.iter().map(|one| [one.status.clone(), one.reason.clone(), one.count.to_string()]);
+        say!("\n{}", table(&["over as", "reason", "messages"], &rows(failed.collect())));
+    }
+    if !status.stages.is_empty() {
+        let ms = |ms: f64| format!("{ms:.0} ms");
+        let stage = |one: &windlass_nurse_tour::status::Latency| {
+            vec![
+                one.stage.clone(),
+                one.count.to_string(),
+                ms(one.p50_ms),
+                ms(one.p95_ms),
+                ms(one.max_ms as f64),
+            ]
+        };
+        let stages: Vec<Vec<String>> = status.stages.iter().map(stage).collect();
+        say!("\n{}", table(&["stage (24 h)", "count", "p50", "p95", "max"], &stages));
+    }
+    Ok(Code::Done)
+}
+
+async fn retry_messages(args: &RetryArgs, json: bool) -> anyhow::Result<Code> {
+    let url = Settings::read_database(&env)?;
+    let pool = nurse_tour_pool(url.expose())?;
+    if args.all_failed {
+        let count = retry_all_failed(&pool).await?;
+        if json {
+            print_json(&serde_json::json!({ "retried": count }))?;
+        } else {
+            say!("{count} messages are tried again");
+        }
+        return Ok(Code::Done);
+    }
+    let mut code = Code::Done;
+    for (sid, answer) in args.sids.iter().zip(retry(&pool, &args.sids).await?) {
+        let (word, text, worse) = match &answer {
+            Retried::Yes => ("retried", "is tried again".to_owned(), Code::Done),
+            Retried::NotOver(status) => {
+                ("not_over", format!("is {status}; nothing was changed"), Code::Refused)
+            }
+            Retried::NotFound => ("not_found", "is not there".to_owned(), Code::NotFound),
+        };
+        let sid = crate::output::plain(sid);
+        if json {
+            print_json(&serde_json::json!({ "message_sid": sid, "answer": word }))?;
+        } else {
+            say!("{sid} {text}");
+        }
+        code = code.worst(worse);
+    }
+    Ok(code)
+}
