@@ -245,12 +245,16 @@ impl Store for RemoteStore {
         Ok(0)
     }
 
-    async fn events(&self, _since: Option<Position>, _limit: u32) -> Result<Vec<Event>, StoreError> {
-        Err(StoreError::Unsupported("list events; listen to GET /v1/events of the server instead"))
+    async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
+        let after = since.unwrap_or_default();
+        let mut page: EventsWire = self.caller.get(&format!("/v1/events/page?after={after}")).await?;
+        page.events.truncate(limit as usize);
+        Ok(page.events)
     }
 
     async fn events_end(&self) -> Result<Position, StoreError> {
-        Err(StoreError::Unsupported("list events; listen to GET /v1/events of the server instead"))
+        let page: EventsWire = self.caller.get("/v1/events/page").await?;
+        page.position.parse().map_err(|_| odd("a position"))
     }
 
     async fn audit(&self) -> Result<Vec<String>, StoreError> {
@@ -260,6 +264,12 @@ impl Store for RemoteStore {
     async fn now(&self) -> Result<Time, StoreError> {
         Ok(self.caller.get::<NowWire>("/v1/now").await?.at)
     }
+}
+
+#[derive(Deserialize)]
+struct EventsWire {
+    position: String,
+    events: Vec<Event>,
 }
 
 #[derive(Deserialize)]

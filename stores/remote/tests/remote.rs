@@ -130,6 +130,10 @@ async fn cancel_and_retry_say_what_happened() {
     assert_eq!(scene.job(id).await.state.name(), StateName::Canceled);
     assert_eq!(scene.far.retry(id).await, Ok(RetryAnswer::Retried));
     assert_eq!(scene.job(id).await.retries, 1);
+    let events = scene.far.events(None, 1_000).await.unwrap();
+    assert_eq!(events, scene.near.events(None, 1_000).await.unwrap());
+    assert_eq!(scene.far.events_end().await, Ok(events[2].position));
+    assert_eq!(scene.far.events(Some(events[0].position), 1).await.unwrap(), events[1..2]);
     assert_eq!(scene.far.cancel(nobody).await, Ok(CancelAnswer::NotFound));
     assert_eq!(scene.far.retry(nobody).await, Ok(RetryAnswer::NotFound));
 }

@@ -69,12 +69,7 @@ async fn happened(
     since: &mut Option<Position>,
 ) -> Result<Option<Vec<(QueueName, What, u64)>>, StoreError> {
     let Some(mut position) = *since else {
-        match store.events_end().await {
-            Ok(end) => *since = Some(end),
-            // A store that cannot say what happens is looked at all the same.
-            Err(StoreError::Unsupported(_)) => {}
-            Err(error) => return Err(error),
-        }
+        *since = Some(store.events_end().await?);
         return Ok(None);
     };
     let mut counts: BTreeMap<(QueueName, What), u64> = BTreeMap::new();

@@ -26,7 +26,7 @@ pub struct Look {
     pub running: Vec<Running>,
     /// Jobs that failed, newest first.
     pub failures: Vec<Failure>,
-    /// What happened since the look before, by queue; nothing when the store cannot say.
+    /// What happened since the look before, by queue; nothing at the first look.
     #[serde(skip)]
     pub happened: Option<Vec<(QueueName, What, u64)>>,
 }

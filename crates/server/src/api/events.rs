@@ -7,15 +7,18 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures::stream;
 use http::{HeaderValue, StatusCode};
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
-use windlass::core::event::Position;
+use windlass::core::event::{Event, Position};
 use windlass::core::store::EVENTS_MAX;
 
 use super::Api;
-use crate::answer::{Answered, Refusal, with_type};
+use crate::answer::{Answered, Refusal, ok, with_type};
 use crate::ask::Ask;
 use crate::feed::{Listener, frame};
+use crate::schema::AnyJson;
 
 /// A sign of life when nothing happens.
 const HEARTBEAT_MS: u64 = 15_000;
@@ -48,6 +51,29 @@ pub(crate) async fn stream(ask: Ask) -> Answered {
     Ok(response)
 }
 
+/// What happened.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Events")]
+pub(crate) struct EventsView {
+    /// Ask with this for what follows.
+    position: String,
+    #[schemars(with = "Vec<AnyJson>")]
+    events: Vec<Event>,
+}
+
+/// `GET /v1/events/page`
+pub(crate) async fn page(ask: Ask) -> Answered {
+    let query = ask.query(&PARAMETERS[..1], &[])?;
+    let Some((_, after)) = query.first() else {
+        let position = ask.api.store.events_end().await?.to_string();
+        return ok(&EventsView { position, events: Vec::new() });
+    };
+    let after = position_of(after)?;
+    let events = ask.api.store.events(Some(after), EVENTS_MAX).await?;
+    let position = events.last().map_or(after, |event| event.position).to_string();
+    ok(&EventsView { position, events })
+}
+
 /// Where the listener left off. `EventSource` sends a header; whoever begins
 /// anew with a page that was made at a position can say `after`.
 fn wanted_position(ask: &Ask) -> Result<Option<Position>, Refusal> {
@@ -56,9 +82,13 @@ fn wanted_position(ask: &Ask) -> Result<Option<Position>, Refusal> {
     let after = query.iter().find(|(name, _)| name == "after").map(|(_, value)| value.as_str());
     let text = header.or(after);
     let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    position_of(text).map(Some)
+}
+
+fn position_of(text: &str) -> Result<Position, Refusal> {
     let position: Position = text.parse().map_err(|_| bad_position())?;
     let fits = i64::try_from(position.major).is_ok() && i64::try_from(position.minor).is_ok();
-    if fits { Ok(Some(position)) } else { Err(bad_position()) }
+    if fits { Ok(position) } else { Err(bad_position()) }
 }
 
 /// How often a tick is wanted; nothing when none is.

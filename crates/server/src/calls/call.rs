@@ -91,6 +91,12 @@ impl Param {
     ];
 
     /// Where a stream goes on from.
+    pub(crate) const EVENTS_PAGE: &'static [Param] = &[Param::new(
+        "after",
+        r#"{"type":"string","pattern":"^[0-9]{1,18}-[0-9]{1,18}$"}"#,
+        "What happened after this position.",
+    )];
+
     pub(crate) const EVENTS: &'static [Param] = &[
         Param::new(
             "after",

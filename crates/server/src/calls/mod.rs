@@ -257,6 +257,12 @@ fn watch_table() -> Vec<Call> {
             .asks(Param::EVENTS)
             .gives_text(200, "text/event-stream", "The stream; it does not end by itself.")
             .patient(),
+        Call::new(Method::GET, "/v1/events/page", Need::Read, "events_page", |ask| {
+            Box::pin(events::page(ask))
+        })
+        .does("What happened, oldest first, for those who ask from time to time; without `after`, where the events end.")
+        .asks(Param::EVENTS_PAGE)
+        .gives::<events::EventsView>(200, "At most 1,000 events, and where to go on."),
         Call::new(Method::GET, "/v1/audit", Need::Admin, "audit", |ask| Box::pin(health::audit(ask)))
             .does("What contradicts itself in the store. It may read everything: ask seldom.")
             .gives::<health::AuditView>(200, "Sentences; none when it is sound."),
