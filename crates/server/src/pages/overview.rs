@@ -112,10 +112,19 @@ fn lifted(points: &[f64]) -> Vec<Option<f64>> {
     points.iter().enumerate().map(|(at, point)| is_lifted(at).then_some(*point)).collect()
 }
 
+/// At most this many points: more of them are noise to the eye.
+const POINTS_MAX: usize = 60;
+
+/// Neighbours put together, so that a long span reads as calmly as a short one.
+fn smoothed(points: &[f64]) -> Vec<f64> {
+    let together = points.len().div_ceil(POINTS_MAX).max(1);
+    points.chunks(together).map(|chunk| chunk.iter().sum::<f64>() / chunk.len() as f64).collect()
+}
+
 fn throughput(stats: &StatsView) -> Chart<'static> {
     let from = &stats.throughput;
     let span = span_seconds(stats);
-    let newest = |points: &[f64]| points[points.len() - span / from.step_seconds..].to_vec();
+    let newest = |points: &[f64]| smoothed(&points[points.len() - span / from.step_seconds..]);
     let line =
         |name, class, points: Vec<Option<f64>>, filled| Line { name, class, points, filled, said: None };
     let known = |points: &[f64]| newest(points).into_iter().map(Some).collect();
