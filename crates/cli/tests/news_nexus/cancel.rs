@@ -91,6 +91,8 @@ async fn fault_48_49_a_deaf_job_is_killed_with_its_children() {
     let mut relative = std::process::Command::new("sh").args(deaf).process_group(process).spawn().unwrap();
     eventually("the relative is deaf", async || ignores_sigterm(relative.id()).then_some(())).await;
     kill(process, libc::SIGSTOP);
+    // Of two signals that wait the smaller number is heard first, and that is SIGTERM.
+    eventually("the job is stopped", async || is_stopped(process).then_some(())).await;
     let asked = server.cancel(&id).await;
     assert_eq!(asked.body["outcome"], "cancel_requested");
     assert_eq!(server.cancel(&id).await.body["outcome"], "cancel_requested", "a second cancel says the same");
@@ -111,4 +113,9 @@ fn ignores_sigterm(pid: u32) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     ignored & (1 << (libc::SIGTERM - 1)) != 0
+}
+
+fn is_stopped(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
 }
