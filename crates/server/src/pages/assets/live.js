@@ -101,7 +101,6 @@ function listen() {
   };
   for (const what of WHATS) source.addEventListener(what, heard);
   source.addEventListener("tick", soon);
-  source.addEventListener("changed", soon);
 }
 
 const WHATS = [
