@@ -174,7 +174,7 @@ impl Table<'_> {
         };
         let budgets: Vec<String> = cool.budgets.iter().map(ToString::to_string).collect();
         let warm = format!(
-            " AND NOT EXISTS (SELECT FROM {} c WHERE c.name IN ({}) AND c.until > moment.now)",
+            " WHERE NOT EXISTS (SELECT FROM {} c WHERE c.name IN ({}) AND c.until > m.now)",
             cool.table,
             literals(&budgets),
         );
