@@ -11,7 +11,7 @@
 //! ```
 //!
 //! BERT models of the MiniLM kind: mean pooling, vectors of length one, `f32` throughout. The arithmetic is
-//! our own (`docs/decisions/0010-own-arithmetic.md` says why). It downloads nothing, trains nothing, and
+//! our own (`docs/decisions/0008-own-arithmetic.md` says why). It downloads nothing, trains nothing, and
 //! knows no other kind of model.
 
 #![deny(missing_docs, unsafe_code)]
