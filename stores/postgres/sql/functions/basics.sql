@@ -24,12 +24,3 @@ RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p_ageing_ms IS NULL THEN -p_priority::bigint * 10000000000000
                 ELSE (p_now - 1577836800000) - p_priority::bigint * least(p_ageing_ms, 10000000000000) END
 $$;
-
--- Jobs of one gate share queue, kind and budgets, and all or none of them have
--- a key. Names hold no control characters, so that the joined text is unambiguous.
-CREATE FUNCTION windlass.gate_1(p_queue text, p_kind text, p_budgets text[], p_keyed boolean)
-RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-    SELECT hashtextextended(
-        p_queue || chr(31) || p_kind || chr(31) || coalesce(array_to_string(p_budgets, chr(31)), ''),
-        p_keyed::integer)
-$$;

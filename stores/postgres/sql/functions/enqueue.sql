@@ -1,3 +1,40 @@
+-- What was asked for, as the rows that would be stored, in the order asked;
+-- with p_todo only those at these places. Jobs of one gate share queue, kind and
+-- budgets, and all or none of them have a key; names hold no control characters,
+-- so that the joined text is unambiguous. The gate, and the rank without ageing,
+-- are written out here: a function that is called for every row costs as much as
+-- storing it.
+CREATE FUNCTION windlass.asked_1(
+    p_now bigint, p_fresh boolean, p_ageing boolean, p_todo bigint[],
+    p_ids uuid[], p_kinds text[], p_queues text[], p_payloads text[], p_priorities smallint[],
+    p_keys text[], p_dedupe_keys text[], p_budgets text[], p_retries text[], p_timeouts bigint[], p_metas text[],
+    p_run_at bigint[], p_delays bigint[])
+RETURNS TABLE (
+    id uuid, kind text, queue text, payload text, priority smallint, key text, dedupe_key text, budgets text[],
+    retry text, timeout_ms bigint, meta text, rank bigint, created_ms bigint, run_at_ms bigint, state smallint,
+    lane smallint, gate bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT u.id, u.kind, u.queue, u.payload, u.priority, u.key, u.dedupe_key, string_to_array(u.budgets, chr(31)),
+           u.retry, u.timeout_ms, u.meta,
+           CASE WHEN p_ageing THEN
+               windlass.rank_1(u.priority, (SELECT q.ageing_ms FROM windlass.queues q WHERE q.name = u.queue), p_now)
+           ELSE -u.priority::bigint * 10000000000000 END,
+           p_now, r.run_at_ms, 0::smallint,
+           CASE WHEN r.run_at_ms > p_now THEN 2
+                WHEN u.key IS NULL THEN 1
+                WHEN p_fresh THEN 3 ELSE 2 END::smallint,
+           hashtextextended(u.queue || chr(31) || u.kind || chr(31) || coalesce(u.budgets, ''),
+                            (u.key IS NOT NULL)::integer)
+      FROM unnest(p_ids, p_kinds, p_queues, p_payloads, p_priorities, p_keys, p_dedupe_keys, p_budgets,
+                  p_retries, p_timeouts, p_metas, p_run_at, p_delays)
+           WITH ORDINALITY AS u(id, kind, queue, payload, priority, key, dedupe_key, budgets,
+                  retry, timeout_ms, meta, run_at, delay, ord)
+     CROSS JOIN LATERAL (
+           SELECT windlass.moment_1(coalesce(u.run_at, p_now + coalesce(u.delay, 0))) AS run_at_ms) r
+     WHERE p_todo IS NULL OR u.ord = ANY (p_todo)
+     ORDER BY u.ord
+$$;
+
 -- Accepts a batch in the order asked. Answers, in that order, with the job that
 -- is there now for each, and whether it was there before. With p_strict an id
 -- that is used again for another content ends the call with WL001, and nothing
@@ -14,6 +51,8 @@ DECLARE
     v_now bigint := windlass.begin_1(p_now);
     v_fresh boolean := current_setting('transaction_isolation') = 'read committed';
     v_keyed boolean := array_remove(p_keys, NULL) <> '{}';
+    v_ageing boolean := EXISTS (
+        SELECT FROM windlass.queues q WHERE q.name = ANY (p_queues) AND q.ageing_ms IS NOT NULL);
     v_todo bigint[];
     v_added uuid[];
     v_new uuid[] := '{}';
@@ -23,29 +62,33 @@ BEGIN
         PERFORM windlass.lock_keys_1(array_agg(k.queue), array_agg(k.key))
            FROM unnest(p_queues, p_keys) AS k(queue, key) WHERE k.key IS NOT NULL;
     END IF;
-    FOR round IN 1 .. 100 LOOP
-        WITH asked AS (
-            SELECT u.id, u.kind, u.queue, u.payload, u.priority, u.key, u.dedupe_key,
-                   string_to_array(u.budgets, chr(31)) AS budgets, u.retry, u.timeout_ms, u.meta,
-                   windlass.moment_1(coalesce(u.run_at, v_now + coalesce(u.delay, 0))) AS run_at_ms
-              FROM unnest(p_ids, p_kinds, p_queues, p_payloads, p_priorities, p_keys, p_dedupe_keys, p_budgets,
-                          p_retries, p_timeouts, p_metas, p_run_at, p_delays)
-                   WITH ORDINALITY AS u(id, kind, queue, payload, priority, key, dedupe_key, budgets,
-                          retry, timeout_ms, meta, run_at, delay, ord)
-             WHERE v_todo IS NULL OR u.ord = ANY (v_todo)
-             ORDER BY u.ord
-        ), added AS (
+    -- Nearly always all of them are new, and then a plain insert costs half of
+    -- one that is prepared for conflicts.
+    BEGIN
+        WITH added AS (
             INSERT INTO windlass.jobs (seq, id, kind, queue, payload, priority, key, dedupe_key, budgets, retry,
                                        timeout_ms, meta, rank, created_ms, run_at_ms, state, lane, gate)
-            SELECT nextval('windlass.job_seq'), a.id, a.kind, a.queue, a.payload, a.priority, a.key, a.dedupe_key,
-                   a.budgets, a.retry, a.timeout_ms, a.meta,
-                   windlass.rank_1(a.priority, (SELECT q.ageing_ms FROM windlass.queues q WHERE q.name = a.queue), v_now),
-                   v_now, a.run_at_ms, 0,
-                   CASE WHEN a.run_at_ms > v_now THEN 2
-                        WHEN a.key IS NULL THEN 1
-                        WHEN v_fresh THEN 3 ELSE 2 END,
-                   windlass.gate_1(a.queue, a.kind, a.budgets, a.key IS NOT NULL)
-              FROM asked a
+            SELECT nextval('windlass.job_seq'), a.*
+              FROM windlass.asked_1(v_now, v_fresh, v_ageing, v_todo, p_ids, p_kinds, p_queues, p_payloads, p_priorities,
+                                    p_keys, p_dedupe_keys, p_budgets, p_retries, p_timeouts, p_metas, p_run_at, p_delays) a
+            RETURNING id, queue, seq
+        ), noted AS (
+            INSERT INTO windlass.events (at_ms, what, queue, jobs)
+            SELECT v_now, 0, a.queue, array_agg(a.id ORDER BY a.seq) FROM added a GROUP BY a.queue ORDER BY min(a.seq)
+        )
+        SELECT coalesce(array_agg(a.id), '{}') INTO v_added FROM added a;
+        v_new := v_added;
+    EXCEPTION WHEN unique_violation THEN
+        v_new := '{}';
+    END;
+    FOR round IN 1 .. 100 LOOP
+        EXIT WHEN cardinality(v_new) = cardinality(p_ids);
+        WITH added AS (
+            INSERT INTO windlass.jobs (seq, id, kind, queue, payload, priority, key, dedupe_key, budgets, retry,
+                                       timeout_ms, meta, rank, created_ms, run_at_ms, state, lane, gate)
+            SELECT nextval('windlass.job_seq'), a.*
+              FROM windlass.asked_1(v_now, v_fresh, v_ageing, v_todo, p_ids, p_kinds, p_queues, p_payloads, p_priorities,
+                                    p_keys, p_dedupe_keys, p_budgets, p_retries, p_timeouts, p_metas, p_run_at, p_delays) a
             ON CONFLICT DO NOTHING
             RETURNING id, queue, seq
         ), noted AS (
