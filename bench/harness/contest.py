@@ -93,7 +93,7 @@ def run(contestant, server, measure, url, options, processes=1, settled=None):
             machine, server_cpu, clock = usage.machine_cpu_seconds(), server.cpu_seconds(), time.monotonic()
             for process in started:
                 process.go()
-            settled_ms = _wait_until(started[0], settled) if settled else None
+            settled_ms = _wait_until(started[0], settled, clock + options["seconds"]) if settled else None
             found = [process.result() for process in started]
             elapsed = time.monotonic() - clock
             server_cpu = server.cpu_seconds() - server_cpu
@@ -112,9 +112,11 @@ def run(contestant, server, measure, url, options, processes=1, settled=None):
     return _sample(found, server_cpu, max(0.0, machine - ours) / elapsed, counted)
 
 
-def _wait_until(process, settled):
-    """When all was settled, or nothing if it was so at the first look or never."""
+def _wait_until(process, settled, cut):
+    """When all was settled; nothing if it was so at the first look, or never, or if the run was cut short."""
     process.drained()
+    if time.monotonic() >= cut:
+        return None
     deadline = time.monotonic() + SETTLED_S_MAX
     first = True
     while not settled():

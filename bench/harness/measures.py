@@ -49,8 +49,8 @@ def drain(contestant, server, size, name="drain", jobs=None, options=None, proce
         yield "enqueue batch", filled
     server.settle()
     asked = {"jobs": filled["jobs"], "seconds": seconds, **options}
-    sample = run(contestant, server, "drain", url, asked, processes, _settled(contestant, server, filled["jobs"] + finished)
-                 if processes == 1 else None)
+    settled = _settled(contestant, server, filled["jobs"] + finished) if processes == 1 else None
+    sample = run(contestant, server, "drain", url, asked, processes, settled)
     sample["backlog"] = filled["jobs"]
     if contestant.finished:
         sample["kept"] = server.count(contestant.finished) - finished
@@ -58,7 +58,7 @@ def drain(contestant, server, size, name="drain", jobs=None, options=None, proce
 
 
 def _settled(contestant, server, jobs):
-    if contestant.finished:
+    if contestant.finished and contestant.watched:
         return lambda: server.count(contestant.finished) >= jobs
     if contestant.left:
         return lambda: server.count(contestant.left) == 0
@@ -70,7 +70,7 @@ def _fill_with_finished(contestant, server, url, finished):
         raise Failed("nobody has said how to fill its store with finished jobs")
     seed = 10_000 if finished >= 100_000 else 1_000
     run(contestant, server, "enqueue_batch", url, {"jobs": seed})
-    run(contestant, server, "drain", url, {"jobs": seed})
+    run(contestant, server, "drain", url, {"jobs": seed, "seconds": 600}, settled=_settled(contestant, server, seed))
     server.execute(contestant.multiply.format(copies=finished // seed - 1))
     server.settle()
 

@@ -154,5 +154,5 @@ def _commands(size):
     return (f"Postgres: {settings}. Redis: appendonly yes, appendfsync always. SQLite: WAL, synchronous=FULL.\n\n"
             "```\n" + " ".join(["bench/run", *sys.argv[1:]]) + "\n```\n\n"
             "Each run has a fresh database; after it is filled, VACUUM ANALYZE and CHECKPOINT before it is drained. A "
-            "drain lasts from the start of the worker to the last handler; what is settled after that is not in a "
-            "contestant's time, but is in its CPU time.")
+            "drain lasts from the start of the worker until the last job is settled; one that is cut short is rated by "
+            "the handlers that ran.")
