@@ -3,7 +3,6 @@
 import os
 import platform
 import subprocess
-import sys
 from datetime import date
 from pathlib import Path
 
@@ -81,13 +80,13 @@ def _costs(figures):
     return _grid(head, rows)
 
 
-def write(target, chosen, size, samples, missing, quick):
+def write(target, size, samples, commands, missing, quick):
     figures = Figures(samples)
     parts = ["# Results", _where(samples, size, quick)]
     if NOTES.exists():
         parts.append(NOTES.read_text().strip())
     parts += ["## Targets", _targets(figures), "## Figures", table(samples), "## Contestants", _settings(samples),
-              "## Left out", _left_out(figures, missing), "## Settings and commands", _commands(size)]
+              "## Left out", _left_out(figures, missing), "## Settings and commands", _commands(commands)]
     Path(target).write_text("\n\n".join(part for part in parts if part) + "\n")
 
 
@@ -149,10 +148,10 @@ def _left_out(figures, missing):
     return "\n".join(lines) or "Nobody."
 
 
-def _commands(size):
+def _commands(commands):
     settings = ", ".join(f"{name}={value}" for name, value in POSTGRES_SETTINGS.items())
     return (f"Postgres: {settings}. Redis: appendonly yes, appendfsync always. SQLite: WAL, synchronous=FULL.\n\n"
-            "```\n" + " ".join(["bench/run", *sys.argv[1:]]) + "\n```\n\n"
+            "```\n" + "\n".join(commands) + "\n```\n\n"
             "Each run has a fresh database; after it is filled, VACUUM ANALYZE and CHECKPOINT before it is drained. A "
             "drain lasts from the start of the worker until the last job is settled; one that is cut short is rated by "
             "the handlers that ran.")

@@ -23,7 +23,6 @@ POSTGRES_SETTINGS = {
     "max_wal_size": "8GB",
     "checkpoint_timeout": "30min",
     "max_connections": "300",
-    "shared_preload_libraries": "pg_stat_statements",
 }
 
 

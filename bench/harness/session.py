@@ -20,7 +20,7 @@ REPEATS_MAX = 2
 def hold(args, chosen, wanted, size):
     samples_file = WORK / "samples.jsonl"
     if args.report_only:
-        return _finish(args, chosen, size, [json.loads(line) for line in samples_file.open()], {})
+        return _finish(args, chosen, size, samples_file, {})
     missing = {} if args.no_install else install.install(chosen)
     for name, why in missing.items():
         print(f"bench: {name} is left out: {why}", file=sys.stderr)
@@ -32,21 +32,25 @@ def hold(args, chosen, wanted, size):
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, samples_file.open("a" if args.append else "w") as out:
         # The servers' own user must be able to enter.
         os.chmod(folder, 0o755)
-        session = Session(folder, size, out, deadline=args.minutes * 60, repeats=0 if args.quick else REPEATS_MAX)
+        repeats = args.repeats if args.repeats is not None else 0 if args.quick else REPEATS_MAX
+        session = Session(folder, size, out, deadline=args.minutes * 60, repeats=repeats)
+        session.note({"command": " ".join(["bench/run", *sys.argv[1:]])})
         try:
             for number in range(rounds):
                 session.round(number, present, wanted)
         finally:
             session.stop()
-    samples = [json.loads(line) for line in samples_file.open()]
-    return _finish(args, chosen, size, samples, missing)
+    return _finish(args, chosen, size, samples_file, missing)
 
 
-def _finish(args, chosen, size, samples, missing):
+def _finish(args, chosen, size, samples_file, missing):
+    lines = [json.loads(line) for line in samples_file.open()]
+    samples = [line for line in lines if "contestant" in line]
+    commands = [line["command"] for line in lines if "command" in line]
     print(report.table(samples))
     target = args.results or (None if args.quick else str(BENCH / "RESULTS.md"))
     if target:
-        report.write(target, chosen, size, samples, missing, quick=args.quick)
+        report.write(target, size, samples, commands, missing, quick=args.quick)
         print(f"bench: {target} is written", file=sys.stderr)
     return 0
 
@@ -84,13 +88,13 @@ class Session:
             disturbed = any(sample.get("others", 0) > OTHERS_MAX for _, sample in samples)
             last = repeat == self.repeats or not disturbed
             for name, sample in samples:
-                self._note({"contestant": contestant.name, "measure": name, "round": number, **sample,
+                self.note({"contestant": contestant.name, "measure": name, "round": number, **sample,
                             "version": server.version, "load": round(usage.load_average(), 2),
                             "disturbed": disturbed, "dropped": not last})
             if last:
                 return
 
-    def _note(self, line):
+    def note(self, line):
         text = json.dumps(line)
         print(text, flush=True)
         self.out.write(text + "\n")
