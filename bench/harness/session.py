@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -18,6 +19,9 @@ REPEATS_MAX = 2
 
 
 def hold(args, chosen, wanted, size):
+    # Whoever ends us wants the servers ended, too.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: sys.exit(130))
     samples_file = WORK / "samples.jsonl"
     if args.report_only:
         return _finish(args, chosen, size, samples_file, {})

@@ -1,6 +1,6 @@
 -- Moves due jobs from "delayed" to "ready" or, with a key, behind their key.
 CREATE FUNCTION windlass.promote_1(p_now bigint, p_max integer) RETURNS void LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_seqs bigint[];
     v_queues text[];
@@ -43,7 +43,7 @@ LANGUAGE plpgsql
 -- Without sorting, the head of a gate is read off its index, whatever the
 -- statistics say about how few jobs are ready.
 SET enable_sort = off SET enable_incremental_sort = off
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := windlass.begin_1(p_now);

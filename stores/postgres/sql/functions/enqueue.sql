@@ -46,7 +46,7 @@ CREATE FUNCTION windlass.enqueue_1(
     p_keys text[], p_dedupe_keys text[], p_budgets text[], p_retries text[], p_timeouts bigint[], p_metas text[],
     p_run_at bigint[], p_delays bigint[])
 RETURNS TABLE (there uuid, deduplicated boolean) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
     v_fresh boolean := current_setting('transaction_isolation') = 'read committed';

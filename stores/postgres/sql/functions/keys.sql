@@ -12,7 +12,7 @@ END $$;
 -- Makes the best due job of each gate of each of these locked keys one that a
 -- claim can see; none of them while another of the key is running.
 CREATE FUNCTION windlass.expose_1(p_queues text[], p_keys text[]) RETURNS boolean LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     -- LATERAL with LIMIT, and scalar questions instead of EXISTS: the planner may
     -- not turn these around and walk over all ready or running jobs for each key.

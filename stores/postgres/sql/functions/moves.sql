@@ -2,7 +2,7 @@
 
 -- Locks jobs, after their keys, and gives them as they now are.
 CREATE FUNCTION windlass.lock_jobs_1(p_ids uuid[]) RETURNS SETOF windlass.jobs_1 LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_queues text[];
     v_keys text[];
@@ -20,7 +20,7 @@ END $$;
 -- waited behind the keys, and notes the events. The jobs are locked, and so
 -- are their keys.
 CREATE FUNCTION windlass.save_1(p_now bigint, p_rows json, p_events json) RETURNS void LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_queues text[];
     v_keys text[];
@@ -73,7 +73,7 @@ $$;
 -- is only counted where the table is large enough for it.
 CREATE FUNCTION windlass.prune_jobs_1(p_now bigint, p_max integer, p_retention_ms bigint, p_finished_max bigint)
 RETURNS bigint LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_left integer := p_max;
     v_queue text;

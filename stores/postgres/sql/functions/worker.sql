@@ -5,7 +5,7 @@
 
 CREATE FUNCTION windlass.renew_1(p_now bigint, p_ids uuid[], p_fences bigint[])
 RETURNS TABLE (id uuid, fence bigint, cancel_requested boolean) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
@@ -20,7 +20,7 @@ END $$;
 
 CREATE FUNCTION windlass.progress_1(p_now bigint, p_ids uuid[], p_fences bigint[], p_progress text[])
 RETURNS TABLE (id uuid, fence bigint) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
@@ -38,7 +38,7 @@ END $$;
 CREATE FUNCTION windlass.store_steps_1(
     p_now bigint, p_max integer, p_ids uuid[], p_fences bigint[], p_names text[], p_outputs text[])
 RETURNS TABLE (written smallint) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
     v_job record;
@@ -70,7 +70,7 @@ END $$;
 -- Events are written here when p_note says so, and by the caller otherwise.
 CREATE FUNCTION windlass.complete_1(p_now bigint, p_ids uuid[], p_fences bigint[], p_results text[], p_note boolean)
 RETURNS TABLE (ids uuid[], queues text[], freed boolean) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
     v_keyed boolean := false;
@@ -132,7 +132,7 @@ END $$;
 
 -- Deletes jobs with their steps.
 CREATE FUNCTION windlass.delete_1(p_seqs bigint[]) RETURNS void LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     DELETE FROM windlass.steps s USING windlass.jobs j
      WHERE j.seq = ANY (p_seqs) AND j.steps_count > 0 AND s.job_seq = j.seq;
