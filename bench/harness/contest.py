@@ -113,10 +113,10 @@ def run(contestant, server, measure, url, options, processes=1, settled=None):
 
 
 def _wait_until(process, settled, cut):
-    """When all was settled; nothing if it was so at the first look, or never, or if the run was cut short."""
+    """When all was settled, or the run was cut short; nothing if all was settled at the first look, or never."""
     process.drained()
     if time.monotonic() >= cut:
-        return None
+        return time.time() * 1e3
     deadline = time.monotonic() + SETTLED_S_MAX
     first = True
     while not settled():

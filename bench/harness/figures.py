@@ -7,12 +7,20 @@ from .contestants import CONTESTANTS
 ROLES = {one.name: (one.role, one.server) for one in CONTESTANTS}
 
 
+# A run during which others used more than this many cores is disturbed.
+OTHERS_MAX = 0.25
+
+
 class Figures:
     def __init__(self, samples):
-        self.kept = [one for one in samples if not one.get("dropped") and "failed" not in one]
+        ran = [one for one in samples if "failed" not in one]
         self.failed = [one for one in samples if "failed" in one]
-        self.repeated = sum(1 for one in samples if one.get("dropped"))
-        self.disturbed = sum(1 for one in self.kept if one.get("disturbed"))
+        clean = {_what(one) for one in ran if not _disturbed(one)}
+        # Disturbed runs count only where there is no other.
+        self.kept = [one for one in ran if not _disturbed(one) or
+                     (_what(one) not in clean and not one.get("dropped"))]
+        self.repeated = len(ran) - len(self.kept)
+        self.disturbed = sum(1 for one in self.kept if _disturbed(one))
 
     def of(self, contestant, measure, field="per_second"):
         """Median, least, most and count; nothing when it was not measured."""
@@ -42,9 +50,21 @@ class Figures:
         best = min(found) if least else max(found)
         return best[1], best[0]
 
+    def shaky(self, contestant, measure):
+        """Whether all runs of it were disturbed."""
+        return any(_disturbed(one) for one in self.kept if _what(one) == (contestant, measure))
+
     def measures(self):
         found = []
         for one in self.kept:
             if one["measure"] not in found:
                 found.append(one["measure"])
         return found
+
+
+def _what(sample):
+    return sample["contestant"], sample["measure"]
+
+
+def _disturbed(sample):
+    return sample.get("others", 0) > OTHERS_MAX

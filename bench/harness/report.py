@@ -47,15 +47,21 @@ def _spread(found, digits=0):
     return f"**{middle:,.{digits}f}** ({least:,.{digits}f}–{most:,.{digits}f}, {count})"
 
 
+def _cell(figures, name, measure, field="per_second", digits=0):
+    """A figure with its spread; a tilde says that every run of it was disturbed."""
+    text = _spread(figures.of(name, measure, field), digits)
+    return f"~ {text}" if text and figures.shaky(name, measure) else text
+
+
 def _rates(figures, measures):
     head = ["jobs per second: median (least–most, runs)", *measures]
-    return _grid(head, [[name, *(_spread(figures.of(name, one)) for one in measures)] for name in _names(figures)])
+    return _grid(head, [[name, *(_cell(figures, name, one) for one in measures)] for name in _names(figures)])
 
 
 def _pickups(figures):
     measures = [name for name in figures.measures() if "pickup" in name or "steady" in name]
     head = ["pickup, ms", *(f"{name} {word}" for name in measures for word in ("p50", "p99"))]
-    rows = [[name, *(_spread(figures.of(name, one, field), 2) for one in measures for field in ("p50_ms", "p99_ms"))]
+    rows = [[name, *(_cell(figures, name, one, field, 2) for one in measures for field in ("p50_ms", "p99_ms"))]
             for name in _names(figures)]
     return _grid(head, rows) if measures else ""
 
@@ -97,9 +103,10 @@ def _where(samples, size, quick):
              f"Linux {platform.release()}, {_memory()} GiB of memory."]
     if quick:
         words.append("**A run with --quick: the figures show that everything works, and nothing else.**")
-    words.append(f"Load average while measuring {loads[0]}–{loads[-1]}; {figures.repeated} runs were disturbed and "
-                 f"repeated, {figures.disturbed} of those that count were disturbed in every repetition "
-                 "(others used more than a quarter of a core).")
+    words.append(f"Load average while measuring {loads[0]}–{loads[-1]}. A run is disturbed when others used more than a "
+                 f"quarter of a core meanwhile. {figures.repeated} disturbed runs do not count, since there are others; "
+                 f"{figures.disturbed} of the {len(figures.kept)} that count were disturbed, and have a tilde: they "
+                 "show an order of magnitude.")
     words.append(f"Payload of 100 bytes, handler that does nothing, {size.jobs:,} jobs a drain (a slow contestant is "
                  f"cut after {size.seconds} s), batches of 1,000, 16 producers, every answer durable.")
     return "\n".join(words)

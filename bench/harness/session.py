@@ -9,12 +9,12 @@ import time
 
 from . import install, report, usage
 from .contest import Failed
+from .figures import OTHERS_MAX
 from .measures import MEASURES
 from .places import BENCH, WORK
 from .servers import Postgres, Redis, Sqlite
 
-# A run during which others used more than this many cores is repeated, so often at most.
-OTHERS_MAX = 0.25
+# So often a disturbed run is repeated at most.
 REPEATS_MAX = 2
 
 

@@ -12,10 +12,11 @@ def targets(figures):
         ("SQLite, drain", sqlite, "drain", 5.0, 0.5),
         ("SQLite, enqueue one at a time by 16 producers", sqlite, "enqueue one", 5.0, None),
     ]:
-        ours = figures.median(us, measure)
-        rows.append(_ratio(f"{what}, against the best peer", ours, figures.best(server, "peer", measure), peer))
-        if limit:
-            rows.append(_ratio(f"{what}, against the limit", ours, figures.best(server, "limit", measure), limit))
+        for role, word, least in (("peer", "best peer", peer), ("limit", "limit", limit)):
+            if least:
+                other = figures.best(server, role, measure)
+                row = _ratio(f"{what}, against the {word}", figures.median(us, measure), other, least)
+                rows.append(_marked(figures, row, us, other, measure))
     rows += _pickup(figures)
     rows.append(_below("Postgres, CPU µs per drained job, client and server", figures.cpu("windlass"),
                        figures.best("postgres", "peer", "drain", "cpu", least=True)))
@@ -31,12 +32,14 @@ def _pickup(figures):
     rows = []
     measure = "pickup when idle"
     for field, word in (("p50_ms", "p50"), ("p99_ms", "p99")):
-        rows.append(_below(f"Postgres, idle pickup {word}, ms", figures.median("windlass", measure, field),
-                           figures.best("postgres", "peer", measure, field, least=True)))
+        other = figures.best("postgres", "peer", measure, field, least=True)
+        row = _below(f"Postgres, idle pickup {word}, ms", figures.median("windlass", measure, field), other)
+        rows.append(_marked(figures, row, "windlass", other, measure))
     for what, us, most in (("Postgres", "windlass", 3.0), ("SQLite", "windlass-sqlite", 1.0)):
         ours = figures.median(us, measure, "p50_ms")
         met = None if ours is None else ours < most
-        rows.append((f"{what}, idle pickup p50", f"under {most:g} ms", _number(ours, " ms"), met))
+        row = (f"{what}, idle pickup p50", f"under {most:g} ms", _number(ours, " ms"), met)
+        rows.append(_marked(figures, row, us, None, measure))
     return rows
 
 
@@ -52,8 +55,16 @@ def _costs(figures, us, server):
                            figures.median(us, "drain with 5,000,000 finished"), ("none", plain), 0.9))
     for what, measure, least in (("a queue limit", "drain with a limit", 0.9), ("keys", "drain with keys", 0.8),
                                  ("a budget", "drain with a budget", 0.8)):
-        rows.append(_ratio(f"{name}, drain with {what} against plain", figures.median(us, measure), ("plain", plain), least))
+        row = _ratio(f"{name}, drain with {what} against plain", figures.median(us, measure), ("plain", plain), least)
+        rows.append(_marked(figures, row, us, None, measure))
     return rows
+
+
+def _marked(figures, row, us, other, measure):
+    """A tilde before what rests on runs that were all disturbed."""
+    what, target, measured, met = row
+    shaky = met is not None and (figures.shaky(us, measure) or other and figures.shaky(other[0], measure))
+    return (what, target, f"~ {measured}" if shaky else measured, met)
 
 
 def _ratio(what, ours, other, least):
