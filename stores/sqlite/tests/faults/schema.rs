@@ -116,3 +116,18 @@ async fn fault_22_an_older_schema_is_migrated() {
     assert_eq!(claim(&store, 1, 10).await.len(), 1);
     assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
 }
+
+/// Fault 22: a program of the first version that is still running beside this
+/// one moves jobs without counting when they are due. Work goes on.
+#[tokio::test]
+async fn fault_22_an_older_program_beside_a_newer_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("w.db");
+    let clock = FakeClock::default();
+    let store = open(&path, &clock).await;
+    store.enqueue(vec![job(1, 1), job(2, 2)]).await.expect("two jobs");
+    let conn = Connection::open(&path).expect("the file");
+    assert_eq!(conn.execute("UPDATE due SET jobs = 1", []).expect("one is not counted"), 1);
+    assert_eq!(claim(&store, 1, 10).await.len(), 2);
+    assert_eq!(store.queues().await.expect("the queues")[0].oldest_due, None);
+}
