@@ -1,7 +1,9 @@
 //! What the table of messages looks like, for the store that works it.
 
 use windlass::core::id::{BudgetName, Kind, QueueName, StepName};
-use windlass::core::mapping::{Assign, Beside, CoolDowns, Mapping, Output, Stage, StepColumn, Words};
+use windlass::core::mapping::{
+    Assign, Beside, CoolDowns, Mapping, Moments, Output, Stage, StepColumn, Words,
+};
 
 use crate::schema::Types;
 use crate::settings::Worker;
@@ -14,6 +16,8 @@ pub const QUEUE: &str = "nurse-tour";
 pub const CHANNEL: &str = "nurse_tour";
 /// The table of messages.
 pub const MESSAGES: &str = "whatsapp_inbound_messages";
+/// The function of the database that makes moments of text.
+pub const MOMENT: &str = "nurse_tour_moment";
 /// What the reason of a message begins with that only a person can help.
 pub const NEEDS_HUMAN: &str = "needs_human";
 /// After so many crashes without a stage in between a message is failed.
@@ -54,6 +58,7 @@ pub fn mapping(worker: &Worker, types: &Types) -> Mapping {
         error: Some(column("failed_reason")),
         predicate: Some(column("t.message_type = 'voice'")),
         order: Some(column("received_at")),
+        moments: Some(Moments { function: column(MOMENT), in_order: true }),
         tries_max: worker.max_retries,
         crashes_max: CRASHES_MAX,
         ladder: worker.ladder.clone(),

@@ -9,7 +9,7 @@ use deadpool_postgres::Pool;
 use tokio_postgres::types::Type;
 
 use crate::database::{self, DatabaseError, Param};
-use crate::mapping::MESSAGES;
+use crate::mapping::{MESSAGES, MOMENT};
 
 /// The tables that a worker reads or writes, with the columns that each must have.
 const TABLES: [(&str, &[(&str, &str)]); 7] = [
@@ -128,9 +128,13 @@ const INDEXES: [(&str, &str); 9] = [
         "CREATE INDEX IF NOT EXISTS idx_whatsapp_messages_claim ON whatsapp_inbound_messages \
          (processing_status, locked_until, next_attempt_at, received_at) WHERE message_type = 'voice'",
     ),
+    // For the claim: oldest first, and last the moment from which a message may be claimed, so that those that wait or
+    // are held are passed over without being read.
     (
-        "idx_whatsapp_messages_open",
-        "CREATE INDEX IF NOT EXISTS idx_whatsapp_messages_open ON whatsapp_inbound_messages (received_at, message_sid) \
+        "idx_whatsapp_messages_due",
+        "CREATE INDEX IF NOT EXISTS idx_whatsapp_messages_due ON whatsapp_inbound_messages \
+         ({received_at}, message_sid, coalesce(CASE WHEN processing_status = 'PROCESSING' THEN {locked_until} \
+         ELSE {next_attempt_at} END, '-infinity'::timestamptz)) \
          WHERE processing_status IN ('READY', 'RETRY', 'PROCESSING') AND message_type = 'voice'",
     ),
     (
@@ -158,26 +162,20 @@ const INDEXES: [(&str, &str); 9] = [
     ),
 ];
 
-/// Functions and triggers by name, with the query that tells whether they are there.
-const PROGRAMS: [(&str, &str, &str); 4] = [
+/// Functions, each with the trigger that calls it where there is one, and what both are for.
+const PROGRAMS: [(&str, Option<&str>, &str, &str); 4] = [
+    (MOMENT, None, "the function nurse_tour_moment", include_str!("../sql/moment.sql")),
+    ("nurse_tour_bind", None, "the function nurse_tour_bind", include_str!("../sql/bind.sql")),
     (
-        "the function nurse_tour_moment",
-        "SELECT to_regprocedure('nurse_tour_moment(text)') IS NOT NULL",
-        include_str!("../sql/moment.sql"),
-    ),
-    (
-        "the function nurse_tour_bind",
-        "SELECT to_regprocedure('nurse_tour_bind(text)') IS NOT NULL",
-        include_str!("../sql/bind.sql"),
-    ),
-    (
+        "nurse_tour_audit_is_append_only",
+        Some("nurse_tour_audit_guard"),
         "the guard that keeps nurse_tour_audit append-only",
-        "SELECT EXISTS (SELECT FROM pg_trigger WHERE tgname = 'nurse_tour_audit_guard')",
         include_str!("../sql/audit_guard.sql"),
     ),
     (
+        "nurse_tour_announce",
+        Some("nurse_tour_announce"),
         "the trigger that announces new messages",
-        "SELECT EXISTS (SELECT FROM pg_trigger WHERE tgname = 'nurse_tour_announce')",
         include_str!("../sql/announce.sql"),
     ),
 ];
@@ -206,13 +204,26 @@ impl Types {
 
     /// A moment as a column takes it: RFC 3339 in UTC where it is text.
     pub fn moment(&self, table: &str, column: &str, expression: &str) -> String {
-        let found = self.0.get(&(table.to_owned(), column.to_owned()));
-        match found.is_some_and(|kind| kind.starts_with("timestamp")) {
-            true => expression.to_owned(),
-            false => {
+        match self.of(table, column) {
+            kind if kind.ends_with("without time zone") => format!("(({expression}) AT TIME ZONE 'UTC')"),
+            kind if kind.starts_with("timestamp") => expression.to_owned(),
+            _ => {
                 format!("to_char(({expression}) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')")
             }
         }
+    }
+
+    /// A message's column of time as a moment, as the store reads it: what an index keeps must be the same.
+    fn read_moment(&self, column: &str) -> String {
+        match self.of(MESSAGES, column) {
+            kind if kind.ends_with("without time zone") => format!("({column} AT TIME ZONE 'UTC')"),
+            kind if kind.starts_with("timestamp") => column.to_owned(),
+            _ => format!("{MOMENT}({column})"),
+        }
+    }
+
+    fn of(&self, table: &str, column: &str) -> &str {
+        self.0.get(&(table.to_owned(), column.to_owned())).map_or("text", String::as_str)
     }
 
     fn has(&self, table: &str, column: Option<&str>) -> bool {
@@ -233,16 +244,23 @@ pub async fn missing(pool: &Pool) -> Result<Vec<Missing>, DatabaseError> {
             found.push(Missing { what: "message_sid is not unique".into(), sql: sql.into() });
         }
     }
+    // Before the indexes, one of which keeps what a function answers.
+    for (function, trigger, what, sql) in PROGRAMS {
+        let params: [Param<'_>; 3] = [(&function, Type::TEXT), (&trigger, Type::TEXT), (&sql, Type::TEXT)];
+        let row = database::row(pool, include_str!("../sql/program.sql"), &params).await?;
+        if !row.get::<_, bool>(0) {
+            found.push(Missing { what: format!("{what} is missing or old"), sql: sql.to_owned() });
+        }
+    }
     for (name, sql) in INDEXES {
         let row = database::row(pool, "SELECT to_regclass($1) IS NOT NULL", &[(&name, Type::TEXT)]).await?;
         if !row.get::<_, bool>(0) {
-            found.push(Missing { what: format!("there is no index {name}"), sql: sql.to_owned() });
-        }
-    }
-    for (name, exists, sql) in PROGRAMS {
-        let row = database::row(pool, exists, &[]).await?;
-        if !row.get::<_, bool>(0) {
-            found.push(Missing { what: format!("{name} is missing"), sql: sql.to_owned() });
+            let sql = ["received_at", "locked_until", "next_attempt_at"]
+                .into_iter()
+                .fold(sql.to_owned(), |sql, column| {
+                    sql.replace(&format!("{{{column}}}"), &types.read_moment(column))
+                });
+            found.push(Missing { what: format!("there is no index {name}"), sql });
         }
     }
     Ok(found)

@@ -49,6 +49,8 @@ pub struct Mapping {
     pub predicate: Option<String>,
     /// The column by which rows go first; the id when nothing is said.
     pub order: Option<String>,
+    /// How times of text are read, where that should be by an index.
+    pub moments: Option<Moments>,
     /// How many tries a row has.
     pub tries_max: u32,
     /// After so many crashes without a stage in between a row is failed.
@@ -65,6 +67,17 @@ pub struct Mapping {
     pub cool_downs: Option<CoolDowns>,
     /// A channel on which somebody says (by NOTIFY) that there is a new row.
     pub channel: Option<String>,
+}
+
+/// A function of the database that makes moments of text. An index holds what it
+/// answers, so that a claim need not read the rows that wait.
+#[derive(Debug, Clone)]
+pub struct Moments {
+    /// Its name. It takes text, gives a time with its zone, or NULL when the text
+    /// is no moment, and is immutable.
+    pub function: String,
+    /// Whether the order of the rows is a time of text, too.
+    pub in_order: bool,
 }
 
 /// What is written beside the mapped columns when an attempt ends. All of it is

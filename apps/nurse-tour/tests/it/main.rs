@@ -1,6 +1,7 @@
 //! The worker in one process: a real database, real HTTP, real files.
 
 mod canaries;
+mod claims;
 mod errors;
 mod happy;
 mod ladder;

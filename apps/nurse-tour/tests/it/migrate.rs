@@ -4,6 +4,7 @@ use windlass_nurse_tour::retry::{Retried, retry, retry_all_failed};
 use windlass_nurse_tour::schema::{migrate, missing};
 use windlass_nurse_tour::status::Status;
 use windlass_postgres::{Options, pool_of};
+use windlass_testkit::eventually::eventually;
 
 use crate::scene::Scene;
 
@@ -69,6 +70,60 @@ async fn the_original_schema_with_rows_in_every_state() {
         "stages that were there are not paid for"
     );
     scene.is("SMstuck", "media_blob_id", "audio/agency-1/SMstuck.ogg").await;
+}
+
+/// The other application may keep its times as times: they stay what they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn times_that_are_no_text() {
+    let scene = Scene::bare().await;
+    scene
+        .sql(
+            "CREATE TABLE whatsapp_inbound_messages (message_sid text PRIMARY KEY, received_at timestamp, processed_at timestamp, \
+             locked_until timestamp(3), next_attempt_at timestamptz); \
+             CREATE TABLE pending_care_documentations (id text PRIMARY KEY, created_at timestamp)",
+        )
+        .await;
+    // Nobody's session decides what a time without a zone means.
+    scene
+        .sql("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET timezone = ''Asia/Tokyo''', current_database()); END $$")
+        .await;
+    let pool = pool_of(&scene.database.url(), &Options::default()).unwrap();
+    migrate(&pool).await.unwrap();
+    let insert = "INSERT INTO whatsapp_inbound_messages (message_sid, agency_id, message_type, media_url, processing_status, \
+                  received_at, locked_until, next_attempt_at) SELECT sid, 'agency-1', 'voice', replace($1, 'SID', sid), status, \
+                  now() AT TIME ZONE 'UTC', now() AT TIME ZONE 'UTC' + locked::interval, now() + next::interval \
+                  FROM (VALUES ('SMready', 'READY', NULL, NULL), ('SMlater', 'RETRY', NULL, '1 hour'), ('SMdue', 'RETRY', NULL, '-1 second'), \
+                  ('SMheld', 'PROCESSING', '1 hour', NULL), ('SMlost', 'PROCESSING', '-1 second', NULL)) v (sid, status, locked, next)";
+    scene.client.execute(insert, &[&scene.twilio.media_url("SID", "MESID")]).await.unwrap();
+    let running = scene.start().await;
+    let done = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status = 'DONE'";
+    eventually("three are done", async || (scene.count(done).await == 3).then_some(())).await;
+    running.stop().await;
+    for (sid, status) in [("SMlater", "RETRY"), ("SMheld", "PROCESSING")] {
+        scene.is(sid, "processing_status", status).await;
+    }
+    let filed = "SELECT count(*) FROM whatsapp_inbound_messages m JOIN pending_care_documentations d USING (message_sid) \
+                 WHERE abs(extract(epoch FROM now() - m.processed_at AT TIME ZONE 'UTC')) < 60 \
+                 AND abs(extract(epoch FROM now() - d.created_at AT TIME ZONE 'UTC')) < 60";
+    assert_eq!(scene.count(filed).await, 3);
+    let status = Status::read(&pool, true).await.unwrap();
+    assert_eq!((status.in_flight, status.expired), (1, 0));
+}
+
+/// A function that another version of the worker left is put right.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_function_is_replaced() {
+    let scene = Scene::new().await;
+    let pool = pool_of(&scene.database.url(), &Options::default()).unwrap();
+    scene
+        .sql(
+            "CREATE OR REPLACE FUNCTION nurse_tour_announce() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$",
+        )
+        .await;
+    let found = missing(&pool).await.unwrap();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(migrate(&pool).await.unwrap(), ["the trigger that announces new messages is missing or old"]);
+    assert!(missing(&pool).await.unwrap().is_empty());
 }
 
 /// What an operator sees and does.

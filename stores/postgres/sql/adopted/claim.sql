@@ -1,16 +1,17 @@
 -- Takes rows that are ready and due, or whose worker let its lock run out, in
 -- one statement. A row that has no try or crash left is for expire.sql. The
--- words stand here as literals, so that an index of these words alone is used; and
--- all else is one CASE, whose rows the planner does not underrate: it walks that
--- index in order and stops at the limit, instead of sorting the whole backlog.
+-- words stand here as literals, so that an index of these words alone is used. Such
+-- an index has the order first and the moment from which a row may be claimed last:
+-- it is walked up to the limit, and rows that wait or are held are passed over in it
+-- without being read. What is left is one CASE, whose rows the planner does not
+-- underrate: else it would rather sort the whole backlog.
 WITH moment AS MATERIALIZED (SELECT m.now FROM (SELECT {now} AS now) m{warm}),
 due AS MATERIALIZED (
     SELECT t.{id} AS id, t.{status} = {running} AS crashed
-      FROM {table} t CROSS JOIN moment
+      FROM {table} t
      WHERE t.{status} IN ({open}) AND ({predicate})
-       AND CASE WHEN coalesce(t.{tries}, 0) >= $2 THEN false
-                WHEN t.{status} = {running} THEN coalesce({locked_until} <= moment.now, true) AND {crashes_left}
-                ELSE coalesce({next_attempt} <= moment.now, true) END
+       AND {due} <= (SELECT now FROM moment)
+       AND CASE WHEN coalesce(t.{tries}, 0) >= $2 THEN false ELSE {crashes_left} END
      ORDER BY {order}
      LIMIT $3 FOR UPDATE OF t SKIP LOCKED
 )

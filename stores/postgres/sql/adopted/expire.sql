@@ -4,7 +4,8 @@ lost AS MATERIALIZED (
     SELECT t.{id} AS id, t.{owner} AS owner, t.{status} AS from_status, 'crashed' AS outcome,
            coalesce(t.{tries}, 0) >= $2 OR NOT ({crashes_left}) AS spent, m.now
       FROM {table} t CROSS JOIN moment m
-     WHERE t.{status} = {running} AND coalesce({locked_until} <= m.now, true) AND ({predicate})
+     WHERE t.{status} IN ({open}) AND t.{status} = {running} AND ({predicate})
+       AND {due} <= (SELECT now FROM moment)
      ORDER BY {order}
      LIMIT $3 FOR UPDATE OF t SKIP LOCKED
 ),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tokio_postgres::types::Type;
 use windlass_core::mapping::{Mapping, Use};
 
-use super::statements::quote;
+use super::statements::{claim_index, quote};
 use crate::error::Fault;
 use crate::link::Link;
 
@@ -48,13 +48,12 @@ pub(crate) async fn findings(link: &mut Link, mapping: &Mapping) -> Result<Vec<F
         let params: [crate::link::Param<'_>; 2] = [(table, Type::TEXT), (&mapping.status, Type::TEXT)];
         let row = link.row(include_str!("../../sql/adopted/indexed.sql"), &params).await?;
         if !row.try_get::<_, bool>(0)? {
-            let order = mapping.order.as_ref().unwrap_or(&mapping.id);
             found.push(Finding {
                 what: format!(
-                    "no index of {table} begins with {}: every claim reads the whole table",
+                    "no index of {table} is by {}: every claim reads the whole table",
                     mapping.status
                 ),
-                sql: Some(format!("CREATE INDEX ON {table} ({}, {})", quote(&mapping.status), quote(order))),
+                sql: Some(claim_index(mapping, &types)),
                 only_slow: true,
             });
         }

@@ -7,7 +7,7 @@ use windlass_core::mapping::{Assign, Mapping, Output, Stage, StepColumn};
 use windlass_core::transition::LEASE_RAN_OUT;
 
 use super::check::is_text;
-use super::moment;
+use super::moment::{self, Form};
 
 /// What a row says that was closed because it had no try left.
 const EXHAUSTED: &str = "exhausted: no try is left";
@@ -66,6 +66,25 @@ impl Statements {
     }
 }
 
+/// The index that makes claims fast, as SQL. Its words are those of the claim. Text that
+/// no function reads cannot be in an index as a moment; then it is one that at least
+/// finds the rows that are open.
+pub(crate) fn claim_index(mapping: &Mapping, types: &HashMap<String, String>) -> String {
+    let table = Table { mapping, types };
+    let (order, id, status) = (table.order(quote), quote(&mapping.id), quote(&mapping.status));
+    let reads = mapping.moments.is_some();
+    match [&mapping.locked_until, &mapping.next_attempt].iter().all(|column| reads || !table.is_text(column))
+    {
+        true => format!(
+            "CREATE INDEX ON {} ({order}, {id}, {}) WHERE {status} IN ({})",
+            mapping.table,
+            table.due(quote),
+            table.open()
+        ),
+        false => format!("CREATE INDEX ON {} ({status}, {order})", mapping.table),
+    }
+}
+
 /// A mapping on a table whose columns have these types.
 struct Table<'a> {
     mapping: &'a Mapping,
@@ -82,10 +101,7 @@ impl Table<'_> {
         let mapping = self.mapping;
         let words = &mapping.words;
         let (locked, next) = (&mapping.locked_until, &mapping.next_attempt);
-        let (locked_text, next_text) = (self.is_text(locked), self.is_text(next));
-        let later = |ms: &str, text| moment::write(&format!("{ms} * interval '1 millisecond'"), text);
-        let order = quote(mapping.order.as_ref().unwrap_or(&mapping.id));
-        let open = words.ready.iter().chain([&words.running]);
+        let later = |ms: &str| moment::write(&format!("{ms} * interval '1 millisecond'"), self.form(locked));
         let mut names = vec![
             ("{set_settled}", self.set_settled()),
             ("{set_expired}", assigns(&mapping.beside.failed)),
@@ -101,20 +117,20 @@ impl Table<'_> {
             ("{status}", quote(&mapping.status)),
             ("{owner}", quote(&mapping.owner)),
             ("{tries}", quote(&mapping.tries)),
-            ("{open}", literals(open)),
+            ("{open}", self.open()),
             ("{ready}", literals(&words.ready)),
             ("{running}", literal(&words.running)),
             ("{failed}", literal(&words.failed)),
             ("{retry}", literal(&words.retry)),
-            ("{next_attempt}", moment::read(&of(next), next_text)),
+            ("{due}", self.due(of)),
             ("{next_attempt_column}", quote(next)),
-            ("{next_at}", moment::write("m.next_at", next_text)),
-            ("{locked_until}", moment::read(&of(locked), locked_text)),
+            ("{next_at}", moment::write("m.next_at", self.form(next))),
+            ("{locked_until}", self.moment(locked)),
             ("{locked_until_column}", quote(locked)),
-            ("{lock_end}", later("moment.now + $5::bigint", locked_text)),
-            ("{new_lock}", later("m.now + m.lease_ms", locked_text)),
-            ("{order}", format!("t.{order}, {}", of(&mapping.id))),
-            ("{order_text}", format!("t.{order}")),
+            ("{lock_end}", later("moment.now + $5::bigint")),
+            ("{new_lock}", later("m.now + m.lease_ms")),
+            ("{order}", format!("{}, {}", self.order(of), of(&mapping.id))),
+            ("{order_text}", self.order_text()),
             ("{predicate}", mapping.predicate.clone().unwrap_or_else(|| "true".to_owned())),
             ("{payload}", payload(mapping)),
             ("{stage}", mapping.stage.as_ref().map_or("NULL".to_owned(), |stage| of(&stage.column))),
@@ -124,6 +140,57 @@ impl Table<'_> {
         names.extend(self.crash_names());
         names.extend(self.cool_down_names());
         names
+    }
+
+    /// A column of time as a moment.
+    fn moment(&self, column: &str) -> String {
+        self.moment_of(column, of)
+    }
+
+    /// The same, for a column that is written so.
+    fn moment_of(&self, column: &str, spell: fn(&str) -> String) -> String {
+        let function = self.mapping.moments.as_ref().map(|moments| moments.function.as_str());
+        moment::read(&spell(column), self.form(column), function)
+    }
+
+    fn form(&self, column: &str) -> Form {
+        Form::of(self.types.get(column).map(String::as_str))
+    }
+
+    /// From when on a row may be claimed.
+    fn due(&self, spell: fn(&str) -> String) -> String {
+        let Mapping { status, words, locked_until, next_attempt, .. } = self.mapping;
+        format!(
+            "coalesce(CASE WHEN {} = {} THEN {} ELSE {} END, '-infinity'::timestamptz)",
+            spell(status),
+            literal(&words.running),
+            self.moment_of(locked_until, spell),
+            self.moment_of(next_attempt, spell),
+        )
+    }
+
+    /// What rows are ordered by.
+    fn order(&self, spell: fn(&str) -> String) -> String {
+        let column = self.mapping.order.as_ref().unwrap_or(&self.mapping.id);
+        if self.orders_by_moment() { self.moment_of(column, spell) } else { spell(column) }
+    }
+
+    /// The same, as a number or a text.
+    fn order_text(&self) -> String {
+        let order = self.order(of);
+        if self.orders_by_moment() {
+            format!("(extract(epoch FROM {order}) * 1000000)::bigint")
+        } else {
+            order
+        }
+    }
+
+    fn orders_by_moment(&self) -> bool {
+        self.mapping.moments.as_ref().is_some_and(|moments| moments.in_order)
+    }
+
+    fn open(&self) -> String {
+        literals(self.mapping.words.ready.iter().chain([&self.mapping.words.running]))
     }
 
     fn fence_names(&self) -> [(&'static str, String); 5] {

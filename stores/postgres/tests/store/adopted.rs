@@ -34,7 +34,7 @@ fn step(name: &str, word: &str, output: &str) -> StepColumn {
     StepColumn { name: name.parse().expect("a step"), word: word.into(), output, carried: Vec::new() }
 }
 
-fn mapping(fence: bool) -> Mapping {
+pub fn mapping(fence: bool) -> Mapping {
     Mapping {
         table: "tours".into(),
         kind: "tour".parse().expect("a kind"),
@@ -57,6 +57,7 @@ fn mapping(fence: bool) -> Mapping {
         error: Some("last_error".into()),
         predicate: Some("t.patient <> 'nobody'".into()),
         order: Some("created".into()),
+        moments: None,
         tries_max: 3,
         crashes_max: 2,
         ladder: "1m 5m".parse().expect("a ladder"),
@@ -71,14 +72,14 @@ fn mapping(fence: bool) -> Mapping {
 const COLUMNS: &str = "patient text, created int, status text, owner text, tries int, fence bigint, \
                        crashes int, stage text, raw text, plan jsonb, last_error text";
 
-struct Tours {
-    scene: Scene,
+pub struct Tours {
+    pub scene: Scene,
     clock: FakeClock,
 }
 
 impl Tours {
     /// A table whose times are of this type.
-    async fn new(times: &str) -> Self {
+    pub async fn new(times: &str) -> Self {
         let scene = Scene::new().await;
         let table = format!(
             "CREATE TABLE tours (id text PRIMARY KEY, {COLUMNS}, locked_until {times}, next_attempt_at {times})"
@@ -92,7 +93,7 @@ impl Tours {
         self.scene.client.execute(row, &[&format!("t{n}"), &n, &status]).await.expect("a row");
     }
 
-    async fn open(&self, fence: bool) -> Arc<AdoptedTable> {
+    pub async fn open(&self, fence: bool) -> Arc<AdoptedTable> {
         self.open_as(mapping(fence)).await
     }
 
