@@ -1,3 +1,5 @@
+-- All jobs with leases of one length: a statement for each would open and close its nine indexes for each.
 UPDATE jobs SET
-  state = 1, lane = NULL, fence = ?2, attempt = ?3, started_ms = ?4, worker = ?5, lease_ms = ?6, expires_ms = ?7
-WHERE seq = ?1
+  state = 1, lane = NULL, fence = fence + 1, attempt = attempt + 1,
+  started_ms = ?2, worker = ?3, lease_ms = ?4, expires_ms = ?5
+WHERE seq IN (SELECT value FROM rarray(?1))

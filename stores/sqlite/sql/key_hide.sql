@@ -1,1 +1,4 @@
-UPDATE jobs INDEXED BY jobs_key_ready SET lane = 3 WHERE queue = ?1 AND key = ?2 AND lane = 1
+UPDATE jobs SET lane = 3 WHERE seq IN (
+  SELECT seq FROM rarray(?2) AS taken CROSS JOIN jobs INDEXED BY jobs_key_ready
+  WHERE queue = ?1 AND key = taken.value AND lane = 1
+)

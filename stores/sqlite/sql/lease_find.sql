@@ -1,2 +1,4 @@
-SELECT seq, queue, key, budgets, steps_count FROM jobs
-WHERE id = ?1 AND fence = ?2 AND state = 1 AND expires_ms > ?3
+-- In the order in which they are asked for. CROSS JOIN: SQLite must not turn the loops around.
+SELECT seq, id, fence, queue, key, budgets, steps_count
+FROM rarray(?1) AS asked CROSS JOIN jobs ON id = asked.value
+WHERE state = 1 AND expires_ms > ?2

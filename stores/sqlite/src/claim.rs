@@ -2,14 +2,17 @@
 
 use rusqlite::{OptionalExtension, params};
 use windlass_core::book::claim::{check, leased};
+use windlass_core::id::{Key, QueueName, WorkerName};
 use windlass_core::job::Job;
-use windlass_core::state::{State, StateName};
+use windlass_core::state::StateName;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased};
+use windlass_core::time::Time;
 use windlass_core::transition;
 
 use crate::claim_memory::{pack, unpack};
 use crate::fail::{Done, Fail};
 use crate::head::signed;
+use crate::many::{Grouped, numbers};
 use crate::pick::{Picked, is_wanted, pick};
 use crate::row::{self, Stored};
 use crate::tx::Tx;
@@ -42,36 +45,47 @@ pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<ClaimAnswer> {
 }
 
 fn lease_all(tx: &mut Tx<'_>, request: &ClaimRequest, picked: Vec<Stored>) -> Done<Vec<Leased>> {
-    let mut update = tx.sql(include_str!("../sql/claim.sql"))?;
     let mut leases = Vec::with_capacity(picked.len());
+    let mut by_length: Grouped<(u32, Time), i64> = Grouped::default();
+    let mut keys: Grouped<QueueName, Key> = Grouped::default();
     for mut stored in picked {
         let queue = tx.queue(stored.job.spec.queue.as_str())?;
         let policy = &queue.queue.policy;
         let lease_ms = request.lease_ms.unwrap_or(policy.lease_ms);
         let moved = transition::claim(&mut stored.job, &request.worker, lease_ms, tx.now);
-        update.execute(params![
-            signed(stored.job.seq)?,
-            signed(stored.job.fence)?,
-            stored.job.attempt,
-            tx.now.ms(),
-            request.worker.as_str(),
-            lease_ms,
-            expires_ms(&stored.job)?,
-        ])?;
+        by_length.add(&(lease_ms, expires_at(&stored.job)?), signed(stored.job.seq)?);
         if let Some(key) = &stored.job.spec.key {
-            lanes::hide_key(tx, &queue.name, key)?;
+            keys.add(&queue.name, key.clone());
         }
         tx.moved(moved.what, &stored.job, Some(StateName::Queued), Some(StateName::Running));
         leases.push(leased(stored.with_steps(tx.conn)?, policy));
     }
+    for ((lease_ms, expires_at), seqs) in by_length.0 {
+        write_leases(tx, &request.worker, lease_ms, expires_at, seqs)?;
+    }
+    for (queue, keys) in keys.0 {
+        lanes::hide_keys(tx, &queue, &keys)?;
+    }
     Ok(leases)
 }
 
-fn expires_ms(job: &Job) -> Done<i64> {
-    match &job.state {
-        State::Running(lease) => Ok(lease.expires_at.ms()),
-        _ => Err(Fail::damaged("a claimed job that is not running")),
-    }
+fn write_leases(
+    tx: &Tx<'_>,
+    worker: &WorkerName,
+    lease_ms: u32,
+    expires_at: Time,
+    seqs: Vec<i64>,
+) -> Done<()> {
+    let count = seqs.len();
+    let mut update = tx.sql(include_str!("../sql/claim.sql"))?;
+    let written =
+        update.execute(params![numbers(seqs), tx.now.ms(), worker.as_str(), lease_ms, expires_at.ms()])?;
+    if written == count { Ok(()) } else { Err(Fail::damaged("a job that was read and cannot be written")) }
+}
+
+fn expires_at(job: &Job) -> Done<Time> {
+    let lease = job.lease().ok_or_else(|| Fail::damaged("a claimed job that is not running"))?;
+    Ok(lease.expires_at)
 }
 
 fn claimed_before(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Option<ClaimAnswer>> {

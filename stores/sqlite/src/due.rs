@@ -12,7 +12,11 @@ use crate::fail::Done;
 
 /// What one operation changed, to be written once at its end.
 #[derive(Debug, Default)]
-pub struct DueChanges(HashMap<QueueName, BTreeMap<i64, i64>>);
+pub struct DueChanges {
+    queues: HashMap<QueueName, BTreeMap<i64, i64>>,
+    /// The newest change, not yet among the others: what follows is often the same.
+    newest: Option<(QueueName, i64, i64)>,
+}
 
 impl DueChanges {
     /// So many more queued jobs of `queue` are due at `run_at`, or fewer.
@@ -20,16 +24,28 @@ impl DueChanges {
         if by == 0 {
             return;
         }
-        let moments = match self.0.get_mut(queue) {
+        match &mut self.newest {
+            Some((name, at, sum)) if name == queue && *at == run_at.ms() => *sum += by,
+            _ => {
+                self.put_newest_away();
+                self.newest = Some((queue.clone(), run_at.ms(), by));
+            }
+        }
+    }
+
+    fn put_newest_away(&mut self) {
+        let Some((queue, at, sum)) = self.newest.take() else { return };
+        let moments = match self.queues.get_mut(&queue) {
             Some(moments) => moments,
-            None => self.0.entry(queue.clone()).or_default(),
+            None => self.queues.entry(queue).or_default(),
         };
-        *moments.entry(run_at.ms()).or_default() += by;
+        *moments.entry(at).or_default() += sum;
     }
 
     /// Writes the changes.
-    pub fn save(&self, conn: &Connection) -> Done<()> {
-        for (queue, moments) in &self.0 {
+    pub fn save(mut self, conn: &Connection) -> Done<()> {
+        self.put_newest_away();
+        for (queue, moments) in &self.queues {
             for (run_at_ms, by) in moments.iter().filter(|(_, by)| **by != 0) {
                 save(conn, queue.as_str(), *run_at_ms, *by)?;
             }

@@ -86,6 +86,7 @@ pub fn open_writer(path: &Path, busy_ms: u32) -> Done<Connection> {
     conn.pragma_update(None, "journal_size_limit", WAL_BYTES_KEPT)?;
     harden(&conn)?;
     migrate::run(&mut conn, path)?;
+    rusqlite::vtab::array::load_module(&conn)?;
     Ok(conn)
 }
 

@@ -8,13 +8,14 @@
 //! One per gate and not one per key: a job whose kind nobody asks for, or whose
 //! budget is spent, must not hold back a job of its key that could run.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{CachedStatement, OptionalExtension, params};
 use windlass_core::id::{Key, QueueName};
 use windlass_core::job::Job;
 use windlass_core::store::PROMOTE_MAX;
 use windlass_core::time::Time;
 
 use crate::fail::Done;
+use crate::many::{numbers, texts};
 use crate::row::{Lane, opt_text, text};
 use crate::tx::Tx;
 
@@ -48,37 +49,50 @@ fn place_due(tx: &mut Tx<'_>, queue: &str, key: &str, gate: i64, place: (i64, u6
     Ok(Lane::Ready)
 }
 
-/// A key has become free: the first of its waiting jobs in each gate are shown.
-pub fn free_key(tx: &mut Tx<'_>, queue: &QueueName, key: &Key) -> Done<()> {
-    let mut from = i64::MIN;
-    while let Some((gate, seq)) = first_waiting(tx, queue, key, from, i64::MAX)? {
-        set(tx, seq, Lane::Ready)?;
-        tx.wake = true;
-        match gate.checked_add(1) {
-            Some(next) => from = next,
-            None => break,
+/// Keys have become free: the first of their waiting jobs in each gate are shown.
+pub fn free_keys(tx: &mut Tx<'_>, queue: &QueueName, keys: &[Key]) -> Done<()> {
+    let mut shown = Vec::new();
+    let mut select = tx.sql(include_str!("../sql/key_first_waiting.sql"))?;
+    for key in keys {
+        let mut from = i64::MIN;
+        while let Some((gate, seq)) = first_waiting(&mut select, queue, key, from, i64::MAX)? {
+            shown.push(seq);
+            match gate.checked_add(1) {
+                Some(next) => from = next,
+                None => break,
+            }
         }
+    }
+    if !shown.is_empty() {
+        tx.wake = true;
+        tx.sql(include_str!("../sql/lane_show.sql"))?.execute(params![numbers(shown)])?;
     }
     Ok(())
 }
 
 /// A job that was shown has left: the next of its key and gate takes its place.
 pub fn show_next(tx: &mut Tx<'_>, queue: &QueueName, key: &Key, gate: i64) -> Done<()> {
-    if let Some((_, seq)) = first_waiting(tx, queue, key, gate, gate)? {
+    let mut select = tx.sql(include_str!("../sql/key_first_waiting.sql"))?;
+    if let Some((_, seq)) = first_waiting(&mut select, queue, key, gate, gate)? {
         set(tx, seq, Lane::Ready)?;
         tx.wake = true;
     }
     Ok(())
 }
 
-/// A job of this key runs now: all others of it wait.
-pub fn hide_key(tx: &Tx<'_>, queue: &QueueName, key: &Key) -> Done<()> {
-    tx.sql(include_str!("../sql/key_hide.sql"))?.execute(params![queue.as_str(), key.as_str()])?;
+/// Jobs of these keys run now: all others of them wait.
+pub fn hide_keys(tx: &Tx<'_>, queue: &QueueName, keys: &[Key]) -> Done<()> {
+    tx.sql(include_str!("../sql/key_hide.sql"))?.execute(params![queue.as_str(), texts(keys)])?;
     Ok(())
 }
 
-fn first_waiting(tx: &Tx<'_>, queue: &QueueName, key: &Key, from: i64, to: i64) -> Done<Option<(i64, i64)>> {
-    let mut select = tx.sql(include_str!("../sql/key_first_waiting.sql"))?;
+fn first_waiting(
+    select: &mut CachedStatement<'_>,
+    queue: &QueueName,
+    key: &Key,
+    from: i64,
+    to: i64,
+) -> Done<Option<(i64, i64)>> {
     let first = select
         .query_row(params![queue.as_str(), key.as_str(), from, to], |row| Ok((row.get(0)?, row.get(1)?)));
     Ok(first.optional()?)

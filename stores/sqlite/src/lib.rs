@@ -30,6 +30,7 @@ mod writer;
 
 mod due;
 mod head;
+mod many;
 mod tally;
 mod tx;
 

@@ -49,16 +49,29 @@ pub enum Lane {
     Waiting = 3,
 }
 
+/// The names of the row that was read before: rows that follow each other often have the same.
+#[derive(Debug, Default)]
+pub struct Names {
+    kind: Option<Kind>,
+    queue: Option<QueueName>,
+    worker: Option<WorkerName>,
+}
+
 impl Stored {
     /// Reads a row of `job_columns.sql`.
     pub fn read(row: &Row<'_>) -> Done<Self> {
+        Self::read_next(row, &mut Names::default())
+    }
+
+    /// Reads a row of many, and shares the names that it has in common with the one before.
+    pub fn read_next(row: &Row<'_>, names: &mut Names) -> Done<Self> {
         let seq = number(row, 0)?;
         let fence = number(row, 7)?;
         let started_at = opt_time(row, 18)?;
-        let worker = opt_name::<WorkerName>(row, 25)?;
+        let worker = opt_text(row, 25)?.map(|name| shared(&mut names.worker, name)).transpose()?;
         let spec = JobSpec {
-            kind: Kind::new(text(row, 21)?)?,
-            queue: QueueName::new(text(row, 22)?)?,
+            kind: shared(&mut names.kind, text(row, 21)?)?,
+            queue: shared(&mut names.queue, text(row, 22)?)?,
             payload: json(row, 28)?.ok_or_else(|| Fail::damaged(format!("job {seq} without a payload")))?,
             priority: row.get(19)?,
             key: opt_name(row, 23)?,
@@ -70,7 +83,7 @@ impl Stored {
         };
         let state = read_state(row, seq, fence, started_at, worker.as_ref())?;
         let job = Job {
-            id: JobId(Uuid::from_bytes(row.get(1)?)),
+            id: job_id(row, 1)?,
             seq,
             spec,
             rank: row.get(5)?,
@@ -173,6 +186,11 @@ fn read_state(
     })
 }
 
+/// The id of a job.
+pub fn job_id(row: &Row<'_>, at: usize) -> Done<JobId> {
+    Ok(JobId(Uuid::from_bytes(row.get(at)?)))
+}
+
 fn number(row: &Row<'_>, at: usize) -> Done<u64> {
     Ok(row.get::<_, i64>(at)?.unsigned_abs())
 }
@@ -195,6 +213,14 @@ pub fn opt_text<'r>(row: &'r Row<'_>, at: usize) -> Done<Option<&'r str>> {
         }
         _ => Err(Fail::damaged("a column of a wrong type")),
     }
+}
+
+/// The name that was read before, when it is the same.
+fn shared<T: FromStr<Err = Invalid> + AsRef<str> + Clone>(before: &mut Option<T>, name: &str) -> Done<T> {
+    if let Some(before) = before.as_ref().filter(|before| before.as_ref() == name) {
+        return Ok(before.clone());
+    }
+    Ok(before.insert(name.parse()?).clone())
 }
 
 fn opt_name<T: FromStr<Err = Invalid>>(row: &Row<'_>, at: usize) -> Done<Option<T>> {

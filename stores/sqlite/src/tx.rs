@@ -32,6 +32,8 @@ pub struct NamedQueue {
 pub struct QueueMemory {
     rev: i64,
     queues: HashMap<QueueName, Arc<NamedQueue>>,
+    /// The one that was asked for last.
+    newest: Option<Arc<NamedQueue>>,
 }
 
 /// Names beyond this are not remembered: queues may be many.
@@ -42,13 +44,14 @@ impl QueueMemory {
     pub fn follow(&mut self, rev: i64) {
         if self.rev != rev || self.queues.len() > QUEUES_REMEMBERED {
             self.rev = rev;
-            self.queues.clear();
+            self.forget();
         }
     }
 
     /// Forgets everything.
     pub fn forget(&mut self) {
         self.queues.clear();
+        self.newest = None;
     }
 }
 
@@ -95,9 +98,19 @@ impl<'a> Tx<'a> {
 
     /// A queue, by its name.
     pub fn queue(&mut self, name: &str) -> Done<Arc<NamedQueue>> {
-        if let Some(queue) = self.memory.queues.get(name) {
+        let newest = self.memory.newest.as_ref().filter(|queue| queue.name.as_str() == name);
+        if let Some(queue) = newest {
             return Ok(Arc::clone(queue));
         }
+        let queue = match self.memory.queues.get(name) {
+            Some(queue) => Arc::clone(queue),
+            None => self.load_queue(name)?,
+        };
+        self.memory.newest = Some(Arc::clone(&queue));
+        Ok(queue)
+    }
+
+    fn load_queue(&mut self, name: &str) -> Done<Arc<NamedQueue>> {
         let queue = Arc::new(NamedQueue {
             name: QueueName::new(name)?,
             queue: queues::load(self.conn, name)?.unwrap_or_default(),
@@ -129,7 +142,7 @@ impl<'a> Tx<'a> {
             events::insert(self.conn, self.head.next_event, self.now, what, &queue, &jobs)?;
         }
         self.changes.save(self.conn)?;
-        self.due.save(self.conn)?;
+        std::mem::take(&mut self.due).save(self.conn)?;
         self.head.seen = self.head.seen.max(self.now);
         Ok((self.head, self.wake))
     }
