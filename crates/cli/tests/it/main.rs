@@ -7,4 +7,5 @@ mod examples;
 mod faults;
 mod history;
 mod nurse_tour;
+mod nurse_tour_deploy;
 mod programs;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_postgres::{Client, NoTls};
 use windlass::world::{RealWorld, World};
 use windlass_standins::{Fault, OpenAi, Twilio};
@@ -14,18 +15,26 @@ use crate::programs::Program;
 
 const OPEN: &str = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status IN ('READY', 'RETRY', 'PROCESSING')";
 
-struct Scene {
+pub struct Scene {
     database: Database,
     client: Client,
     twilio: Twilio,
     openai: OpenAi,
     folder: tempfile::TempDir,
-    env: HashMap<String, String>,
+    pub env: HashMap<String, String>,
 }
 
 impl Scene {
     /// A migrated database without messages.
     async fn new() -> Self {
+        let scene = Self::bare().await;
+        let output = scene.run(&["migrate"]).await;
+        assert!(output.status.success(), "{output:?}");
+        scene
+    }
+
+    /// An empty database.
+    pub async fn bare() -> Self {
         let database = Server::shared().await.fresh_database().await;
         let client = connect(&database.url()).await;
         let (twilio, openai) = (Twilio::start().await, OpenAi::start().await);
@@ -44,10 +53,7 @@ impl Scene {
             ("WORKER_RETRY_LADDER", "100ms".to_owned()),
         ];
         let env = pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let scene = Self { database, client, twilio, openai, folder, env };
-        let output = scene.run(&["migrate"]).await;
-        assert!(output.status.success(), "{output:?}");
-        scene
+        Self { database, client, twilio, openai, folder, env }
     }
 
     fn command(&self, args: &[&str]) -> Command {
@@ -68,13 +74,35 @@ impl Scene {
 
     /// Starts a worker that writes all it says into a file.
     fn worker(&self, name: &str) -> Program {
+        self.start(name, &[])
+    }
+
+    /// Starts a worker, or the webhook, that writes all it says into a file.
+    fn start(&self, name: &str, args: &[&str]) -> Program {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log(name)).unwrap();
         let errors = log.try_clone().unwrap();
-        let mut command = self.command(&[]);
+        let mut command = self.command(args);
         Program::start(command.env("WORKER_ID", name).stdout(Stdio::from(log)).stderr(Stdio::from(errors)))
     }
 
-    async fn message(&self, sid: &str) {
+    /// A call of the webhook, as Twilio makes it. Answers the first line of the answer.
+    async fn call(&self, port: u16, url: &str, form: &[(&str, &str)], signed: bool) -> String {
+        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
+        let signature = if signed { self.twilio.sign(url, form) } else { "AAAA".to_owned() };
+        let head = format!(
+            "POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-www-form-urlencoded\r\n\
+             x-twilio-signature: {signature}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let connect = async || tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok();
+        let mut tcp = eventually("the port is open", connect).await;
+        tcp.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        tcp.read_to_string(&mut answer).await.unwrap();
+        answer.lines().next().unwrap_or_default().to_owned()
+    }
+
+    pub async fn message(&self, sid: &str) {
         let media = self.twilio.media_url(sid, &format!("ME{sid}"));
         let insert = "INSERT INTO whatsapp_inbound_messages (message_sid, from_number, agency_id, message_type, media_url, \
                       processing_status, received_at) VALUES ($1, 'whatsapp:+4915100canary', 'agency-1', 'voice', $2, 'READY', \
@@ -82,11 +110,11 @@ impl Scene {
         self.client.execute(insert, &[&sid, &media]).await.unwrap();
     }
 
-    async fn count(&self, sql: &str) -> i64 {
+    pub async fn count(&self, sql: &str) -> i64 {
         self.client.query_one(sql, &[]).await.unwrap().get(0)
     }
 
-    async fn until(&self, what: &str, sql: &str, wanted: i64) {
+    pub async fn until(&self, what: &str, sql: &str, wanted: i64) {
         eventually(what, async || (self.count(sql).await == wanted).then_some(())).await;
     }
 
@@ -360,6 +388,76 @@ async fn fault_71_72_nurse_tour_says_nothing_of_anybody() {
         assert!(!said.contains(canary), "{canary} was found in:\n{said}");
     }
     assert!(said.contains("[DEBUG]") && said.contains("permanent twilio.not_ours"), "{said}");
+}
+
+/// With `--log json` each line of worker and webhook is an object, whatever happens; and nobody's words are in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_71_72_nurse_tour_logs_json() {
+    const URL: &str = "https://hooks.example.com/canary";
+    let mut scene = Scene::new().await;
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for (name, value) in
+        [("DEBUG", "1"), ("WEBHOOK_PUBLIC_URL", URL), ("WEBHOOK_LISTEN", &format!("127.0.0.1:{port}"))]
+    {
+        scene.env.insert(name.into(), value.into());
+    }
+    let webhook = scene.start("webhook", &["webhook", "--log", "json"]);
+    let (account, media) = (scene.twilio.account(), scene.twilio.media_url("SM1", "MESM1"));
+    let mut form = vec![
+        ("MessageSid", "SM1"),
+        ("AccountSid", account.as_str()),
+        ("From", "whatsapp:+4915100canary"),
+        ("ProfileName", "Canary \"Ü\"\nSchwester"),
+        ("MediaContentType0", "audio/ogg; codecs=opus"),
+        ("MediaUrl0", media.as_str()),
+    ];
+    assert_eq!(scene.call(port, URL, &form, true).await, "HTTP/1.1 200 OK");
+    assert_eq!(scene.call(port, URL, &form, false).await, "HTTP/1.1 403 Forbidden");
+    form[0].1 = "SM canary";
+    assert_eq!(scene.call(port, URL, &form, true).await, "HTTP/1.1 400 Bad Request");
+    // One goes wrong in words that nobody should repeat, one has no agency, one is held when the worker has to go.
+    scene.message("SM2").await;
+    scene.openai.faults.push(Fault::Answer(OpenAi::error(400, "canary", Some("canary"))));
+    let worker = scene.start("worker_1", &["--log", "json"]);
+    scene.until("both are over", OPEN, 0).await;
+    scene.openai.faults.push(Fault::HoldHead);
+    let asked = scene.openai.asked().len();
+    scene.message("SM3").await;
+    eventually("OpenAI is asked", async || (scene.openai.asked().len() > asked).then_some(())).await;
+    worker.signal(libc::SIGTERM);
+    scene.openai.faults.release();
+    webhook.signal(libc::SIGTERM);
+    for program in [worker, webhook] {
+        let status = tokio::task::spawn_blocking(move || program.wait()).await.unwrap();
+        assert_eq!(status.code(), Some(0));
+    }
+    let said = ["worker_1", "webhook"].map(|name| std::fs::read_to_string(scene.log(name)).unwrap()).concat();
+    let mut messages = Vec::new();
+    for line in said.lines() {
+        let line: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let text =
+            |name: &str| line[name].as_str().unwrap_or_else(|| panic!("no {name}: {line:?}")).to_owned();
+        assert!(text("time").parse::<jiff::Timestamp>().is_ok() && !text("level").is_empty(), "{line:?}");
+        messages.push(text("message"));
+    }
+    for message in [
+        "Worker starting",
+        "Claimed 1 messages",
+        "Stage TRANSCRIBED complete",
+        "Message is over without a document",
+        "Requeued on shutdown",
+        "Worker stopped",
+        "Webhook listening",
+        "Webhook accepted",
+        "Webhook refused: the signature is not Twilio's",
+        "Webhook stopped",
+    ] {
+        assert!(messages.iter().any(|found| found == message), "{message} is missing in:\n{said}");
+    }
+    for canary in ["anary", "4915100", &scene.twilio.token(), &scene.openai.key(), "/Media/"] {
+        assert!(!said.contains(canary), "{canary} was found in:\n{said}");
+    }
 }
 
 /// What an operator meets on the command line.
