@@ -10,7 +10,7 @@ use tokio_postgres::types::{ToSql, Type};
 /// Why the database did not do what it was asked to. The text holds what the
 /// server says of the statement, never the row: that would be a patient's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the database failed: {what}{}", if *.transient { "; ask again later" } else { "" })]
+#[error("the database failed: {what}{}", self.next_step())]
 pub struct DatabaseError {
     what: String,
     /// The server's five-letter code, when it said something.
@@ -29,6 +29,17 @@ impl DatabaseError {
         self.transient
     }
 
+    /// What a person can do about it.
+    fn next_step(&self) -> &'static str {
+        match self.code() {
+            "connection" => "; see whether the server is up and DATABASE_URL is right",
+            // A table, a column or a function that is not there.
+            "42P01" | "42703" | "42883" => "; run `windlass nurse-tour migrate`, or look with `check`",
+            _ if self.transient => "; ask again later",
+            _ => "",
+        }
+    }
+
     pub(crate) fn migrating(what: &str, error: &tokio_postgres::Error) -> Self {
         let inner = Self::from_driver(error);
         let hint = match inner.code() {
@@ -38,7 +49,7 @@ impl DatabaseError {
             "42501" => " (this role may not: run it as the owner of the tables)",
             _ => "",
         };
-        Self { what: format!("{what}, and adding it did not work: {}{hint}", inner.what), ..inner }
+        Self { what: format!("{what} is missing, and could not be added: {}{hint}", inner.what), ..inner }
     }
 
     fn from_driver(error: &tokio_postgres::Error) -> Self {

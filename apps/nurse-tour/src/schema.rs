@@ -183,7 +183,7 @@ const PROGRAMS: [(&str, Option<&str>, &str, &str); 4] = [
 /// Something that is missing, and the SQL that adds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// What is missing.
+    /// What is missing: `the column fence of whatsapp_inbound_messages`.
     pub what: String,
     /// What adds it.
     pub sql: String,
@@ -241,7 +241,7 @@ pub async fn missing(pool: &Pool) -> Result<Vec<Missing>, DatabaseError> {
         if !row.get::<_, bool>(0) {
             let sql = "CREATE UNIQUE INDEX IF NOT EXISTS idx_whatsapp_messages_sid ON whatsapp_inbound_messages \
                        (message_sid)";
-            found.push(Missing { what: "message_sid is not unique".into(), sql: sql.into() });
+            found.push(Missing { what: "the rule that message_sid is unique".into(), sql: sql.into() });
         }
     }
     // Before the indexes, one of which keeps what a function answers.
@@ -249,7 +249,7 @@ pub async fn missing(pool: &Pool) -> Result<Vec<Missing>, DatabaseError> {
         let params: [Param<'_>; 3] = [(&function, Type::TEXT), (&trigger, Type::TEXT), (&sql, Type::TEXT)];
         let row = database::row(pool, include_str!("../sql/program.sql"), &params).await?;
         if !row.get::<_, bool>(0) {
-            found.push(Missing { what: format!("{what} is missing or old"), sql: sql.to_owned() });
+            found.push(Missing { what: format!("{what}, as this version has it"), sql: sql.to_owned() });
         }
     }
     for (name, sql) in INDEXES {
@@ -260,7 +260,7 @@ pub async fn missing(pool: &Pool) -> Result<Vec<Missing>, DatabaseError> {
                 .fold(sql.to_owned(), |sql, column| {
                     sql.replace(&format!("{{{column}}}"), &types.read_moment(column))
                 });
-            found.push(Missing { what: format!("there is no index {name}"), sql });
+            found.push(Missing { what: format!("the index {name}"), sql });
         }
     }
     Ok(found)
@@ -272,13 +272,13 @@ fn tables_and_columns(types: &Types) -> Vec<Missing> {
         if !types.has(table, None) {
             let list: Vec<String> = columns.iter().map(|(name, kind)| format!("{name} {kind}")).collect();
             let sql = format!("CREATE TABLE IF NOT EXISTS {table} ({})", list.join(", "));
-            found.push(Missing { what: format!("there is no table {table}"), sql });
+            found.push(Missing { what: format!("the table {table}"), sql });
             continue;
         }
         for (name, kind) in columns.iter().filter(|(name, _)| !types.has(table, Some(name))) {
             let kind = kind.replace(" PRIMARY KEY", "");
             let sql = format!("ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {name} {kind}");
-            found.push(Missing { what: format!("{table} has no column {name}"), sql });
+            found.push(Missing { what: format!("the column {name} of {table}"), sql });
         }
     }
     found

@@ -60,7 +60,8 @@ pub async fn open_queue_file(wish: windlass_news_nexus::StoreWish) -> Result<Arc
 
 /// Connections for the Nurse Tour worker's own questions.
 pub fn nurse_tour_pool(url: &str) -> anyhow::Result<Pool> {
-    Ok(windlass_postgres::pool_of(url, &windlass_postgres::Options::default())?)
+    let pool = windlass_postgres::pool_of(url, &windlass_postgres::Options::default());
+    pool.map_err(|error| anyhow::anyhow!("DATABASE_URL cannot be used: {error}"))
 }
 
 /// The Nurse Tour worker on its table.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
+use deadpool_postgres::Pool;
 use windlass::shutdown_on_signals;
 use windlass::world::RealWorld;
 use windlass_nurse_tour::log::{self, Form};
@@ -19,14 +20,42 @@ use crate::output::{print_json, table};
 use crate::say;
 use crate::wiring::{nurse_tour, nurse_tour_findings, nurse_tour_pool};
 
+const SETTINGS: &str = "\
+Settings are environment variables, with their defaults:
+  DATABASE_URL, OPENAI_API_KEY, TWILIO_ACCOUNT_SID, TWILIO_AUTH_TOKEN   required; DATABASE_URL is enough for
+                                     migrate, check, status and retry; NAME_FILE names a file that holds a secret
+  DEFAULT_OBJECT_STORAGE_BUCKET_ID   a bucket of Google Cloud Storage for the audio; without one a local folder
+  PRIVATE_OBJECT_DIR .private        the prefix in the bucket, or the folder
+  AUDIO_STORE_URL                    instead of both: gs://bucket/prefix or file:///folder
+  WORKER_ID                          made up
+  WORKER_BATCH_SIZE 5                messages in one claim        WORKER_CONCURRENCY     messages at once: the batch size
+  WORKER_LOCK_DURATION_MINUTES 10    renewed while it works       WORKER_POLL_INTERVAL_MS 5000
+  WORKER_MAX_RETRIES 5               tries before FAILED          WORKER_RETRY_LADDER 1m,5m,15m,30m,1h
+  WORKER_GRACE_SECONDS 20            for stages after SIGTERM     WORKER_REQUEUE_SECONDS 60
+  WORKER_HTTP_LISTEN                 /health and /metrics; off    WORKER_HTTP_TOKEN      for other machines than this one
+  TRANSCRIBE_MODEL whisper-1         TRANSCRIBE_LANGUAGE detected    ANALYSIS_MODEL gpt-4o
+  TWILIO_BASE_URL, OPENAI_BASE_URL   the providers' own
+  DEBUG                              anything: say more
+
+SIGTERM and SIGINT end the worker: running stages finish within their grace, the rest is requeued, exit code 0.
+
+Examples:
+  windlass nurse-tour migrate
+  windlass nurse-tour
+  windlass nurse-tour --log json
+  windlass nurse-tour status
+  windlass nurse-tour retry SM0123 SM0456";
+
+const WEBHOOK_SETTINGS: &str = "\
+Settings are environment variables, with their defaults:
+  DATABASE_URL, TWILIO_ACCOUNT_SID, TWILIO_AUTH_TOKEN   required
+  WEBHOOK_PUBLIC_URL                 required: the URL exactly as it stands in Twilio's console, for it is signed
+  WEBHOOK_LISTEN 127.0.0.1:8080      put a proxy with TLS in front of it; /health is for that proxy
+  WEBHOOK_SESSION_HOURS 8            how long a care session lasts that a nurse opens with a patient's code";
+
 /// What to do; without a verb, work.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Settings are environment variables: DATABASE_URL, OPENAI_API_KEY, TWILIO_ACCOUNT_SID, TWILIO_AUTH_TOKEN\n\
-    and those of apps/nurse-tour/README.md. SIGTERM ends the worker: running stages finish, the rest is requeued.\n\n\
-    Examples:\n  windlass nurse-tour migrate\n  windlass nurse-tour\n  windlass nurse-tour status\n  \
-    windlass nurse-tour retry SM0123 SM0456"
-)]
+#[command(after_help = SETTINGS)]
 pub struct NurseTourArgs {
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -56,6 +85,7 @@ enum Verb {
     /// Try messages again that are over without a document
     Retry(RetryArgs),
     /// Serve the endpoint that Twilio calls
+    #[command(after_help = WEBHOOK_SETTINGS)]
     Webhook,
 }
 
@@ -96,7 +126,7 @@ pub async fn run(args: NurseTourArgs, json: bool) -> anyhow::Result<Code> {
     match &args.verb {
         None => work(&args).await,
         Some(Verb::Webhook) => serve_webhook(&args).await,
-        Some(Verb::Migrate) => migrate().await,
+        Some(Verb::Migrate) => migrate(json).await,
         Some(Verb::Check) => check(json).await,
         Some(Verb::Status) => status(json).await,
         Some(Verb::Retry(which)) => retry_messages(which, json).await,
@@ -107,24 +137,32 @@ async fn work(args: &NurseTourArgs) -> anyhow::Result<Code> {
     let shutdown = shutdown_on_signals()?;
     let settings = Settings::read(&env)?;
     let pool = nurse_tour_pool(settings.database_url.expose())?;
-    let missing = schema::missing(&pool).await?;
-    if let Some(first) = missing.first() {
-        let more = missing.len() - 1;
-        anyhow::bail!(
-            "{} (and {more} more); run `windlass nurse-tour migrate`, or look with `check`",
-            first.what
-        );
-    }
+    is_migrated(&pool).await?;
     let worker = NurseTour::new(nurse_tour(&settings, pool).await?, settings)?;
     args.start_logging(Some(worker.name().to_owned()));
     worker.run(shutdown).await?;
     Ok(Code::Done)
 }
 
+/// Refuses a database that lacks something: every message would fail on it.
+async fn is_migrated(pool: &Pool) -> anyhow::Result<()> {
+    let missing = schema::missing(pool).await?;
+    let Some(first) = missing.first() else { return Ok(()) };
+    let more = match missing.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    anyhow::bail!(
+        "the database lacks {}{more}; run `windlass nurse-tour migrate`, or look with `check`",
+        first.what
+    );
+}
+
 async fn serve_webhook(args: &NurseTourArgs) -> anyhow::Result<Code> {
     let shutdown = shutdown_on_signals()?;
     let settings = WebhookSettings::read(&env)?;
     let pool = nurse_tour_pool(settings.database_url.expose())?;
+    is_migrated(&pool).await?;
     let listener = tokio::net::TcpListener::bind(settings.listen).await;
     let listener = listener.with_context(|| {
         format!("cannot listen on {}; choose another with WEBHOOK_LISTEN", settings.listen)
@@ -136,9 +174,13 @@ async fn serve_webhook(args: &NurseTourArgs) -> anyhow::Result<Code> {
     Ok(Code::Done)
 }
 
-async fn migrate() -> anyhow::Result<Code> {
+async fn migrate(json: bool) -> anyhow::Result<Code> {
     let url = Settings::read_database(&env)?;
     let added = schema::migrate(&nurse_tour_pool(url.expose())?).await?;
+    if json {
+        print_json(&serde_json::json!({ "added": added }))?;
+        return Ok(Code::Done);
+    }
     for what in &added {
         say!("added: {what}");
     }
@@ -149,25 +191,25 @@ async fn migrate() -> anyhow::Result<Code> {
 /// Exit code 1 when something is missing, so that a script can tell.
 async fn check(json: bool) -> anyhow::Result<Code> {
     let url = Settings::read_database(&env)?;
-    let mut found: Vec<(String, Option<String>)> = schema::missing(&nurse_tour_pool(url.expose())?)
-        .await?
-        .into_iter()
-        .map(|missing| (missing.what, Some(missing.sql)))
-        .collect();
-    if found.is_empty() {
-        found = nurse_tour_findings(url.expose()).await?;
-    }
+    let missing = schema::missing(&nurse_tour_pool(url.expose())?).await?;
+    let mut found: Vec<(String, Option<String>)> =
+        missing.into_iter().map(|missing| (missing.what, Some(missing.sql))).collect();
+    let (word, next) = match found.is_empty() {
+        false => ("missing", "`windlass nurse-tour migrate` adds it"),
+        true => {
+            // Everything is there; is it also what it should be?
+            found = nurse_tour_findings(url.expose()).await?;
+            ("wrong", "only the owner of the table can put this right")
+        }
+    };
     if json {
-        let list = found.iter().map(|(what, sql)| serde_json::json!({ "what": what, "sql": sql }));
+        let list = found.iter().map(|(what, sql)| serde_json::json!({ word: what, "sql": sql }));
         print_json(&list.collect::<Vec<_>>())?;
     } else {
         for (what, sql) in &found {
-            say!("{what}{}", sql.as_ref().map(|sql| format!("\n    {sql};")).unwrap_or_default());
+            say!("{word}: {what}{}", sql.as_ref().map(|sql| format!("\n    {sql};")).unwrap_or_default());
         }
-        say!(
-            "{}",
-            if found.is_empty() { "nothing is missing" } else { "`windlass nurse-tour migrate` adds it" }
-        );
+        say!("{}", if found.is_empty() { "nothing is missing" } else { next });
     }
     Ok(if found.is_empty() { Code::Done } else { Code::Failed })
 }
@@ -182,7 +224,7 @@ async fn status(json: bool) -> anyhow::Result<Code> {
     let rows = |list: Vec<[String; 3]>| list.into_iter().map(Vec::from).collect::<Vec<_>>();
     let queue = status.queue.iter().map(|one| [one.status.clone(), one.stage.clone(), one.count.to_string()]);
     say!("{}\n", table(&["status", "stage", "messages"], &rows(queue.collect())));
-    let oldest = status.oldest_waiting_s.map_or("nothing waits".to_owned(), |s| format!("{s:.0} s"));
+    let oldest = status.oldest_waiting_s.map_or("nothing is due".to_owned(), |s| format!("{s:.0} s"));
     say!("oldest waiting: {oldest}\nin flight: {}\nexpired locks: {}", status.in_flight, status.expired);
     for one in &status.cooling {
         say!("cooling down: {} for {:.0} s", one.provider, one.for_s);
@@ -217,7 +259,7 @@ async fn retry_messages(args: &RetryArgs, json: bool) -> anyhow::Result<Code> {
         if json {
             print_json(&serde_json::json!({ "retried": count }))?;
         } else {
-            say!("{count} messages are tried again");
+            say!("{count} message{} tried again", if count == 1 { " is" } else { "s are" });
         }
         return Ok(Code::Done);
     }

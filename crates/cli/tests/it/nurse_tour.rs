@@ -482,16 +482,39 @@ async fn nurse_tour_on_the_command_line() {
     scene.client.batch_execute("ALTER TABLE whatsapp_inbound_messages DROP COLUMN fence").await.unwrap();
     let checked = scene.run(&["check"]).await;
     assert!(
-        checked.status.code() == Some(1) && text(&checked).contains("has no column fence"),
+        checked.status.code() == Some(1)
+            && text(&checked).contains("missing: the column fence of whatsapp_inbound_messages"),
         "{}",
         text(&checked)
     );
-    let refused = scene.run(&[]).await;
-    assert!(
-        refused.status.code() == Some(1) && text(&refused).contains("nurse-tour migrate"),
-        "{}",
-        text(&refused)
-    );
+    scene.env.insert("WEBHOOK_PUBLIC_URL".into(), "https://hooks.example.com/twilio".into());
+    for verb in [[].as_slice(), &["webhook"]] {
+        let refused = scene.run(verb).await;
+        let lacks = "error: the database lacks the column fence of whatsapp_inbound_messages; run `windlass nurse-tour migrate`";
+        assert!(refused.status.code() == Some(1) && text(&refused).starts_with(lacks), "{}", text(&refused));
+    }
+    let migrated = scene.run(&["migrate", "--json"]).await;
+    assert_eq!(text(&migrated), "{\"added\":[\"the column fence of whatsapp_inbound_messages\"]}\n");
+    scene
+        .client
+        .batch_execute("ALTER TABLE whatsapp_inbound_messages ALTER retry_count TYPE text")
+        .await
+        .unwrap();
+    let checked = scene.run(&["check"]).await;
+    let wrong = "wrong: whatsapp_inbound_messages.retry_count is of type text; it must be an integer\n\
+                 only the owner of the table can put this right\n";
+    assert_eq!((checked.status.code(), text(&checked).as_str()), (Some(1), wrong));
+    scene.client.batch_execute("DROP TABLE whatsapp_inbound_messages").await.unwrap();
+    for verb in [["status"].as_slice(), &["retry", "SM1"]] {
+        let failed = text(&scene.run(verb).await);
+        assert!(failed.contains("run `windlass nurse-tour migrate`"), "{failed}");
+    }
+    scene.env.insert("DATABASE_URL".into(), "postgres://postgres@127.0.0.1:1/none".into());
+    let failed = text(&scene.run(&["status"]).await);
+    assert!(failed.contains("see whether the server is up and DATABASE_URL is right"), "{failed}");
+    scene.env.insert("DATABASE_URL".into(), "nonsense".into());
+    let failed = text(&scene.run(&["status"]).await);
+    assert!(failed.starts_with("error: DATABASE_URL cannot be used"), "{failed}");
     for name in ["DATABASE_URL", "OPENAI_API_KEY", "TWILIO_AUTH_TOKEN", "TWILIO_ACCOUNT_SID"] {
         scene.env.remove(name);
     }
