@@ -29,7 +29,7 @@ struct Inner {
     world: Arc<dyn World>,
     attempt: Arc<Attempt>,
     steps: Mutex<HashMap<StepName, Json>>,
-    _slot: Arc<Slot>,
+    _slot: Slot,
 }
 
 impl Context {
@@ -38,7 +38,7 @@ impl Context {
         source: Arc<dyn Source>,
         world: Arc<dyn World>,
         attempt: Arc<Attempt>,
-        slot: Arc<Slot>,
+        slot: Slot,
     ) -> Self {
         let steps = std::mem::take(&mut job.steps);
         let steps = steps.into_iter().map(|step| (step.name, step.output)).collect();
@@ -198,7 +198,7 @@ impl Context {
             None => Ok(()),
             Some(Stop::Cancel) => Err(Failure::Canceled),
             Some(Stop::Shutdown) => Err(Failure::Released),
-            Some(Stop::Timeout) => Err(Failure::retry(timed_out(&self.0.job))),
+            Some(Stop::Timeout) => Err(Failure::retry(timed_out(self.0.job.spec.timeout_ms))),
             Some(Stop::LeaseLost) => Err(Failure::LeaseLost),
         }
     }
@@ -226,15 +226,11 @@ impl Context {
     }
 
     async fn stopped_by(&self, fits: impl Fn(Stop) -> bool) {
-        let mut signals = self.0.attempt.signals();
-        let told = signals.wait_for(|signal| match signal {
+        let told = self.0.attempt.until(|signal| match signal {
             Signal::Go => false,
-            Signal::Told(stop) | Signal::Halt(stop) => fits(*stop),
+            Signal::Told(stop) | Signal::Halt(stop) => fits(stop),
         });
-        if told.await.is_err() {
-            // The engine has let go of the attempt without a word.
-            std::future::pending::<()>().await;
-        }
+        told.await;
     }
 
     /// Asks the store until it answers: as long as the lease is ours, a store
@@ -246,7 +242,7 @@ impl Context {
     {
         let mut wait_ms = 50;
         loop {
-            if matches!(self.0.attempt.signal(), Signal::Halt(_)) {
+            if self.0.attempt.is_halted() {
                 return Err(Failure::LeaseLost);
             }
             match ask(self.0.source.clone()).await {
@@ -281,6 +277,6 @@ impl Context {
 }
 
 /// The error text of an attempt that took too long.
-pub(crate) fn timed_out(job: &Job) -> String {
-    format!("timed out after {} ms", job.spec.timeout_ms.unwrap_or_default())
+pub(crate) fn timed_out(timeout_ms: Option<u64>) -> String {
+    format!("timed out after {} ms", timeout_ms.unwrap_or_default())
 }

@@ -29,9 +29,9 @@ impl Slots {
         self.total.saturating_sub(self.taken())
     }
 
-    pub(crate) fn take(self: &Arc<Self>) -> Arc<Slot> {
+    pub(crate) fn take(self: &Arc<Self>) -> Slot {
         self.taken.fetch_add(1, Ordering::AcqRel);
-        Arc::new(Slot(self.clone()))
+        Slot(self.clone())
     }
 
     /// Says that there may be room again.
@@ -45,9 +45,9 @@ impl Slots {
     }
 }
 
-/// A slot that is taken, until the last handle on it is dropped: by the
-/// handler's own end, and not when the engine gives up waiting for it. So a handler that never yields
-/// keeps its slot out of use and cannot pile up.
+/// A slot that is taken, until it is dropped: with the last clone of the context, by the handler's own
+/// end, and not when the engine gives up waiting for it. So a handler that never yields keeps its slot out
+/// of use and cannot pile up.
 pub(crate) struct Slot(Arc<Slots>);
 
 impl Drop for Slot {

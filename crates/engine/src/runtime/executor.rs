@@ -1,11 +1,13 @@
 //! The executor: runs one attempt to its end.
 
 use std::any::Any;
+use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use futures::FutureExt;
-use windlass_core::job::Job;
 use windlass_core::json::Json;
 use windlass_core::store::Leased;
 use windlass_core::transition::Outcome;
@@ -15,39 +17,36 @@ use crate::context::{Context, timed_out};
 use crate::failure::Failure;
 use crate::handler::Handler;
 use crate::signal::{Attempt, Signal, Stop};
-use crate::slots::Slot;
 use crate::world::jittered;
 
 /// Starts an attempt on the runtime where handlers run.
 pub(super) fn start(engine: Arc<Engine>, leased: Leased, attempt: Arc<Attempt>) {
     let Leased { job, retry_delay_ms } = leased;
+    let Some((kind, handler)) = engine.handlers.get_key_value(&job.spec.kind) else {
+        // Only known kinds are claimed; give back what came all the same.
+        engine.finish(&attempt, Some(Outcome::Released));
+        return;
+    };
+    let (kind, handler) = (kind.clone(), handler.clone());
     let slot = engine.slots.take();
+    // Made here and not in the task: a task that carries a whole job is a large piece of memory.
+    let context = Context::new(job, engine.source.clone(), engine.world.clone(), attempt.clone(), slot);
     let ambient = engine.ambient.clone();
     ambient.spawn(async move {
-        let kind = job.spec.kind.clone();
-        let Some(handler) = engine.handlers.get(&kind).cloned() else {
-            // Only known kinds are claimed; give back what came all the same.
-            engine.finish(&attempt, Some(Outcome::Released));
-            return;
-        };
-        let timeout_text = timed_out(&job);
-        let context = context(&engine, job, &attempt, slot.clone());
-        let ladder_ms = retry_delay_ms.map(|ms| jittered(&*engine.world, ms));
-        let ended = run(handler, context, &attempt).await;
+        // A handler may drop its context at once; the slot is taken for as long as it runs.
+        let slot = context.clone();
+        let ended = run(&*handler, context, &attempt).await;
         drop(slot);
         let told = match attempt.signal() {
             Signal::Go => None,
             Signal::Told(stop) | Signal::Halt(stop) => Some(stop),
         };
-        let outcome = outcome(ended, told, ladder_ms, &timeout_text);
+        let ladder_ms = retry_delay_ms.map(|ms| jittered(&*engine.world, ms));
+        let outcome = outcome(ended, told, ladder_ms, attempt.timeout_ms);
         let failed = matches!(outcome, Some(Outcome::Retry { .. }));
         engine.breakers.ended(&kind, failed, engine.world.boot_ms());
         engine.finish(&attempt, outcome);
     });
-}
-
-fn context(engine: &Engine, job: Job, attempt: &Arc<Attempt>, slot: Arc<Slot>) -> Context {
-    Context::new(job, engine.source.clone(), engine.world.clone(), attempt.clone(), slot)
 }
 
 /// How the handler's future ended.
@@ -57,28 +56,37 @@ enum Ended {
     Stopped,
 }
 
-async fn run(handler: Arc<dyn Handler>, context: Context, attempt: &Attempt) -> Ended {
-    let mut signals = attempt.signals();
-    let work = AssertUnwindSafe(handler.run(context)).catch_unwind();
-    tokio::select! {
-        biased;
-        _ = signals.wait_for(|signal| matches!(signal, Signal::Halt(_))) => Ended::Stopped,
-        returned = work => match returned {
-            Ok(returned) => Ended::Returned(returned),
-            Err(panic) => Ended::Panicked(panic_text(&*panic)),
-        },
-    }
+async fn run(handler: &dyn Handler, context: Context, attempt: &Attempt) -> Ended {
+    let mut work = pin!(AssertUnwindSafe(handler.run(context)).catch_unwind());
+    let mut halted = pin!(attempt.until(|signal| matches!(signal, Signal::Halt(_))));
+    let ended = poll_fn(|task| {
+        if attempt.is_halted() {
+            return Poll::Ready(Ended::Stopped);
+        }
+        match work.as_mut().poll(task) {
+            Poll::Ready(Ok(returned)) => Poll::Ready(Ended::Returned(returned)),
+            Poll::Ready(Err(panic)) => Poll::Ready(Ended::Panicked(panic_text(&*panic))),
+            // Only who has to wait listens: most attempts end when they are first looked at.
+            Poll::Pending => halted.as_mut().poll(task).map(|()| Ended::Stopped),
+        }
+    });
+    ended.await
 }
 
 /// What to settle with; nothing when the lease is lost.
-fn outcome(ended: Ended, told: Option<Stop>, ladder_ms: Option<u64>, timeout_text: &str) -> Option<Outcome> {
+fn outcome(
+    ended: Ended,
+    told: Option<Stop>,
+    ladder_ms: Option<u64>,
+    timeout_ms: Option<u64>,
+) -> Option<Outcome> {
     match ended {
         Ended::Returned(Ok(result)) => Some(Outcome::Completed { result }),
         // A handler that fails after it was told to stop fails because of that.
         Ended::Returned(Err(failure)) => match (told, failure) {
             (Some(Stop::Shutdown), Failure::Retry { .. } | Failure::Canceled) => Some(Outcome::Released),
             (Some(Stop::Cancel), Failure::Retry { .. } | Failure::Released) => Some(Outcome::Canceled),
-            (Some(Stop::Timeout), _) => Failure::retry(timeout_text).outcome(ladder_ms),
+            (Some(Stop::Timeout), _) => Failure::retry(timed_out(timeout_ms)).outcome(ladder_ms),
             (_, failure) => failure.outcome(ladder_ms),
         },
         Ended::Panicked(text) => Failure::retry(text).outcome(ladder_ms),
