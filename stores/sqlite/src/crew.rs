@@ -107,11 +107,12 @@ impl Crew {
             }
             let wake = self.conclude(&mut group, done);
             self.expected = group.len();
-            for call in group {
-                call.answer();
-            }
+            // Workers first: a job that waits to be picked up has the longer way.
             if wake {
                 self.wakers.wake();
+            }
+            for call in group {
+                call.answer();
             }
             self.checkpoint();
         }
