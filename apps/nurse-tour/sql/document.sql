@@ -9,4 +9,4 @@ SELECT o ->> 'document', regexp_replace(coalesce(w.from_number, ''), '^whatsapp:
        o ->> 'language', o -> 'khCodes', o -> 'structuredData', o -> 'alerts', o ->> 'status', o ->> 'agency', w.message_sid,
        {created_at}
   FROM written w CROSS JOIN LATERAL (SELECT w.wl_output) AS x (o)
-ON CONFLICT DO NOTHING
+ON CONFLICT (message_sid) WHERE message_sid IS NOT NULL DO NOTHING

@@ -103,7 +103,8 @@ impl VoiceMessages {
                 false => people::bind(&self.pool, &message.sid).await?,
             };
             let bound = people::believe(&self.pool, bound, form.patient_id.as_deref()).await?;
-            document::compose(message, bound, form, said.language.clone())
+            let id = document::id(&self.pool, message).await?;
+            document::compose(id, message, bound, form, said.language.clone())
         })
         .await?;
         Ok(())

@@ -133,7 +133,7 @@ const INDEXES: [(&str, &str); 9] = [
     (
         "idx_whatsapp_messages_due",
         "CREATE INDEX IF NOT EXISTS idx_whatsapp_messages_due ON whatsapp_inbound_messages \
-         ({received_at}, message_sid, coalesce(CASE WHEN processing_status = 'PROCESSING' THEN {locked_until} \
+         ({received_at} NULLS FIRST, message_sid, coalesce(CASE WHEN processing_status = 'PROCESSING' THEN {locked_until} \
          ELSE {next_attempt_at} END, '-infinity'::timestamptz)) \
          WHERE processing_status IN ('READY', 'RETRY', 'PROCESSING') AND message_type = 'voice'",
     ),

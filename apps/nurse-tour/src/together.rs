@@ -64,14 +64,25 @@ impl Together {
 
     async fn write(&self, gathered: Vec<(StepWrite, oneshot::Sender<Answer>)>) {
         let (steps, tell): (Vec<_>, Vec<_>) = gathered.into_iter().unzip();
-        let answers = match self.source.store_steps(steps).await {
+        let answers = match self.source.store_steps(steps.clone()).await {
             Ok(answers) => answers.into_iter().map(Ok).collect(),
+            // One of them will never be taken. Each by itself: the others are not at fault.
+            Err(error) if !error.is_transient() && steps.len() > 1 => self.write_each(steps).await,
             Err(error) => vec![Err(error); tell.len()],
         };
         for (tell, answer) in tell.into_iter().zip(answers) {
             // Who was stopped meanwhile does not ask any more.
             let _ = tell.send(answer);
         }
+    }
+
+    async fn write_each(&self, steps: Vec<StepWrite>) -> Vec<Answer> {
+        let mut answers = Vec::with_capacity(steps.len());
+        for step in steps {
+            let answer = self.source.store_steps(vec![step]).await;
+            answers.push(answer.map(|written| written.first().copied().unwrap_or(Written::Lost)));
+        }
+        answers
     }
 
     fn waiting(&self) -> std::sync::MutexGuard<'_, Vec<(StepWrite, oneshot::Sender<Answer>)>> {

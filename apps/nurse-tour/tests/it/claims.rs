@@ -80,10 +80,12 @@ async fn the_oldest_first_in_whatever_form() {
         ("SM2", "2026-01-19 10:30:00"),
         ("SM3", "2026-01-19T10:15:00.000Z"),
         ("SM4", "20260119T104500Z"),
+        // Behind the others it could wait for ever.
+        ("SM5", "yesterday"),
     ] {
         scene.message(sid).await;
         let set = "UPDATE whatsapp_inbound_messages SET received_at = $1 WHERE message_sid = $2";
         scene.client.execute(set, &[&received_at, &sid]).await.unwrap();
     }
-    assert_eq!(claim(&*table(&scene).await, 4).await, ["SM1", "SM3", "SM2", "SM4"]);
+    assert_eq!(claim(&*table(&scene).await, 5).await, ["SM5", "SM1", "SM3", "SM2", "SM4"]);
 }

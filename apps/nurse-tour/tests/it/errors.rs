@@ -202,6 +202,31 @@ async fn a_document_that_the_database_refuses() {
     scene.is("SM1", "current_stage", "ANALYZED").await;
 }
 
+/// A message is not done by somebody else's document that happens to have its id; and those whose documents
+/// are written in the same moment are none the worse for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_whose_id_is_taken() {
+    let mut scene = scene().await;
+    scene.set("WORKER_BATCH_SIZE", "20");
+    for n in 2..=20 {
+        scene.message(&format!("SM{n}")).await;
+    }
+    scene.sql("INSERT INTO pending_care_documentations (id, agency_id, message_sid) VALUES ('pd_SM1', 'agency-1', 'SM99')").await;
+    // All of them are held up at one place, so that they go on together.
+    scene.openai.faults.always(Fault::HoldHead);
+    let running = scene.start().await;
+    eventually("all are at OpenAI's", async || (scene.openai.asked().len() == 20).then_some(())).await;
+    scene.openai.faults.clear();
+    scene.openai.faults.release();
+    let open = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status IN ('READY', 'RETRY', 'PROCESSING')";
+    eventually("all are over", async || (scene.count(open).await == 0).then_some(())).await;
+    running.stop().await;
+    scene.is("SM1", "processing_status", "FAILED").await;
+    scene.is("SM1", "failed_reason", "permanent database.refused").await;
+    let done = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status = 'DONE'";
+    assert_eq!((scene.count(done).await, scene.documents().await), (19, 20));
+}
+
 pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -134,6 +134,7 @@ async fn weakness_11_one_document_whatever_the_agency() {
     assert_eq!(scene.documents().await, 1);
     let kept = "SELECT count(*) FROM pending_care_documentations WHERE raw_content = 'the first words'";
     assert_eq!(scene.count(kept).await, 1, "what was written stays as it is");
+    scene.is("SM1", "document_id", "pd_old").await;
     let twice =
         "INSERT INTO pending_care_documentations (id, agency_id, message_sid) VALUES ('x', NULL, 'SM1')";
     assert!(scene.client.batch_execute(twice).await.is_err(), "not even without an agency");

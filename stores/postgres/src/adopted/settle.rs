@@ -53,6 +53,7 @@ impl AdoptedTable {
             params.push((&words, Type::TEXT_ARRAY));
             written.extend(ids(link, &self.statements.settled, &params).await?);
         }
+        settlements.iter().for_each(|one| self.leases.end(one.lease));
         let done = |held: &Option<Held>| held.as_ref().is_some_and(|held| written.contains(&held.row_id));
         Ok(held.iter().map(|held| if done(held) { Written::Done } else { Written::Lost }).collect())
     }

@@ -169,19 +169,22 @@ impl Table<'_> {
         )
     }
 
-    /// What rows are ordered by.
+    /// What rows are ordered by. A row without a moment would wait for ever behind
+    /// those that keep coming, so it goes first.
     fn order(&self, spell: fn(&str) -> String) -> String {
         let column = self.mapping.order.as_ref().unwrap_or(&self.mapping.id);
-        if self.orders_by_moment() { self.moment_of(column, spell) } else { spell(column) }
+        match self.orders_by_moment() {
+            true => format!("{} NULLS FIRST", self.moment_of(column, spell)),
+            false => spell(column),
+        }
     }
 
     /// The same, as a number or a text.
     fn order_text(&self) -> String {
-        let order = self.order(of);
-        if self.orders_by_moment() {
-            format!("(extract(epoch FROM {order}) * 1000000)::bigint")
-        } else {
-            order
+        let column = self.mapping.order.as_ref().unwrap_or(&self.mapping.id);
+        match self.orders_by_moment() {
+            true => format!("(extract(epoch FROM {}) * 1000000)::bigint", self.moment(column)),
+            false => of(column),
         }
     }
 

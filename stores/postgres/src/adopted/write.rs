@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
-use windlass_core::error::Invalid;
+use windlass_core::error::{Invalid, StoreError};
 use windlass_core::id::StepName;
 use windlass_core::store::{LeaseRef, RenewAnswer, StepWrite, Written};
 
@@ -53,8 +54,12 @@ impl AdoptedTable {
             self.leases.of(lease).is_some_and(|held| renewed.contains(&held.row_id))
         });
         for lease in leases {
-            let list = if is_renewed(lease) { &mut answer.renewed } else { &mut answer.lost };
-            list.push(lease.job_id);
+            if is_renewed(lease) {
+                answer.renewed.push(lease.job_id);
+            } else {
+                answer.lost.push(lease.job_id);
+                self.leases.end(*lease);
+            }
         }
         Ok(answer)
     }
@@ -108,6 +113,17 @@ impl AdoptedTable {
 
 /// The rows that a statement wrote.
 pub(super) async fn ids(link: &mut Link, sql: &str, params: &[Param<'_>]) -> Result<HashSet<String>, Fault> {
-    let rows = link.rows(sql, params).await?;
+    let rows = link.rows(sql, params).await.map_err(refused)?;
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+}
+
+/// What a carried statement stumbles over stays where it is: made again, the
+/// same call would stumble again, for ever.
+fn refused(fault: Fault) -> Fault {
+    match fault {
+        Fault::Collided(why) if why.contains(SqlState::UNIQUE_VIOLATION.code()) => {
+            Fault::Failed(StoreError::Broken(why))
+        }
+        other => other,
+    }
 }
