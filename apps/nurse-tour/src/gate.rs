@@ -17,7 +17,7 @@ use windlass::world::World;
 
 use crate::meter::Meter;
 use crate::together::Together;
-use crate::trouble::Trouble;
+use crate::trouble::{Class, Trouble};
 
 /// How long nothing is claimed before one message is tried, at first and at most.
 const REST_MS: std::ops::RangeInclusive<u64> = 60_000..=900_000;
@@ -118,6 +118,24 @@ impl Gate {
         }
     }
 
+    /// One of these ends is nothing that the table takes, such as a word that a constraint does not know. It fails
+    /// in plain words, and the others end as they should.
+    async fn settle_each(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
+        let mut answers = Vec::with_capacity(settlements.len());
+        for mut one in settlements {
+            let mut written = self.source.settle(vec![one.clone()]).await;
+            if let Err(StoreError::Broken(_)) = written {
+                let trouble = Trouble::new(Class::Permanent, "database", "refused");
+                one.outcome = Outcome::Failed { error: trouble.to_string() };
+                written = self.source.settle(vec![one.clone()]).await;
+            }
+            let written = written?.first().copied().unwrap_or(Written::Lost);
+            self.note_settled(&one, written);
+            answers.push(written);
+        }
+        Ok(answers)
+    }
+
     fn note_settled(&self, settlement: &Settlement, written: Written) {
         let sid = self.held().remove(&settlement.lease.job_id).unwrap_or_default();
         let word = if written == Written::Done { word(&settlement.outcome) } else { "lost" };
@@ -160,7 +178,10 @@ impl Source for Gate {
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
-        let answers = self.source.settle(settlements.clone()).await?;
+        let answers = match self.source.settle(settlements.clone()).await {
+            Err(StoreError::Broken(_)) => return self.settle_each(settlements).await,
+            answers => answers?,
+        };
         for (settlement, written) in settlements.iter().zip(&answers) {
             self.note_settled(settlement, *written);
         }

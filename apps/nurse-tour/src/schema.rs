@@ -266,6 +266,29 @@ pub async fn missing(pool: &Pool) -> Result<Vec<Missing>, DatabaseError> {
     Ok(found)
 }
 
+/// The words that are written, and where.
+const WORDS: [(&str, &str, &[&str]); 3] = [
+    (MESSAGES, "processing_status", &["READY", "RETRY", "PROCESSING", "DONE", "FAILED", "TRIAGE"]),
+    (MESSAGES, "status", &["completed"]),
+    ("pending_care_documentations", "status", &["pending", "triage"]),
+];
+
+/// Constraints of the other application that would refuse a word of ours. Only their owner can change them.
+pub async fn refusals(pool: &Pool) -> Result<Vec<String>, DatabaseError> {
+    let mut found = Vec::new();
+    for (table, column, words) in WORDS {
+        let params: [Param<'_>; 3] =
+            [(&table, Type::TEXT), (&column, Type::TEXT), (&words, Type::TEXT_ARRAY)];
+        let rows = database::rows(pool, include_str!("../sql/refusals.sql"), &params).await?;
+        let told = rows.iter().map(|row| {
+            let (name, word): (&str, &str) = (row.get(0), row.get(1));
+            format!("the constraint {name} of {table} does not know {column} = '{word}'")
+        });
+        found.extend(told);
+    }
+    Ok(found)
+}
+
 fn tables_and_columns(types: &Types) -> Vec<Missing> {
     let mut found = Vec::new();
     for (table, columns) in TABLES {

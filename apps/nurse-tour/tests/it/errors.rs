@@ -202,6 +202,35 @@ async fn a_document_that_the_database_refuses() {
     scene.is("SM1", "current_stage", "ANALYZED").await;
 }
 
+/// A table that does not take a word of ours: the message says so, and the others end as they should.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_word_that_the_table_does_not_know() {
+    let mut scene = scene().await;
+    scene.set("WORKER_BATCH_SIZE", "20");
+    for n in 2..=20 {
+        scene.message(&format!("SM{n}")).await;
+    }
+    scene
+        .sql(
+            "ALTER TABLE whatsapp_inbound_messages ADD CONSTRAINT known_words \
+             CHECK (processing_status IN ('READY', 'RETRY', 'PROCESSING', 'DONE', 'FAILED'))",
+        )
+        .await;
+    let pool =
+        windlass_postgres::pool_of(&scene.database.url(), &windlass_postgres::Options::default()).unwrap();
+    assert_eq!(
+        windlass_nurse_tour::schema::refusals(&pool).await.unwrap(),
+        [
+            "the constraint known_words of whatsapp_inbound_messages does not know processing_status = 'TRIAGE'"
+        ]
+    );
+    scene.sql("UPDATE whatsapp_inbound_messages SET agency_id = NULL WHERE message_sid = 'SM1'").await;
+    scene.drain().await;
+    scene.is("SM1", "processing_status", "FAILED").await;
+    scene.is("SM1", "failed_reason", "permanent database.refused").await;
+    assert_eq!(scene.documents().await, 19);
+}
+
 /// A message is not done by somebody else's document that happens to have its id; and those whose documents
 /// are written in the same moment are none the worse for it.
 #[tokio::test(flavor = "multi_thread")]

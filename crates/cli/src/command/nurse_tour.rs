@@ -191,7 +191,8 @@ async fn migrate(json: bool) -> anyhow::Result<Code> {
 /// Exit code 1 when something is missing, so that a script can tell.
 async fn check(json: bool) -> anyhow::Result<Code> {
     let url = Settings::read_database(&env)?;
-    let missing = schema::missing(&nurse_tour_pool(url.expose())?).await?;
+    let pool = nurse_tour_pool(url.expose())?;
+    let missing = schema::missing(&pool).await?;
     let mut found: Vec<(String, Option<String>)> =
         missing.into_iter().map(|missing| (missing.what, Some(missing.sql))).collect();
     let (word, next) = match found.is_empty() {
@@ -199,6 +200,7 @@ async fn check(json: bool) -> anyhow::Result<Code> {
         true => {
             // Everything is there; is it also what it should be?
             found = nurse_tour_findings(url.expose()).await?;
+            found.extend(schema::refusals(&pool).await?.into_iter().map(|what| (what, None)));
             ("wrong", "only the owner of the table can put this right")
         }
     };
