@@ -67,8 +67,9 @@ async fn messages_that_wait_are_not_read() {
     drop(Arc::into_inner(table));
     let told = async || Some(read(&scene).await - before).filter(|read| *read >= 5);
     let read = eventually("the statistics are told", told).await;
-    // Five are found and written; the sweep looks at 256 locks for the next that runs out.
-    assert!(read <= 300, "{read} messages were read to claim 5");
+    // Five are found and written; the sweep looks at 256 locks for the next that runs out, of which it may pass
+    // some messages without one.
+    assert!(read <= 1_000, "{read} messages were read to claim 5");
 }
 
 /// The oldest first, by the moment and not by the letters.
