@@ -1,9 +1,9 @@
 SELECT count(*) FROM (
     SELECT FROM (
-        SELECT j.rank, j.seq FROM windlass.jobs j WHERE j.lane = 1 AND j.queue = $1 AND j.run_at_ms <= $2
+        SELECT r.rank, r.seq FROM windlass.ready r WHERE split_part(r.label, chr(31), 1) = $1 AND r.run_at_ms <= $2
         UNION ALL
-        SELECT j.rank, j.seq FROM windlass.jobs j WHERE j.lane = 2 AND j.queue = $1 AND j.run_at_ms <= $2
+        SELECT j.rank, j.seq FROM windlass.delayed d JOIN windlass.jobs j ON j.seq = d.seq WHERE d.queue = $1 AND d.run_at_ms <= $2
         UNION ALL
-        SELECT j.rank, j.seq FROM windlass.jobs j WHERE j.lane = 3 AND j.queue = $1 AND j.run_at_ms <= $2) due
+        SELECT w.rank, w.seq FROM windlass.waiting w WHERE w.queue = $1 AND w.run_at_ms <= $2) due
      WHERE (due.rank, due.seq) < ($3, $4)
      LIMIT $5) first

@@ -1,16 +1,56 @@
 -- What must hold between the rows. Each row of the answer is a breach. What
 -- one row must hold by itself, and what is unique, the schema sees to.
-SELECT 'job ' || ready.id || ' is ready and its key is running' FROM windlass.jobs ready
- WHERE ready.lane = 1 AND ready.key IS NOT NULL AND EXISTS (
-       SELECT FROM windlass.jobs other
-        WHERE other.state = 1 AND other.queue = ready.queue AND other.key = ready.key)
+WITH places AS (
+    SELECT r.seq, 'ready' AS place FROM windlass.ready r
+    UNION ALL
+    SELECT d.seq, 'delayed' FROM windlass.delayed d
+    UNION ALL
+    SELECT w.seq, 'waiting' FROM windlass.waiting w
+), counted AS (
+    SELECT 0 AS what, j.queue AS name, count(*) AS running FROM windlass.jobs j WHERE j.state = 1 GROUP BY j.queue
+    UNION ALL
+    SELECT 1, b.name, count(*) FROM windlass.jobs j CROSS JOIN unnest(j.budgets) AS b(name) WHERE j.state = 1 GROUP BY b.name
+), tallied AS (
+    SELECT t.what, t.name, sum(t.delta) AS running FROM windlass.tally t GROUP BY t.what, t.name
+)
+SELECT 'job ' || j.id || ' is queued in ' || count(p.seq) || ' places' FROM windlass.jobs j LEFT JOIN places p ON p.seq = j.seq
+ WHERE j.state = 0 GROUP BY j.id HAVING count(p.seq) <> 1
 UNION ALL
-SELECT 'job ' || waiting.id || ' waits for nobody' FROM windlass.jobs waiting
- WHERE waiting.lane = 3 AND NOT EXISTS (
-       SELECT FROM windlass.jobs other
-        WHERE other.queue = waiting.queue AND other.key = waiting.key
-          AND (other.state = 1 OR (other.lane = 1 AND other.gate = waiting.gate
-               AND (other.rank, other.seq) < (waiting.rank, waiting.seq))))
+SELECT 'place of a job that is not queued: ' || p.seq || ' is ' || p.place FROM places p
+ WHERE NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.seq = p.seq AND j.state = 0)
+UNION ALL
+SELECT 'job ' || j.id || ' is ready and its key is running' FROM windlass.ready r JOIN windlass.jobs j ON j.seq = r.seq
+ WHERE j.key IS NOT NULL AND EXISTS (
+       SELECT FROM windlass.jobs other WHERE other.state = 1 AND other.queue = j.queue AND other.key = j.key)
+UNION ALL
+SELECT 'job ' || j.id || ' waits for nobody' FROM windlass.waiting w JOIN windlass.jobs j ON j.seq = w.seq
+ WHERE NOT EXISTS (
+       SELECT FROM windlass.jobs other WHERE other.state = 1 AND other.queue = w.queue AND other.key = w.key)
+   AND NOT EXISTS (
+       SELECT FROM windlass.ready r WHERE r.key = w.key AND r.label = w.label AND (r.rank, r.seq) < (w.rank, w.seq))
+UNION ALL
+SELECT 'key of job ' || j.id || ' is not held by it' FROM windlass.jobs j
+ WHERE j.state = 1 AND j.key IS NOT NULL AND NOT EXISTS (
+       SELECT FROM windlass.keys k WHERE k.queue = j.queue AND k.key = j.key AND k.holder = j.seq)
+UNION ALL
+SELECT 'key is held by a job that does not run: ' || k.holder FROM windlass.keys k
+ WHERE k.holder IS NOT NULL AND NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.seq = k.holder AND j.state = 1)
+UNION ALL
+SELECT 'running jobs of ' || name || ': ' || coalesce(c.running, 0) || ', counted as ' || coalesce(t.running, 0)
+  FROM counted c FULL JOIN tallied t USING (what, name) WHERE coalesce(c.running, 0) <> coalesce(t.running, 0)
+UNION ALL
+SELECT 'nobody will see the lease of job ' || j.id || ' run out' FROM windlass.jobs j
+ WHERE j.state = 1 AND NOT EXISTS (
+       SELECT FROM windlass.claims c CROSS JOIN unnest(c.seqs, c.fences) AS u(seq, fence)
+        WHERE c.due_ms <= j.expires_ms AND u.seq = j.seq AND u.fence = j.fence)
+UNION ALL
+SELECT 'job ' || j.id || ' is finished and not listed as such' FROM windlass.jobs j
+ WHERE j.state >= 2 AND NOT EXISTS (
+       SELECT FROM windlass.ended e WHERE e.queue = j.queue AND e.ended_ms = j.ended_ms AND j.seq = ANY (e.seqs))
+UNION ALL
+SELECT 'listed as finished and not so: ' || u.seq FROM windlass.ended e CROSS JOIN unnest(e.seqs) AS u(seq)
+ WHERE NOT EXISTS (
+       SELECT FROM windlass.jobs j WHERE j.seq = u.seq AND j.state >= 2 AND j.queue = e.queue AND j.ended_ms = e.ended_ms)
 UNION ALL
 SELECT 'job ' || j.id || ' miscounts its steps' FROM windlass.jobs j
  WHERE j.steps_count <> (SELECT count(*) FROM windlass.steps s WHERE s.job_seq = j.seq)

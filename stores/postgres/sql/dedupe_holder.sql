@@ -1,1 +1,1 @@
-SELECT id FROM windlass.jobs WHERE dedupe_key = $1 AND state < 2
+SELECT id FROM windlass.jobs WHERE dedupe_held = $1

@@ -1,19 +1,20 @@
--- Each part is read over the index of its lane, so that finished jobs cost nothing.
+-- Read over the narrow tables, so that finished jobs cost nothing.
 WITH t AS (SELECT windlass.begin_1($1) AS now_ms),
-unfinished AS (
-    SELECT j.queue, 1 AS queued, 0 AS running, j.run_at_ms FROM windlass.jobs j WHERE j.lane = 1
+counted AS (
+    SELECT split_part(r.label, chr(31), 1) AS queue, r.queued, 0 AS running, r.oldest FROM (
+        SELECT r.label, count(*) AS queued, min(r.run_at_ms) AS oldest FROM windlass.ready r GROUP BY r.label) r
     UNION ALL
-    SELECT j.queue, 1, 0, j.run_at_ms FROM windlass.jobs j WHERE j.lane = 2
+    SELECT d.queue, count(*), 0, min(d.run_at_ms) FILTER (WHERE d.run_at_ms <= t.now_ms)
+      FROM windlass.delayed d CROSS JOIN t GROUP BY d.queue
     UNION ALL
-    SELECT j.queue, 1, 0, j.run_at_ms FROM windlass.jobs j WHERE j.lane = 3
+    SELECT w.queue, count(*), 0, min(w.run_at_ms) FROM windlass.waiting w GROUP BY w.queue
     UNION ALL
-    SELECT j.queue, 0, 1, NULL FROM windlass.jobs j WHERE j.lease_ms IS NOT NULL
-), counted AS (
-    SELECT u.queue, sum(u.queued) AS queued, sum(u.running) AS running,
-           min(u.run_at_ms) FILTER (WHERE u.run_at_ms <= t.now_ms) AS oldest_due
-      FROM unfinished u CROSS JOIN t GROUP BY u.queue
+    SELECT r.name, 0, sum(r.delta), NULL FROM windlass.tally r WHERE r.what = 0 GROUP BY r.name
+), summed AS (
+    SELECT c.queue, sum(c.queued)::bigint AS queued, sum(c.running)::bigint AS running, min(c.oldest) AS oldest
+      FROM counted c GROUP BY c.queue HAVING sum(c.queued) > 0 OR sum(c.running) > 0
 )
-SELECT coalesce(q.name, c.queue) AS name, q.policy, coalesce(q.paused, false),
-       coalesce(c.queued, 0)::bigint, coalesce(c.running, 0)::bigint, c.oldest_due
-  FROM windlass.queues q FULL JOIN counted c ON c.queue = q.name
+SELECT coalesce(q.name, s.queue) AS name, q.policy, coalesce(q.paused, false),
+       coalesce(s.queued, 0), coalesce(s.running, 0), s.oldest
+  FROM windlass.queues q FULL JOIN summed s ON s.queue = q.name
  ORDER BY 1

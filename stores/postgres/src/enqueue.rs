@@ -46,6 +46,11 @@ pub(crate) struct Batch<'a> {
     delays: Vec<Option<i64>>,
 }
 
+/// A column that may be left out when there is nothing in it.
+pub(crate) fn if_any<T>(column: &[Option<T>]) -> Option<&[Option<T>]> {
+    column.iter().any(Option::is_some).then_some(column)
+}
+
 /// Parts the names of budgets; names hold no control characters.
 const UNIT_SEPARATOR: &str = "\u{1f}";
 
@@ -110,14 +115,14 @@ pub(crate) async fn insert(
                 (&batch.queues, Type::TEXT_ARRAY),
                 (&batch.payloads, Type::TEXT_ARRAY),
                 (&batch.priorities, Type::INT2_ARRAY),
-                (&batch.keys, Type::TEXT_ARRAY),
-                (&batch.dedupe_keys, Type::TEXT_ARRAY),
-                (&batch.budgets, Type::TEXT_ARRAY),
-                (&batch.retries, Type::TEXT_ARRAY),
-                (&batch.timeouts, Type::INT8_ARRAY),
-                (&batch.metas, Type::TEXT_ARRAY),
-                (&batch.run_at, Type::INT8_ARRAY),
-                (&batch.delays, Type::INT8_ARRAY),
+                (&if_any(&batch.keys), Type::TEXT_ARRAY),
+                (&if_any(&batch.dedupe_keys), Type::TEXT_ARRAY),
+                (&if_any(&batch.budgets), Type::TEXT_ARRAY),
+                (&if_any(&batch.retries), Type::TEXT_ARRAY),
+                (&if_any(&batch.timeouts), Type::INT8_ARRAY),
+                (&if_any(&batch.metas), Type::TEXT_ARRAY),
+                (&if_any(&batch.run_at), Type::INT8_ARRAY),
+                (&if_any(&batch.delays), Type::INT8_ARRAY),
             ],
         )
         .await?;

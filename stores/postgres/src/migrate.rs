@@ -14,9 +14,9 @@ struct Migration {
 }
 
 const MIGRATIONS: [Migration; 1] = [Migration {
-    version: 1,
+    version: 2,
     parts: &[
-        include_str!("../migrations/0001_init.sql"),
+        include_str!("../migrations/0002_init.sql"),
         include_str!("../sql/functions/basics.sql"),
         include_str!("../sql/functions/keys.sql"),
         include_str!("../sql/functions/budgets.sql"),
@@ -27,6 +27,9 @@ const MIGRATIONS: [Migration; 1] = [Migration {
         include_str!("../sql/functions/public.sql"),
     ],
 }];
+
+/// Schemas before this one were never released, and cannot be brought up to date.
+const OLDEST: i32 = 2;
 
 /// The oldest server that has what we need (`xid8`, `gen_random_uuid`).
 const SERVER_MIN: i32 = 130_000;
@@ -43,6 +46,13 @@ pub(crate) async fn migrate(link: &mut Link) -> Result<(), Fault> {
     link.rows(include_str!("../sql/migrate_lock.sql"), &[]).await?;
     link.simple(include_str!("../sql/migrate_begin.sql")).await?;
     let have = installed(link).await?.unwrap_or(0);
+    if (1..OLDEST).contains(&have) {
+        return Err(StoreError::Schema(format!(
+            "it is of version {have}, from before the first release. Let its jobs finish with the program that made \
+             it, then DROP SCHEMA windlass CASCADE"
+        ))
+        .into());
+    }
     if have > newest {
         return Err(StoreError::Schema(format!(
             "it is of version {have}, and this program knows versions up to {newest}. Use a newer program"

@@ -9,6 +9,7 @@ use windlass_core::id::{JobId, QueueName};
 use windlass_core::store::{Settlement, Written};
 use windlass_core::transition::{self, Lost, Outcome};
 
+use crate::enqueue::if_any;
 use crate::error::Fault;
 use crate::link::Link;
 use crate::moves::Moving;
@@ -18,6 +19,9 @@ use crate::worker::lease_columns;
 
 /// What one statement completed.
 struct Completed {
+    /// How many.
+    done: usize,
+    /// Which, with their queues; left out when it was all and nobody has to be told.
     queues: HashMap<Uuid, QueueName>,
     freed: bool,
 }
@@ -36,7 +40,7 @@ impl PostgresStore {
             if done.freed {
                 self.wake.work();
             }
-            if done.queues.len() == settlements.len() {
+            if done.done == settlements.len() {
                 return Ok(vec![Written::Done; settlements.len()]);
             }
             return self.look_again(link, settlements, &done).await;
@@ -88,11 +92,13 @@ async fn complete(
     note: bool,
 ) -> Result<Completed, Fault> {
     let (ids, fences) = lease_columns(settlements.iter().map(|settlement| &settlement.lease));
-    let result = |settlement: &'_ Settlement| match &settlement.outcome {
-        Outcome::Completed { result } => result.as_ref().map(|json| json.as_str().to_owned()),
-        _ => None,
-    };
-    let results: Vec<Option<String>> = settlements.iter().map(result).collect();
+    let mut results: Vec<Option<&str>> = Vec::with_capacity(settlements.len());
+    for Settlement { lease: _, outcome } in settlements {
+        results.push(match outcome {
+            Outcome::Completed { result } => result.as_ref().map(|json| json.as_str()),
+            _ => None,
+        });
+    }
     let row = link
         .row(
             include_str!("../sql/complete.sql"),
@@ -100,13 +106,14 @@ async fn complete(
                 (&now, Type::INT8),
                 (&ids, Type::UUID_ARRAY),
                 (&fences, Type::INT8_ARRAY),
-                (&results, Type::TEXT_ARRAY),
+                (&if_any(&results), Type::TEXT_ARRAY),
                 (&note, Type::BOOL),
             ],
         )
         .await?;
-    let ids: Vec<Uuid> = row.try_get(0)?;
-    let names: Vec<&str> = row.try_get(1)?;
+    let done = row.try_get::<_, i64>(0)? as usize;
+    let ids: Vec<Uuid> = row.try_get::<_, Option<_>>(1)?.unwrap_or_default();
+    let names: Vec<&str> = row.try_get::<_, Option<_>>(2)?.unwrap_or_default();
     let mut queues = HashMap::with_capacity(ids.len());
     let mut known: HashMap<&str, QueueName> = HashMap::new();
     for (id, name) in ids.into_iter().zip(names) {
@@ -116,7 +123,7 @@ async fn complete(
         }
         queues.insert(id, known[name].clone());
     }
-    Ok(Completed { queues, freed: row.try_get(2)? })
+    Ok(Completed { done, queues, freed: row.try_get(3)? })
 }
 
 async fn settle_mixed(
@@ -127,7 +134,7 @@ async fn settle_mixed(
     let ids: Vec<Uuid> = settlements.iter().map(|settlement| settlement.lease.job_id.0).collect();
     let mut locked: HashMap<Uuid, Stored> =
         moving.lock(&ids).await?.into_iter().map(|stored| (stored.job.id.0, stored)).collect();
-    let mut completed = Completed { queues: HashMap::new(), freed: false };
+    let mut completed = Completed { done: 0, queues: HashMap::new(), freed: false };
     if !twins {
         let done: Vec<Settlement> = settlements.iter().filter(|s| completes(s)).cloned().collect();
         let now = Some(moving.now.ms());

@@ -24,3 +24,31 @@ RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p_ageing_ms IS NULL THEN -p_priority::bigint * 10000000000000
                 ELSE (p_now - 1577836800000) - p_priority::bigint * least(p_ageing_ms, 10000000000000) END
 $$;
+
+-- What a gate stands for: queue, kind, "k" when its jobs have keys, and the
+-- budgets. Names hold no control characters, so that it can be taken apart again.
+CREATE FUNCTION windlass.label_1(p_queue text, p_kind text, p_key text, p_budgets text[])
+RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT p_queue || chr(31) || p_kind || chr(31) || CASE WHEN p_key IS NULL THEN '' ELSE 'k' END || chr(31)
+        || coalesce(array_to_string(p_budgets, chr(31)), '')
+$$;
+
+-- How many run, of a queue (0) or with a slot of a budget (1).
+CREATE FUNCTION windlass.running_1(p_what integer, p_name text) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT greatest(0, coalesce(sum(t.delta), 0))::bigint FROM windlass.tally t WHERE t.what = p_what AND t.name = p_name
+$$;
+
+-- Adds up the rows of what has more than p_rows of them. Who takes a row away
+-- adds what was in it, so that nobody who counts sees a change.
+CREATE FUNCTION windlass.fold_1(p_rows bigint) RETURNS void LANGUAGE sql AS $$
+    WITH many AS MATERIALIZED (
+        SELECT t.what, t.name FROM windlass.tally t GROUP BY t.what, t.name HAVING count(*) > p_rows
+    ), mine AS MATERIALIZED (
+        SELECT t.ctid AS spot FROM windlass.tally t JOIN many m ON m.what = t.what AND m.name = t.name
+           FOR UPDATE OF t SKIP LOCKED
+    ), gone AS (
+        DELETE FROM windlass.tally t USING mine m WHERE t.ctid = m.spot RETURNING t.what, t.name, t.delta
+    )
+    INSERT INTO windlass.tally (what, name, delta)
+    SELECT g.what, g.name, sum(g.delta) FROM gone g GROUP BY g.what, g.name HAVING sum(g.delta) <> 0
+$$;

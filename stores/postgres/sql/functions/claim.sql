@@ -1,26 +1,38 @@
 -- Moves due jobs from "delayed" to "ready" or, with a key, behind their key.
 CREATE FUNCTION windlass.promote_1(p_now bigint, p_max integer) RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 DECLARE
-    v_seqs bigint[];
+    v_spots tid[];
     v_queues text[];
     v_keys text[];
 BEGIN
-    SELECT array_agg(d.seq), array_agg(d.queue), array_agg(d.key) INTO v_seqs, v_queues, v_keys
-      FROM (SELECT j.seq, j.queue, j.key FROM windlass.jobs j
-             WHERE j.lane = 2 AND j.run_at_ms <= p_now ORDER BY j.run_at_ms LIMIT p_max) d
-     WHERE d.key IS NOT NULL;
-    IF v_seqs IS NOT NULL THEN
+    SELECT array_agg(j.queue), array_agg(j.key) INTO v_queues, v_keys
+      FROM (SELECT d.seq FROM windlass.delayed d WHERE d.run_at_ms <= p_now ORDER BY d.run_at_ms, d.seq LIMIT p_max) due
+      JOIN windlass.jobs j ON j.seq = due.seq
+     WHERE j.key IS NOT NULL;
+    IF v_keys IS NOT NULL THEN
         PERFORM windlass.lock_keys_1(v_queues, v_keys);
-        UPDATE windlass.jobs j SET lane = 3 FROM unnest(v_seqs) AS s(seq)
-         WHERE j.seq = s.seq AND j.lane = 2 AND j.run_at_ms <= p_now;
-        PERFORM windlass.expose_1(v_queues, v_keys);
     END IF;
-    UPDATE windlass.jobs j SET lane = 1
-      FROM (SELECT d.seq FROM windlass.jobs d
-             WHERE d.lane = 2 AND d.run_at_ms <= p_now AND d.key IS NULL
-             ORDER BY d.run_at_ms LIMIT p_max FOR UPDATE SKIP LOCKED) due
-     WHERE j.seq = due.seq;
+    -- Those whose keys came in since stay where they are until the next time.
+    SELECT array_agg(due.spot) INTO v_spots FROM (
+        SELECT d.ctid AS spot, d.seq FROM windlass.delayed d
+         WHERE d.run_at_ms <= p_now ORDER BY d.run_at_ms, d.seq LIMIT p_max FOR UPDATE SKIP LOCKED) due
+      JOIN windlass.jobs j ON j.seq = due.seq
+     WHERE j.key IS NULL OR (j.queue, j.key) IN (SELECT u.queue, u.key FROM unnest(v_queues, v_keys) AS u(queue, key));
+    WITH due AS (
+        DELETE FROM windlass.delayed d WHERE d.ctid = ANY (v_spots) RETURNING d.seq
+    ), jobs AS MATERIALIZED (
+        SELECT j.seq, j.queue, j.key, j.gate, j.rank, j.run_at_ms, windlass.label_1(j.queue, j.kind, j.key, j.budgets) AS label
+          FROM due d JOIN windlass.jobs j ON j.seq = d.seq
+    ), to_waiting AS (
+        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, run_at_ms, label)
+        SELECT j.queue, j.key, j.gate, j.rank, j.seq, j.run_at_ms, j.label FROM jobs j WHERE j.key IS NOT NULL
+    )
+    INSERT INTO windlass.ready (gate, rank, seq, run_at_ms, label)
+    SELECT j.gate, j.rank, j.seq, j.run_at_ms, j.label FROM jobs j WHERE j.key IS NULL;
+    IF v_keys IS NOT NULL THEN
+        PERFORM windlass.expose_1(v_queues, v_keys, true);
+    END IF;
 END $$;
 
 -- Gives leases. Always answers with at least one row; its first two columns
@@ -28,8 +40,9 @@ END $$;
 -- others are a leased job, or nothing.
 --
 -- Locks: the keys of due jobs (promotion) come first; then the rows of limited
--- queues and of budgets, each sorted; then the jobs with the rows of their keys,
--- which are not waited for: who holds a queue or a budget waits for nothing else.
+-- queues and of budgets, each sorted; then the rows of "ready" with those of their
+-- keys, which are not waited for; then their jobs, which nobody else holds unless
+-- he found them before they were ready.
 CREATE FUNCTION windlass.claim_1(
     p_now bigint, p_request uuid, p_worker text, p_queues text[], p_kinds text[], p_limit integer,
     p_lease_ms bigint, p_promote_max integer)
@@ -43,28 +56,30 @@ LANGUAGE plpgsql
 -- Without sorting, the head of a gate is read off its index, whatever the
 -- statistics say about how few jobs are ready.
 SET enable_sort = off SET enable_incremental_sort = off
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
     v_next bigint;
+    v_spots tid[];
     v_seqs bigint[];
-    v_leases bigint[];
+    v_ats bigint[];
     v_gates bigint[];
+    v_labels text[];
     v_of text[];
-    v_kinds text[];
     v_budgets text[];
     v_lease_ms bigint[];
+    v_keyed boolean[];
     v_takes bigint[];
     v_limited text[];
     v_spending text[];
+    v_crossed boolean;
     v_room jsonb := '{}';
     v_names text[];
     v_at integer;
-    v_keyed boolean[];
-    v_crossed boolean;
     v_used jsonb := '{}';
     v_picks bigint[];
+    v_count bigint;
     r record;
 BEGIN
     IF EXISTS (SELECT FROM windlass.claims c WHERE c.request_id = p_request) THEN
@@ -76,34 +91,34 @@ BEGIN
          WHERE c.request_id = p_request ORDER BY l.ord;
         RETURN;
     END IF;
-    IF EXISTS (SELECT FROM windlass.jobs j WHERE j.lane = 2 AND j.run_at_ms <= v_now) THEN
+    IF EXISTS (SELECT FROM windlass.delayed d WHERE d.run_at_ms <= v_now) THEN
         PERFORM windlass.promote_1(v_now, p_promote_max);
     END IF;
-    WITH RECURSIVE gates AS (
-        (SELECT j.gate, j.queue, j.kind, j.budgets, j.key FROM windlass.jobs j WHERE j.lane = 1
-          ORDER BY j.gate, j.rank, j.seq LIMIT 1)
+    WITH RECURSIVE heads AS (
+        (SELECT h.gate, h.label FROM windlass.ready h ORDER BY h.gate, h.rank, h.seq LIMIT 1)
         UNION ALL
-        SELECT n.* FROM gates g CROSS JOIN LATERAL (
-            SELECT j.gate, j.queue, j.kind, j.budgets, j.key FROM windlass.jobs j WHERE j.lane = 1 AND j.gate > g.gate
-             ORDER BY j.gate, j.rank, j.seq LIMIT 1) n
+        SELECT n.* FROM heads g CROSS JOIN LATERAL (
+            SELECT h.gate, h.label FROM windlass.ready h WHERE h.gate > g.gate
+             ORDER BY h.gate, h.rank, h.seq LIMIT 1) n
+    ), gates AS (
+        SELECT h.gate, h.label, split_part(h.label, chr(31), 1) AS queue, split_part(h.label, chr(31), 2) AS kind,
+               split_part(h.label, chr(31), 3) = 'k' AS keyed,
+               array_to_string((string_to_array(h.label, chr(31)))[4:], chr(31)) AS names
+          FROM heads h
     )
-    SELECT array_agg(g.gate), array_agg(g.queue), array_agg(g.kind),
-           array_agg(coalesce(array_to_string(g.budgets, chr(31)), '')),
-           array_agg(coalesce(p_lease_ms, q.lease_ms, 30000)),
-           array_agg(g.key IS NOT NULL),
+    SELECT array_agg(g.gate), array_agg(g.label), array_agg(g.queue), array_agg(g.names),
+           array_agg(coalesce(p_lease_ms, q.lease_ms, 30000)), array_agg(g.keyed),
            array_agg(g.queue) FILTER (WHERE q.limit_jobs IS NOT NULL),
            -- Whether a key may have ready jobs in more than one gate.
-           count(*) FILTER (WHERE g.key IS NOT NULL)
-               > count(DISTINCT g.queue) FILTER (WHERE g.key IS NOT NULL)
-      INTO v_gates, v_of, v_kinds, v_budgets, v_lease_ms, v_keyed, v_limited, v_crossed
+           count(*) FILTER (WHERE g.keyed) > count(DISTINCT g.queue) FILTER (WHERE g.keyed)
+      INTO v_gates, v_labels, v_of, v_budgets, v_lease_ms, v_keyed, v_limited, v_crossed
       FROM gates g LEFT JOIN windlass.queues q ON q.name = g.queue
      WHERE g.queue = ANY (p_queues) AND (p_kinds IS NULL OR g.kind = ANY (p_kinds)) AND q.paused IS NOT TRUE;
 
     IF v_gates IS NOT NULL AND p_limit > 0 THEN
         IF v_limited IS NOT NULL THEN
             PERFORM FROM windlass.queues q WHERE q.name = ANY (v_limited) ORDER BY q.name FOR UPDATE;
-            SELECT jsonb_object_agg('q' || q.name, greatest(0, q.limit_jobs -
-                       (SELECT count(*) FROM windlass.jobs j WHERE j.lease_ms IS NOT NULL AND j.queue = q.name))) INTO v_room
+            SELECT jsonb_object_agg('q' || q.name, greatest(0, q.limit_jobs - windlass.running_1(0, q.name))) INTO v_room
               FROM windlass.queues q WHERE q.name = ANY (v_limited) AND q.limit_jobs IS NOT NULL;
             v_room := coalesce(v_room, '{}');
         END IF;
@@ -113,29 +128,29 @@ BEGIN
         IF v_spending IS NOT NULL THEN
             PERFORM FROM windlass.budgets b WHERE b.name = ANY (v_spending) ORDER BY b.name FOR UPDATE;
             SELECT v_room || coalesce(jsonb_object_agg('b' || b.name, greatest(0, least(
-                       windlass.spendable_1(b, v_now),
-                       b.slots - (SELECT count(*) FROM windlass.jobs j
-                                   WHERE j.lease_ms IS NOT NULL AND j.budgets IS NOT NULL AND b.name = ANY (j.budgets))))), '{}')
+                       windlass.spendable_1(b, v_now), b.slots - windlass.running_1(1, b.name)))), '{}')
               INTO v_room FROM windlass.budgets b WHERE b.name = ANY (v_spending);
         END IF;
 
         -- How many each gate gives.
-        IF v_room <> '{}' OR v_crossed THEN
+        IF cardinality(v_gates) = 1 AND NOT v_crossed THEN
+            v_takes := ARRAY[(SELECT least(p_limit, min(n.room::bigint)) FROM jsonb_each_text(v_room) AS n(name, room))];
+        ELSIF v_room <> '{}' OR v_crossed THEN
             v_takes := array_fill(0::bigint, ARRAY[cardinality(v_gates)]);
             FOR r IN
                 SELECT g.at, g.queue, g.names, head.seq, head.key
-                  FROM (SELECT u.at, u.gate, u.queue, u.kind, u.names,
+                  FROM (SELECT u.at, u.gate, u.label, u.queue, u.names,
                                (SELECT least(p_limit, min((v_room ->> n.name)::bigint))
                                   FROM (SELECT 'q' || u.queue AS name UNION ALL
                                         SELECT 'b' || b.name FROM unnest(string_to_array(u.names, chr(31))) AS b(name)) n
                                ) AS cap
-                          FROM unnest(v_gates, v_of, v_kinds, v_budgets) WITH ORDINALITY
-                               AS u(gate, queue, kind, names, at)) g
+                          FROM unnest(v_gates, v_labels, v_of, v_budgets) WITH ORDINALITY
+                               AS u(gate, label, queue, names, at)) g
                  CROSS JOIN LATERAL (
-                       SELECT j.rank, j.seq, j.key FROM windlass.jobs j
-                        WHERE j.lane = 1 AND j.gate = g.gate AND j.queue = g.queue AND j.kind = g.kind
+                       SELECT h.rank, h.seq, h.key FROM windlass.ready h
+                        WHERE h.gate = g.gate AND h.label = g.label
                         -- As many again can have a key that another gate takes.
-                        ORDER BY j.rank, j.seq
+                        ORDER BY h.rank, h.seq
                         LIMIT CASE WHEN v_crossed AND g.cap > 0 THEN g.cap + p_limit ELSE g.cap END) head
                  ORDER BY head.rank, head.seq
             LOOP
@@ -155,95 +170,160 @@ BEGIN
                 p_limit := p_limit - 1;
                 EXIT WHEN p_limit <= 0;
             END LOOP;
-        ELSIF cardinality(v_gates) = 1 THEN
-            v_takes := ARRAY[p_limit];
         ELSE
             SELECT array_agg(coalesce(t.takes, 0) ORDER BY u.at) INTO v_takes
               FROM generate_series(1, cardinality(v_gates)) AS u(at)
               LEFT JOIN (
                    SELECT h.at, count(*) AS takes FROM (
-                       SELECT g.at FROM unnest(v_gates, v_of, v_kinds) WITH ORDINALITY AS g(gate, queue, kind, at)
+                       SELECT g.at FROM unnest(v_gates, v_labels) WITH ORDINALITY AS g(gate, label, at)
                         CROSS JOIN LATERAL (
-                              SELECT j.rank, j.seq FROM windlass.jobs j
-                               WHERE j.lane = 1 AND j.gate = g.gate AND j.queue = g.queue AND j.kind = g.kind
-                               ORDER BY j.rank, j.seq LIMIT p_limit) head
+                              SELECT h.rank, h.seq FROM windlass.ready h
+                               WHERE h.gate = g.gate AND h.label = g.label
+                               ORDER BY h.rank, h.seq LIMIT p_limit) head
                         ORDER BY head.rank, head.seq LIMIT p_limit) h
                     GROUP BY h.at) t ON t.at = u.at;
         END IF;
 
-        SELECT array_agg(t.seq), array_agg(g.lease_ms) INTO v_seqs, v_leases
-          FROM unnest(v_gates, v_takes, v_of, v_kinds, v_budgets, v_lease_ms, v_keyed)
-               AS g(gate, takes, queue, kind, names, lease_ms, keyed)
-         CROSS JOIN LATERAL (
-               SELECT j.seq FROM windlass.jobs j
-                WHERE j.lane = 1 AND j.gate = g.gate AND j.queue = g.queue AND j.kind = g.kind AND j.key IS NULL
-                  AND coalesce(array_to_string(j.budgets, chr(31)), '') = g.names
-                ORDER BY j.rank, j.seq LIMIT g.takes FOR UPDATE SKIP LOCKED) t
-         WHERE g.takes > 0 AND NOT g.keyed;
-        IF true = ANY (v_keyed) THEN
-            SELECT v_seqs || array_agg(t.seq), v_leases || array_agg(g.lease_ms) INTO v_seqs, v_leases
-              FROM unnest(v_gates, v_takes, v_of, v_kinds, v_budgets, v_lease_ms, v_keyed)
-                   AS g(gate, takes, queue, kind, names, lease_ms, keyed)
+        IF false = ANY (v_keyed) THEN
+            SELECT array_agg(t.spot), array_agg(t.seq), array_agg(g.at) INTO v_spots, v_seqs, v_ats
+              FROM unnest(v_gates, v_takes, v_labels, v_keyed) WITH ORDINALITY AS g(gate, takes, label, keyed, at)
              CROSS JOIN LATERAL (
-                   SELECT j.seq FROM windlass.jobs j
-                     JOIN windlass.keys k ON k.queue = j.queue AND k.key = j.key
-                    WHERE j.lane = 1 AND j.gate = g.gate AND j.queue = g.queue AND j.kind = g.kind
-                      AND coalesce(array_to_string(j.budgets, chr(31)), '') = g.names
-                      AND (v_picks IS NULL OR j.seq = ANY (v_picks))
-                    ORDER BY j.rank, j.seq LIMIT g.takes FOR UPDATE SKIP LOCKED) t
+                   SELECT h.ctid AS spot, h.seq FROM windlass.ready h
+                    WHERE h.gate = g.gate AND h.label = g.label
+                    ORDER BY h.rank, h.seq LIMIT g.takes FOR UPDATE SKIP LOCKED) t
+             WHERE g.takes > 0 AND NOT g.keyed;
+        END IF;
+        IF true = ANY (v_keyed) THEN
+            SELECT v_spots || array_agg(t.spot), v_seqs || array_agg(t.seq), v_ats || array_agg(g.at)
+              INTO v_spots, v_seqs, v_ats
+              FROM unnest(v_gates, v_takes, v_labels, v_of, v_keyed) WITH ORDINALITY
+                   AS g(gate, takes, label, queue, keyed, at)
+             CROSS JOIN LATERAL (
+                   SELECT h.ctid AS spot, h.seq FROM windlass.ready h
+                     JOIN windlass.keys k ON k.queue = g.queue AND k.key = h.key
+                    WHERE h.gate = g.gate AND h.label = g.label
+                      AND (v_picks IS NULL OR h.seq = ANY (v_picks))
+                    ORDER BY h.rank, h.seq LIMIT g.takes FOR UPDATE SKIP LOCKED) t
              WHERE g.takes > 0 AND g.keyed;
         END IF;
     END IF;
 
     IF v_seqs IS NOT NULL THEN
-        WITH taken AS (
-            UPDATE windlass.jobs j
-               SET state = 1, lane = NULL, fence = j.fence + 1, attempt = j.attempt + 1, started_ms = v_now,
-                   worker = p_worker, lease_ms = s.lease_ms, cancel_requested = false,
-                   expires_ms = windlass.moment_1(v_now + s.lease_ms)
-              FROM unnest(v_seqs, v_leases) AS s(seq, lease_ms)
-             WHERE j.seq = s.seq
-            RETURNING j.seq, j.fence, j.rank, j.id, j.queue
-        ), ordered AS (
-            SELECT t.*, row_number() OVER (ORDER BY t.rank, t.seq) AS n FROM taken t
-        ), remembered AS (
-            INSERT INTO windlass.claims (request_id, at_ms, seqs, fences)
-            SELECT p_request, v_now, array_agg(o.seq ORDER BY o.n), array_agg(o.fence ORDER BY o.n) FROM ordered o
-        )
-        INSERT INTO windlass.events (at_ms, what, queue, jobs)
-        SELECT v_now, 1, o.queue, array_agg(o.id ORDER BY o.n) FROM ordered o GROUP BY o.queue ORDER BY min(o.n);
         IF true = ANY (v_keyed) THEN
             -- The keys are taken: their ready jobs of other gates wait again.
-            UPDATE windlass.jobs o SET lane = 3
-              FROM unnest(v_seqs) AS s(seq)
-             CROSS JOIN LATERAL (
-                   SELECT j.queue, j.key FROM windlass.jobs j WHERE j.seq = s.seq AND j.key IS NOT NULL LIMIT 1) k
-             CROSS JOIN LATERAL (
-                   SELECT r.seq FROM windlass.jobs r
-                    WHERE r.queue = k.queue AND r.key = k.key AND r.lane = 1 LIMIT 10000) r
-             WHERE o.seq = r.seq;
+            WITH gone AS (
+                DELETE FROM windlass.ready h WHERE h.ctid = ANY (v_spots) RETURNING h.seq, h.key, h.label
+            ), held AS (
+                UPDATE windlass.keys k SET holder = g.seq
+                  FROM (SELECT g.seq, g.key, split_part(g.label, chr(31), 1) AS queue FROM gone g WHERE g.key IS NOT NULL) g
+                 WHERE k.queue = g.queue AND k.key = g.key
+                RETURNING k.queue, k.key, k.holder
+            ), behind AS (
+                DELETE FROM windlass.ready h USING held k
+                 WHERE h.key = k.key AND split_part(h.label, chr(31), 1) = k.queue AND h.seq <> k.holder
+                RETURNING k.queue, h.*
+            )
+            INSERT INTO windlass.waiting (queue, key, gate, rank, seq, run_at_ms, label)
+            SELECT b.queue, b.key, b.gate, b.rank, b.seq, b.run_at_ms, b.label FROM behind b;
+        ELSE
+            DELETE FROM windlass.ready h WHERE h.ctid = ANY (v_spots);
         END IF;
+        WITH taken AS (
+            SELECT v_of[u.at] AS queue, v_budgets[u.at] AS names, count(*) AS jobs FROM unnest(v_ats) AS u(at) GROUP BY u.at
+        )
+        INSERT INTO windlass.tally (what, name, delta)
+        SELECT 0, t.queue, sum(t.jobs) FROM taken t GROUP BY t.queue
+        UNION ALL
+        SELECT 1, b.name, sum(t.jobs) FROM taken t CROSS JOIN unnest(string_to_array(t.names, chr(31))) AS b(name)
+         WHERE t.names <> '' GROUP BY b.name;
         IF v_spending IS NOT NULL THEN
             UPDATE windlass.budgets b
                SET second_window = CASE WHEN b.per_second IS NULL THEN b.second_window
                                         ELSE windlass.add_spent_1(b.second_window, 20, 50, s.amount, v_now) END,
                    day_window = CASE WHEN b.per_day IS NULL THEN b.day_window
                                      ELSE windlass.add_spent_1(b.day_window, 300000, 288, s.amount, v_now) END
-              FROM (SELECT u.name, count(*) AS amount
-                      FROM windlass.jobs j CROSS JOIN unnest(j.budgets) AS u(name)
-                     WHERE j.seq = ANY (v_seqs) GROUP BY u.name) s
+              FROM (SELECT n.name, count(*) AS amount
+                      FROM unnest(v_ats) AS u(at) CROSS JOIN unnest(string_to_array(v_budgets[u.at], chr(31))) AS n(name)
+                     GROUP BY n.name) s
              WHERE b.name = s.name AND (b.per_second IS NOT NULL OR b.per_day IS NOT NULL);
+        END IF;
+        IF v_room <> '{}' AND (SELECT count(*) FROM windlass.tally t
+                                WHERE (t.what = 0 AND t.name = ANY (v_limited)) OR (t.what = 1 AND t.name = ANY (v_spending))) > 500 THEN
+            PERFORM windlass.fold_1(100);
         END IF;
     END IF;
 
     SELECT min(m.ms) INTO v_next FROM (
-        SELECT min(j.run_at_ms) AS ms FROM windlass.jobs j WHERE j.lane = 2
+        SELECT min(d.run_at_ms) AS ms FROM windlass.delayed d
         UNION ALL
         SELECT CASE WHEN b.cooling_ms > v_now THEN b.cooling_ms ELSE windlass.budget_free_1(b, v_now) END FROM windlass.budgets b
          WHERE b.name = ANY (v_spending) AND windlass.spendable_1(b, v_now) = 0) m;
 
+    IF v_seqs IS NULL THEN
+        RETURN QUERY SELECT v_now, v_next, j.* FROM (VALUES (1)) AS always(one) LEFT JOIN windlass.jobs_1 j ON false;
+        RETURN;
+    END IF;
     RETURN QUERY
-    SELECT v_now, v_next, j.* FROM (VALUES (1)) AS always(one)
-      LEFT JOIN windlass.jobs_1 j ON j.seq = ANY (v_seqs)
-     ORDER BY j.rank, j.seq;
+    WITH taken AS (
+        UPDATE windlass.jobs j
+           SET state = 1, fence = j.fence + 1, attempt = j.attempt + 1, started_ms = v_now,
+               worker = p_worker, lease_ms = s.lease_ms, cancel_requested = false,
+               expires_ms = windlass.moment_1(v_now + s.lease_ms)
+          FROM (SELECT u.seq, v_lease_ms[u.at] AS lease_ms, 0 AS queued FROM unnest(v_seqs, v_ats) AS u(seq, at)) s
+         WHERE j.seq = s.seq AND j.state = s.queued
+        RETURNING j.*
+    ), ordered AS MATERIALIZED (
+        SELECT t.*, row_number() OVER () AS n FROM (SELECT t.* FROM taken t ORDER BY t.rank, t.seq) t
+    ), remembered AS (
+        INSERT INTO windlass.claims (request_id, at_ms, due_ms, seqs, fences)
+        SELECT p_request, v_now, min(o.expires_ms), coalesce(array_agg(o.seq), '{}'), coalesce(array_agg(o.fence), '{}')
+          FROM ordered o
+    ), noted AS (
+        INSERT INTO windlass.events (at_ms, what, queue, jobs)
+        SELECT v_now, 1, o.queue, array_agg(o.id) FROM ordered o GROUP BY o.queue ORDER BY min(o.n)
+    )
+    SELECT v_now, v_next, t.seq, t.id, t.kind, t.queue, t.payload, t.priority, t.key, t.dedupe_key, t.budgets, t.retry,
+           t.timeout_ms, t.meta, t.rank, t.created_ms, t.run_at_ms, t.state, t.attempt, t.crashes, t.fence,
+           t.retries, t.started_ms, t.worker, t.lease_ms, t.expires_ms, t.cancel_requested, t.ended_ms,
+           t.failure, t.result, t.progress, t.history, q.policy,
+           CASE WHEN t.steps_count > 0 THEN
+               (SELECT json_agg(json_build_array(s.name, s.output, s.attempt, s.stored_ms) ORDER BY s.ordinal)::text
+                  FROM windlass.steps s WHERE s.job_seq = t.seq)
+           END
+      FROM ordered t LEFT JOIN windlass.queues q ON q.name = t.queue
+     ORDER BY t.n;
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    IF v_count <> cardinality(v_seqs) THEN
+        -- Somebody who found a job before it was ready has moved it meanwhile.
+        PERFORM windlass.untake_1(p_request, v_seqs);
+    END IF;
+END $$;
+
+-- Makes good for jobs that were counted as taken and were not.
+CREATE FUNCTION windlass.untake_1(p_request uuid, p_seqs bigint[]) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+DECLARE
+    v_lost bigint[] := ARRAY(
+        SELECT u.seq FROM unnest(p_seqs) AS u(seq)
+        EXCEPT SELECT t.seq FROM windlass.claims c CROSS JOIN unnest(c.seqs) AS t(seq) WHERE c.request_id = p_request);
+    v_queues text[];
+    v_keys text[];
+BEGIN
+    WITH lost AS (
+        SELECT j.queue, j.budgets FROM unnest(v_lost) AS l(seq) JOIN windlass.jobs j ON j.seq = l.seq
+    )
+    INSERT INTO windlass.tally (what, name, delta)
+    SELECT 0, l.queue, -count(*) FROM lost l GROUP BY l.queue
+    UNION ALL
+    SELECT 1, b.name, -count(*) FROM lost l CROSS JOIN unnest(l.budgets) AS b(name) GROUP BY b.name;
+    WITH freed AS (
+        UPDATE windlass.keys k SET holder = NULL
+          FROM unnest(v_lost) AS l(seq) JOIN windlass.jobs j ON j.seq = l.seq
+         WHERE k.queue = j.queue AND k.key = j.key AND k.holder = l.seq
+        RETURNING k.queue, k.key
+    )
+    SELECT array_agg(f.queue), array_agg(f.key) INTO v_queues, v_keys FROM freed f;
+    IF v_keys IS NOT NULL THEN
+        PERFORM windlass.expose_1(v_queues, v_keys, false);
+    END IF;
 END $$;

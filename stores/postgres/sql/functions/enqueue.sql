@@ -1,9 +1,8 @@
--- What was asked for, as the rows that would be stored, in the order asked;
--- with p_todo only those at these places. Jobs of one gate share queue, kind and
--- budgets, and all or none of them have a key; names hold no control characters,
--- so that the joined text is unambiguous. The gate, and the rank without ageing,
--- are written out here: a function that is called for every row costs as much as
--- storing it.
+-- What was asked for, as the rows that would be stored, in the order asked (which
+-- is how unnest gives them); with p_todo only those at these places. An array may
+-- be left out when it would hold nothing. The lane is 1 ready, 2 delayed, 3 behind
+-- its key. The label, and the rank without ageing, are written out here: a function
+-- that is called for every row costs as much as storing it.
 CREATE FUNCTION windlass.asked_1(
     p_now bigint, p_fresh boolean, p_ageing boolean, p_todo bigint[],
     p_ids uuid[], p_kinds text[], p_queues text[], p_payloads text[], p_priorities smallint[],
@@ -11,20 +10,19 @@ CREATE FUNCTION windlass.asked_1(
     p_run_at bigint[], p_delays bigint[])
 RETURNS TABLE (
     id uuid, kind text, queue text, payload text, priority smallint, key text, dedupe_key text, budgets text[],
-    retry text, timeout_ms bigint, meta text, rank bigint, created_ms bigint, run_at_ms bigint, state smallint,
-    lane smallint, gate bigint)
+    retry text, timeout_ms bigint, meta text, rank bigint, run_at_ms bigint, lane integer, label text)
 LANGUAGE sql STABLE AS $$
     SELECT u.id, u.kind, u.queue, u.payload, u.priority, u.key, u.dedupe_key, string_to_array(u.budgets, chr(31)),
            u.retry, u.timeout_ms, u.meta,
            CASE WHEN p_ageing THEN
                windlass.rank_1(u.priority, (SELECT q.ageing_ms FROM windlass.queues q WHERE q.name = u.queue), p_now)
            ELSE -u.priority::bigint * 10000000000000 END,
-           p_now, r.run_at_ms, 0::smallint,
+           r.run_at_ms,
            CASE WHEN r.run_at_ms > p_now THEN 2
                 WHEN u.key IS NULL THEN 1
-                WHEN p_fresh THEN 3 ELSE 2 END::smallint,
-           hashtextextended(u.queue || chr(31) || u.kind || chr(31) || coalesce(u.budgets, ''),
-                            (u.key IS NOT NULL)::integer)
+                WHEN p_fresh THEN 3 ELSE 2 END,
+           u.queue || chr(31) || u.kind || chr(31) || CASE WHEN u.key IS NULL THEN '' ELSE 'k' END || chr(31)
+               || coalesce(u.budgets, '')
       FROM unnest(p_ids, p_kinds, p_queues, p_payloads, p_priorities, p_keys, p_dedupe_keys, p_budgets,
                   p_retries, p_timeouts, p_metas, p_run_at, p_delays)
            WITH ORDINALITY AS u(id, kind, queue, payload, priority, key, dedupe_key, budgets,
@@ -32,7 +30,6 @@ LANGUAGE sql STABLE AS $$
      CROSS JOIN LATERAL (
            SELECT windlass.moment_1(coalesce(u.run_at, p_now + coalesce(u.delay, 0))) AS run_at_ms) r
      WHERE p_todo IS NULL OR u.ord = ANY (p_todo)
-     ORDER BY u.ord
 $$;
 
 -- Accepts a batch in the order asked. Answers, in that order, with the job that
@@ -50,7 +47,7 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_mer
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
     v_fresh boolean := current_setting('transaction_isolation') = 'read committed';
-    v_keyed boolean := array_remove(p_keys, NULL) <> '{}';
+    v_keyed boolean := coalesce(array_remove(p_keys, NULL) <> '{}', false);
     v_ageing boolean := EXISTS (
         SELECT FROM windlass.queues q WHERE q.name = ANY (p_queues) AND q.ageing_ms IS NOT NULL);
     v_todo bigint[];
@@ -58,51 +55,74 @@ DECLARE
     v_new uuid[] := '{}';
     v_conflict uuid;
 BEGIN
-    IF v_keyed THEN
+    IF v_keyed AND v_fresh THEN
         PERFORM windlass.lock_keys_1(array_agg(k.queue), array_agg(k.key))
            FROM unnest(p_queues, p_keys) AS k(queue, key) WHERE k.key IS NOT NULL;
     END IF;
     -- Nearly always all of them are new, and then a plain insert costs half of
     -- one that is prepared for conflicts.
     BEGIN
-        WITH added AS (
-            INSERT INTO windlass.jobs (seq, id, kind, queue, payload, priority, key, dedupe_key, budgets, retry,
-                                       timeout_ms, meta, rank, created_ms, run_at_ms, state, lane, gate)
-            SELECT nextval('windlass.job_seq'), a.*
+        WITH asked AS MATERIALIZED (
+            SELECT nextval('windlass.job_seq') AS seq, a.*, hashtextextended(a.label, 0) AS gate
               FROM windlass.asked_1(v_now, v_fresh, v_ageing, v_todo, p_ids, p_kinds, p_queues, p_payloads, p_priorities,
                                     p_keys, p_dedupe_keys, p_budgets, p_retries, p_timeouts, p_metas, p_run_at, p_delays) a
-            RETURNING id, queue, seq
-        ), noted AS (
-            INSERT INTO windlass.events (at_ms, what, queue, jobs)
-            SELECT v_now, 0, a.queue, array_agg(a.id ORDER BY a.seq) FROM added a GROUP BY a.queue ORDER BY min(a.seq)
+        ), added AS (
+            INSERT INTO windlass.jobs (seq, id, kind, queue, payload, priority, key, dedupe_key, dedupe_held, budgets,
+                                       retry, timeout_ms, meta, rank, created_ms, run_at_ms, state, gate)
+            SELECT a.seq, a.id, a.kind, a.queue, a.payload, a.priority, a.key, a.dedupe_key, a.dedupe_key, a.budgets,
+                   a.retry, a.timeout_ms, a.meta, a.rank, v_now, a.run_at_ms, 0, a.gate FROM asked a
+        ), to_ready AS (
+            INSERT INTO windlass.ready (gate, rank, seq, run_at_ms, label)
+            SELECT a.gate, a.rank, a.seq, a.run_at_ms, a.label FROM asked a WHERE a.lane = 1
+        ), to_delayed AS (
+            INSERT INTO windlass.delayed (run_at_ms, seq, queue)
+            SELECT a.run_at_ms, a.seq, a.queue FROM asked a WHERE a.lane = 2
+        ), to_waiting AS (
+            INSERT INTO windlass.waiting (queue, key, gate, rank, seq, run_at_ms, label)
+            SELECT a.queue, a.key, a.gate, a.rank, a.seq, a.run_at_ms, a.label FROM asked a WHERE a.lane = 3
         )
-        SELECT coalesce(array_agg(a.id), '{}') INTO v_added FROM added a;
-        v_new := v_added;
+        INSERT INTO windlass.events (at_ms, what, queue, jobs)
+        SELECT v_now, 0, a.queue, array_agg(a.id ORDER BY a.seq) FROM asked a GROUP BY a.queue ORDER BY min(a.seq);
+        v_new := p_ids;
     EXCEPTION WHEN unique_violation THEN
         v_new := '{}';
     END;
     FOR round IN 1 .. 100 LOOP
         EXIT WHEN cardinality(v_new) = cardinality(p_ids);
-        WITH added AS (
-            INSERT INTO windlass.jobs (seq, id, kind, queue, payload, priority, key, dedupe_key, budgets, retry,
-                                       timeout_ms, meta, rank, created_ms, run_at_ms, state, lane, gate)
-            SELECT nextval('windlass.job_seq'), a.*
+        WITH asked AS MATERIALIZED (
+            SELECT nextval('windlass.job_seq') AS seq, a.*, hashtextextended(a.label, 0) AS gate
               FROM windlass.asked_1(v_now, v_fresh, v_ageing, v_todo, p_ids, p_kinds, p_queues, p_payloads, p_priorities,
                                     p_keys, p_dedupe_keys, p_budgets, p_retries, p_timeouts, p_metas, p_run_at, p_delays) a
+        ), added AS (
+            INSERT INTO windlass.jobs (seq, id, kind, queue, payload, priority, key, dedupe_key, dedupe_held, budgets,
+                                       retry, timeout_ms, meta, rank, created_ms, run_at_ms, state, gate)
+            SELECT a.seq, a.id, a.kind, a.queue, a.payload, a.priority, a.key, a.dedupe_key, a.dedupe_key, a.budgets,
+                   a.retry, a.timeout_ms, a.meta, a.rank, v_now, a.run_at_ms, 0, a.gate FROM asked a
             ON CONFLICT DO NOTHING
-            RETURNING id, queue, seq
+            RETURNING jobs.seq
+        ), fresh AS MATERIALIZED (
+            SELECT a.* FROM added d JOIN asked a ON a.seq = d.seq
+        ), to_ready AS (
+            INSERT INTO windlass.ready (gate, rank, seq, run_at_ms, label)
+            SELECT a.gate, a.rank, a.seq, a.run_at_ms, a.label FROM fresh a WHERE a.lane = 1
+        ), to_delayed AS (
+            INSERT INTO windlass.delayed (run_at_ms, seq, queue)
+            SELECT a.run_at_ms, a.seq, a.queue FROM fresh a WHERE a.lane = 2
+        ), to_waiting AS (
+            INSERT INTO windlass.waiting (queue, key, gate, rank, seq, run_at_ms, label)
+            SELECT a.queue, a.key, a.gate, a.rank, a.seq, a.run_at_ms, a.label FROM fresh a WHERE a.lane = 3
         ), noted AS (
             INSERT INTO windlass.events (at_ms, what, queue, jobs)
-            SELECT v_now, 0, a.queue, array_agg(a.id ORDER BY a.seq) FROM added a GROUP BY a.queue ORDER BY min(a.seq)
+            SELECT v_now, 0, a.queue, array_agg(a.id ORDER BY a.seq) FROM fresh a GROUP BY a.queue ORDER BY min(a.seq)
         )
-        SELECT coalesce(array_agg(a.id), '{}') INTO v_added FROM added a;
+        SELECT coalesce(array_agg(a.id), '{}') INTO v_added FROM fresh a;
         v_new := v_new || v_added;
         EXIT WHEN cardinality(v_new) = cardinality(p_ids);
         -- Some were there before, or were when we tried and have ended since.
         SELECT array_agg(u.ord) INTO v_todo
           FROM unnest(p_ids, p_dedupe_keys) WITH ORDINALITY AS u(id, dedupe_key, ord)
           LEFT JOIN windlass.jobs i ON i.id = u.id
-          LEFT JOIN windlass.jobs d ON d.dedupe_key = u.dedupe_key AND d.state < 2
+          LEFT JOIN windlass.jobs d ON d.dedupe_held = u.dedupe_key
          WHERE i.id IS NULL AND d.id IS NULL;
         EXIT WHEN v_todo IS NULL;
         IF round = 100 THEN
@@ -110,11 +130,11 @@ BEGIN
         END IF;
     END LOOP;
     IF v_keyed AND v_fresh AND v_new <> '{}' THEN
-        PERFORM windlass.expose_1(array_agg(k.queue), array_agg(k.key))
+        PERFORM windlass.expose_1(array_agg(k.queue), array_agg(k.key), true)
            FROM unnest(p_queues, p_keys) AS k(queue, key) WHERE k.key IS NOT NULL;
     END IF;
     IF cardinality(v_new) = cardinality(p_ids) THEN
-        RETURN QUERY SELECT u.id, false FROM unnest(p_ids) WITH ORDINALITY AS u(id, ord) ORDER BY u.ord;
+        RETURN QUERY SELECT u.id, false FROM unnest(p_ids) AS u(id);
         RETURN;
     END IF;
     IF p_strict THEN
@@ -139,6 +159,6 @@ BEGIN
       FROM unnest(p_ids, p_dedupe_keys) WITH ORDINALITY AS u(id, dedupe_key, ord)
       LEFT JOIN unnest(v_new) AS n(id) ON n.id = u.id
       LEFT JOIN windlass.jobs i ON i.id = u.id
-      LEFT JOIN windlass.jobs d ON d.dedupe_key = u.dedupe_key AND d.state < 2
+      LEFT JOIN windlass.jobs d ON d.dedupe_held = u.dedupe_key
      ORDER BY u.ord;
 END $$;

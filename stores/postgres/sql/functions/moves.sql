@@ -1,8 +1,9 @@
 -- Everything that is decided in the program: lock, read, decide there, save.
 
--- Locks jobs, after their keys, and gives them as they now are.
+-- Locks jobs, after their keys and their places in line, and gives them as they
+-- now are.
 CREATE FUNCTION windlass.lock_jobs_1(p_ids uuid[]) RETURNS SETOF windlass.jobs_1 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 DECLARE
     v_queues text[];
     v_keys text[];
@@ -12,19 +13,40 @@ BEGIN
     IF v_keys IS NOT NULL THEN
         PERFORM windlass.lock_keys_1(v_queues, v_keys);
     END IF;
+    PERFORM windlass.lock_places_1(p_ids);
     PERFORM FROM windlass.jobs j WHERE j.id = ANY (p_ids) ORDER BY j.id FOR UPDATE;
+    -- A job that came into line just before it was locked has its place locked now.
+    PERFORM windlass.lock_places_1(p_ids);
     RETURN QUERY SELECT * FROM windlass.jobs_1 j WHERE j.id = ANY (p_ids);
 END $$;
 
--- Writes back what moved, deletes what its queue does not keep, exposes what
--- waited behind the keys, and notes the events. The jobs are locked, and so
--- are their keys.
+-- Locks the places in line of queued jobs. One that is not due yet can become
+-- ready while its row is waited for, so these come first. Those that wait for
+-- their key are safe behind its lock.
+CREATE FUNCTION windlass.lock_places_1(p_ids uuid[]) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.id = ANY (p_ids) AND j.state = 0) THEN
+        RETURN;
+    END IF;
+    PERFORM FROM windlass.jobs j JOIN windlass.delayed d ON d.run_at_ms = j.run_at_ms AND d.seq = j.seq
+      WHERE j.id = ANY (p_ids) AND j.state = 0 ORDER BY j.id FOR UPDATE OF d;
+    PERFORM FROM windlass.jobs j JOIN windlass.ready r ON r.gate = j.gate AND r.rank = j.rank AND r.seq = j.seq
+      WHERE j.id = ANY (p_ids) AND j.state = 0 ORDER BY j.id FOR UPDATE OF r;
+END $$;
+
+-- Writes back what moved, with its place in line and all that is counted,
+-- deletes what its queue does not keep, exposes what waited behind the keys, and
+-- notes the events. The jobs are locked, and so are their keys and their places.
 CREATE FUNCTION windlass.save_1(p_now bigint, p_rows json, p_events json) RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 DECLARE
     v_queues text[];
     v_keys text[];
     v_doomed bigint[];
+    v_risen bigint[];
+    v_risen_queues text[];
+    v_risen_ended bigint[];
 BEGIN
     WITH saved AS (
         UPDATE windlass.jobs j
@@ -32,25 +54,66 @@ BEGIN
                retries = r.retries, started_ms = r.started_ms, worker = r.worker, lease_ms = r.lease_ms,
                expires_ms = r.expires_ms, cancel_requested = r.cancel_requested, ended_ms = r.ended_ms,
                failure = r.failure, result = r.result, progress = r.progress, history = r.history,
-               lane = CASE WHEN r.state <> 0 THEN NULL
-                           WHEN r.run_at_ms > p_now THEN 2
-                           WHEN j.key IS NOT NULL THEN 3 ELSE 1 END
+               dedupe_held = CASE WHEN r.state < 2 THEN j.dedupe_key END
           FROM json_to_recordset(p_rows) AS r(
                seq bigint, run_at_ms bigint, state smallint, attempt integer, crashes integer, fence bigint,
                retries integer, started_ms bigint, worker text, lease_ms bigint, expires_ms bigint,
                cancel_requested boolean, ended_ms bigint, failure smallint, result text, progress text,
                history text, doomed boolean)
+          JOIN windlass.jobs o ON o.seq = r.seq
          WHERE j.seq = r.seq
-        RETURNING j.seq, j.queue, j.key, r.doomed
+        RETURNING j.seq, j.queue, j.key, j.budgets, j.gate, j.rank, j.run_at_ms, j.state, j.ended_ms, r.doomed,
+                  o.state AS was, o.run_at_ms AS was_due, o.ended_ms AS was_ended,
+                  CASE WHEN j.state = 0 THEN windlass.label_1(j.queue, j.kind, j.key, j.budgets) END AS label
+    ), not_ready AS (
+        DELETE FROM windlass.ready r USING saved s
+         WHERE s.was = 0 AND r.gate = s.gate AND r.rank = s.rank AND r.seq = s.seq
+    ), not_delayed AS (
+        DELETE FROM windlass.delayed d USING saved s WHERE s.was = 0 AND d.run_at_ms = s.was_due AND d.seq = s.seq
+    ), not_waiting AS (
+        DELETE FROM windlass.waiting w USING saved s
+         WHERE s.was = 0 AND w.queue = s.queue AND w.key = s.key AND w.gate = s.gate AND w.rank = s.rank AND w.seq = s.seq
+    ), to_ready AS (
+        INSERT INTO windlass.ready (gate, rank, seq, run_at_ms, label)
+        SELECT s.gate, s.rank, s.seq, s.run_at_ms, s.label FROM saved s
+         WHERE s.state = 0 AND s.run_at_ms <= p_now AND s.key IS NULL
+    ), to_delayed AS (
+        INSERT INTO windlass.delayed (run_at_ms, seq, queue)
+        SELECT s.run_at_ms, s.seq, s.queue FROM saved s WHERE s.state = 0 AND s.run_at_ms > p_now
+    ), to_waiting AS (
+        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, run_at_ms, label)
+        SELECT s.queue, s.key, s.gate, s.rank, s.seq, s.run_at_ms, s.label FROM saved s
+         WHERE s.state = 0 AND s.run_at_ms <= p_now AND s.key IS NOT NULL
+    ), fewer AS (
+        INSERT INTO windlass.tally (what, name, delta)
+        SELECT 0, s.queue, -count(*) FROM saved s WHERE s.was = 1 AND s.state <> 1 GROUP BY s.queue
+    ), unspent AS (
+        INSERT INTO windlass.tally (what, name, delta)
+        SELECT 1, b.name, -count(*) FROM saved s CROSS JOIN unnest(s.budgets) AS b(name)
+         WHERE s.was = 1 AND s.state <> 1 GROUP BY b.name
+    ), kept AS (
+        INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs)
+        SELECT s.queue, s.ended_ms, count(*), array_agg(s.seq) FROM saved s
+         WHERE s.was < 2 AND s.state >= 2 AND NOT s.doomed GROUP BY s.queue, s.ended_ms
+    ), freed AS (
+        UPDATE windlass.keys k SET holder = NULL FROM saved s
+         WHERE s.was = 1 AND s.state <> 1 AND k.queue = s.queue AND k.key = s.key AND k.holder = s.seq
     )
     SELECT array_agg(s.queue) FILTER (WHERE s.key IS NOT NULL), array_agg(s.key) FILTER (WHERE s.key IS NOT NULL),
-           array_agg(s.seq) FILTER (WHERE s.doomed)
-      INTO v_queues, v_keys, v_doomed FROM saved s;
+           array_agg(s.seq) FILTER (WHERE s.doomed), array_agg(s.seq) FILTER (WHERE s.was >= 2 AND s.state < 2),
+           array_agg(s.queue) FILTER (WHERE s.was >= 2 AND s.state < 2),
+           array_agg(s.was_ended) FILTER (WHERE s.was >= 2 AND s.state < 2)
+      INTO v_queues, v_keys, v_doomed, v_risen, v_risen_queues, v_risen_ended FROM saved s;
+    FOR at IN 1 .. coalesce(cardinality(v_risen), 0) LOOP
+        UPDATE windlass.ended e SET jobs = e.jobs - 1, seqs = array_remove(e.seqs, v_risen[at])
+         WHERE e.queue = v_risen_queues[at] AND e.ended_ms = v_risen_ended[at] AND v_risen[at] = ANY (e.seqs);
+        DELETE FROM windlass.ended e WHERE e.queue = v_risen_queues[at] AND e.ended_ms = v_risen_ended[at] AND e.jobs = 0;
+    END LOOP;
     IF v_doomed IS NOT NULL THEN
         PERFORM windlass.delete_1(v_doomed);
     END IF;
     IF v_keys IS NOT NULL THEN
-        PERFORM windlass.expose_1(v_queues, v_keys);
+        PERFORM windlass.expose_1(v_queues, v_keys, true);
     END IF;
     PERFORM windlass.note_1(p_now, p_events);
 END $$;
@@ -62,58 +125,107 @@ BEGIN
     SELECT p_now, e.what, e.queue, e.jobs FROM json_to_recordset(p_events) AS e(what smallint, queue text, jobs uuid[]);
 END $$;
 
+-- When the next lease runs out. Looks at what claims gave, beginning with what
+-- runs out first, and forgets what is no longer held, until one is right: every
+-- lease is looked at once after it has ended, and once after each renewal that
+-- mattered.
+CREATE FUNCTION windlass.next_expiry_1(p_now bigint) RETURNS bigint LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+DECLARE
+    c record;
+    l record;
+    v_first bigint;
+    v_rows integer := 0;
+BEGIN
+    FOR c IN SELECT k.request_id, k.due_ms, k.seqs, k.fences FROM windlass.claims k
+              WHERE k.due_ms IS NOT NULL ORDER BY k.due_ms LIMIT 10000
+    LOOP
+        -- All that may have run out by now, then the others up to the first that is right.
+        EXIT WHEN c.due_ms > p_now AND c.due_ms >= v_first;
+        v_rows := v_rows + 1;
+        SELECT min(j.expires_ms) AS due_ms, array_agg(j.seq ORDER BY u.ord) AS seqs, array_agg(j.fence ORDER BY u.ord) AS fences
+          INTO l FROM (SELECT u.seq, u.fence, u.ord, 1 AS running
+                         FROM unnest(c.seqs, c.fences) WITH ORDINALITY AS u(seq, fence, ord)) u
+          JOIN windlass.jobs j ON j.seq = u.seq AND j.fence = u.fence AND j.state = u.running;
+        IF l.due_ms IS DISTINCT FROM c.due_ms THEN
+            UPDATE windlass.claims k
+               SET due_ms = l.due_ms, seqs = coalesce(l.seqs, '{}'), fences = coalesce(l.fences, '{}')
+             WHERE k.request_id = c.request_id AND k.due_ms = c.due_ms;
+        END IF;
+        v_first := least(v_first, l.due_ms);
+    END LOOP;
+    -- Sooner is no harm: then somebody looks again.
+    RETURN CASE WHEN v_rows = 10000 THEN least(v_first, c.due_ms) ELSE v_first END;
+END $$;
+
 -- The leases that have run out, those that ran out first first.
-CREATE FUNCTION windlass.run_out_1(p_now bigint, p_max integer) RETURNS SETOF uuid LANGUAGE sql STABLE AS $$
-    SELECT j.id FROM windlass.jobs j WHERE j.lease_ms IS NOT NULL AND j.expires_ms <= p_now
-     ORDER BY j.expires_ms, j.seq LIMIT p_max
-$$;
+CREATE FUNCTION windlass.run_out_1(p_now bigint, p_max integer) RETURNS SETOF uuid LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+BEGIN
+    RETURN QUERY
+    SELECT r.id FROM (
+        SELECT DISTINCT j.id, j.expires_ms, j.seq
+          FROM windlass.claims c CROSS JOIN unnest(c.seqs, c.fences) AS u(seq, fence)
+          JOIN windlass.jobs j ON j.seq = u.seq AND j.fence = u.fence
+         WHERE c.due_ms <= p_now AND j.expires_ms <= p_now) r
+     ORDER BY r.expires_ms, r.seq LIMIT p_max;
+END $$;
 
 -- Deletes finished jobs that their retention has outlived, by age and by
--- number. Queues go by name, jobs by their end. Whether a queue has too many
--- is only counted where the table is large enough for it.
+-- number. Queues go by name, jobs by their end.
 CREATE FUNCTION windlass.prune_jobs_1(p_now bigint, p_max integer, p_retention_ms bigint, p_finished_max bigint)
 RETURNS bigint LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 DECLARE
     v_left integer := p_max;
     v_queue text;
     v_retention bigint;
     v_max bigint;
     v_surplus bigint;
-    v_rows real := (SELECT c.reltuples FROM pg_class c WHERE c.oid = 'windlass.jobs'::regclass);
+    v_until bigint;
     v_seqs bigint[];
 BEGIN
     LOOP
-        SELECT j.queue INTO v_queue FROM windlass.jobs j
-         WHERE j.state >= 2 AND (v_queue IS NULL OR j.queue > v_queue) ORDER BY j.queue LIMIT 1;
+        SELECT e.queue INTO v_queue FROM windlass.ended e
+         WHERE v_queue IS NULL OR e.queue > v_queue ORDER BY e.queue LIMIT 1;
         EXIT WHEN NOT FOUND OR v_left <= 0;
         SELECT q.retention_ms, q.finished_max INTO v_retention, v_max FROM windlass.queues q WHERE q.name = v_queue;
         v_retention := coalesce(v_retention, p_retention_ms);
         v_max := coalesce(v_max, p_finished_max);
-        v_surplus := 0;
-        IF v_max < 2 * greatest(v_rows, 0) + 100000 THEN
-            SELECT greatest(0, count(*) - v_max) INTO v_surplus
-              FROM windlass.jobs j WHERE j.state >= 2 AND j.queue = v_queue;
-        END IF;
-        SELECT array_agg(d.seq) INTO v_seqs FROM (
-            SELECT o.seq FROM (
-                SELECT j.seq, j.ended_ms, row_number() OVER (ORDER BY j.ended_ms, j.seq) AS n
-                  FROM (SELECT i.seq, i.ended_ms FROM windlass.jobs i
-                         WHERE i.state >= 2 AND i.queue = v_queue
-                         ORDER BY i.queue, i.ended_ms, i.seq LIMIT v_left) j) o
-             WHERE o.n <= v_surplus OR o.ended_ms <= p_now - v_retention) d;
+        SELECT greatest(0, sum(e.jobs) - v_max) INTO v_surplus FROM windlass.ended e WHERE e.queue = v_queue;
+        -- The moment up to which there are enough of them, ended together or not.
+        SELECT max(o.ended_ms) INTO v_until FROM (
+            SELECT e.ended_ms, sum(e.jobs) OVER (ORDER BY e.ended_ms, e.pos) - e.jobs AS before FROM (
+                SELECT e.ended_ms, e.pos, e.jobs FROM windlass.ended e WHERE e.queue = v_queue
+                 ORDER BY e.queue, e.ended_ms, e.pos LIMIT v_left) e) o
+         WHERE o.before < v_left AND (o.before < v_surplus OR o.ended_ms <= p_now - v_retention);
+        CONTINUE WHEN v_until IS NULL;
+        PERFORM FROM windlass.ended e WHERE e.queue = v_queue AND e.ended_ms <= v_until
+          ORDER BY e.queue, e.ended_ms, e.pos FOR UPDATE;
+        SELECT array_agg(o.seq) INTO v_seqs FROM (
+            SELECT u.seq, e.ended_ms, row_number() OVER (ORDER BY e.ended_ms, u.seq) AS n
+              FROM windlass.ended e CROSS JOIN unnest(e.seqs) AS u(seq)
+             WHERE e.queue = v_queue AND e.ended_ms <= v_until) o
+         WHERE o.n <= v_left AND (o.n <= v_surplus OR o.ended_ms <= p_now - v_retention);
         -- A retry may be giving one of them a new life: those are left alone.
         SELECT array_agg(l.seq) INTO v_seqs FROM (
             SELECT j.seq FROM windlass.jobs j WHERE j.seq = ANY (v_seqs) AND j.state >= 2 FOR UPDATE SKIP LOCKED) l;
         IF v_seqs IS NOT NULL THEN
             PERFORM windlass.delete_1(v_seqs);
+            UPDATE windlass.ended e SET seqs = k.seqs, jobs = cardinality(k.seqs)
+              FROM (SELECT e.ended_ms, e.pos, ARRAY(SELECT u.seq FROM unnest(e.seqs) AS u(seq)
+                           EXCEPT ALL SELECT d.seq FROM unnest(v_seqs) AS d(seq)) AS seqs
+                      FROM windlass.ended e WHERE e.queue = v_queue AND e.ended_ms <= v_until) k
+             WHERE e.queue = v_queue AND e.ended_ms = k.ended_ms AND e.pos = k.pos AND cardinality(k.seqs) < e.jobs;
+            DELETE FROM windlass.ended e WHERE e.queue = v_queue AND e.ended_ms <= v_until AND e.jobs = 0;
             v_left := v_left - cardinality(v_seqs);
         END IF;
     END LOOP;
     RETURN p_max - v_left;
 END $$;
 
--- Deletes remembered claims, silent workers, old events, and keys of no job.
+-- Deletes remembered claims, silent workers, old events, and keys of no job, and
+-- adds up what is counted.
 CREATE FUNCTION windlass.prune_rest_1(p_now bigint, p_claim_ms bigint, p_worker_ms bigint, p_events bigint)
 RETURNS void LANGUAGE plpgsql
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -121,19 +233,23 @@ DECLARE
     v_queues text[];
     v_keys text[];
 BEGIN
-    DELETE FROM windlass.claims WHERE at_ms <= p_now - p_claim_ms;
+    DELETE FROM windlass.claims WHERE due_ms IS NULL AND (at_ms IS NULL OR at_ms <= p_now - p_claim_ms);
+    -- The request is forgotten, not what it was given.
+    UPDATE windlass.claims SET request_id = gen_random_uuid(), at_ms = NULL WHERE at_ms <= p_now - p_claim_ms;
     DELETE FROM windlass.workers WHERE seen_ms <= p_now - p_worker_ms;
     DELETE FROM windlass.events WHERE pos <= (SELECT max(pos) FROM windlass.events) - p_events;
+    PERFORM windlass.fold_1(1);
     -- A key that is locked is in use. One that we hold cannot be added to.
     SELECT array_agg(k.queue), array_agg(k.key) INTO v_queues, v_keys FROM (
         SELECT k.queue, k.key FROM windlass.keys k
-         WHERE NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.queue = k.queue AND j.key = k.key AND j.lane = 1)
-           AND NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.queue = k.queue AND j.key = k.key AND j.lane = 3)
-           AND NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.queue = k.queue AND j.key = k.key AND j.state = 1)
+         WHERE k.holder IS NULL AND NOT windlass.queued_1(k.queue, k.key)
          LIMIT 10000 FOR UPDATE SKIP LOCKED) k;
     DELETE FROM windlass.keys k USING unnest(v_queues, v_keys) AS u(queue, key)
-     WHERE k.queue = u.queue AND k.key = u.key
-       AND NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.queue = k.queue AND j.key = k.key AND j.lane = 1)
-       AND NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.queue = k.queue AND j.key = k.key AND j.lane = 3)
-       AND NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.queue = k.queue AND j.key = k.key AND j.state = 1);
+     WHERE k.queue = u.queue AND k.key = u.key AND k.holder IS NULL AND NOT windlass.queued_1(k.queue, k.key);
 END $$;
+
+-- Whether a key has due jobs.
+CREATE FUNCTION windlass.queued_1(p_queue text, p_key text) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM windlass.waiting w WHERE w.queue = p_queue AND w.key = p_key)
+        OR EXISTS (SELECT FROM windlass.ready r WHERE r.key = p_key AND split_part(r.label, chr(31), 1) = p_queue)
+$$;

@@ -5,7 +5,7 @@
 
 CREATE FUNCTION windlass.renew_1(p_now bigint, p_ids uuid[], p_fences bigint[])
 RETURNS TABLE (id uuid, fence bigint, cancel_requested boolean) LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
@@ -20,7 +20,7 @@ END $$;
 
 CREATE FUNCTION windlass.progress_1(p_now bigint, p_ids uuid[], p_fences bigint[], p_progress text[])
 RETURNS TABLE (id uuid, fence bigint) LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
@@ -38,7 +38,7 @@ END $$;
 CREATE FUNCTION windlass.store_steps_1(
     p_now bigint, p_max integer, p_ids uuid[], p_fences bigint[], p_names text[], p_outputs text[])
 RETURNS TABLE (written smallint) LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
     v_job record;
@@ -66,11 +66,13 @@ BEGIN
     END LOOP;
 END $$;
 
--- Completes jobs. Answers with those that were running with the fence named.
--- Events are written here when p_note says so, and by the caller otherwise.
+-- Completes jobs. Answers with how many of them were running with the fence named
+-- and, unless that were all, with which. Events are written here when p_note says
+-- so, and by the caller otherwise, who is then always told which.
 CREATE FUNCTION windlass.complete_1(p_now bigint, p_ids uuid[], p_fences bigint[], p_results text[], p_note boolean)
-RETURNS TABLE (ids uuid[], queues text[], freed boolean) LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+RETURNS TABLE (done bigint, ids uuid[], queues text[], freed boolean) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+#variable_conflict use_column
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
     v_keyed boolean := false;
@@ -81,22 +83,28 @@ DECLARE
     v_freed boolean := false;
     v_key_queues text[];
     v_keys text[];
+    v_doomed text[];
     r record;
 BEGIN
     LOOP
         WITH done AS (
             UPDATE windlass.jobs j
                SET state = 2, ended_ms = v_now, result = l.result, lease_ms = NULL, expires_ms = NULL,
-                   cancel_requested = false
+                   cancel_requested = false, dedupe_held = NULL
               FROM (SELECT u.id, u.fence, u.result, u.ord, 1 AS running, v_now AS now_ms, v_keyed AS keyed
                       FROM unnest(p_ids, p_fences, p_results) WITH ORDINALITY AS u(id, fence, result, ord)
                      ORDER BY u.id) l
              WHERE j.id = l.id AND j.state = l.running AND j.fence = l.fence AND j.expires_ms > l.now_ms
                AND (j.key IS NOT NULL) = l.keyed
-            RETURNING j.id, j.seq, j.queue, j.budgets, l.ord
+            RETURNING j.id, j.seq, j.queue, j.key, j.budgets, l.ord
+        ), fewer AS (
+            INSERT INTO windlass.tally (what, name, delta) SELECT 0, d.queue, -count(*) FROM done d GROUP BY d.queue
+        ), unspent AS (
+            INSERT INTO windlass.tally (what, name, delta)
+            SELECT 1, b.name, -count(*) FROM done d CROSS JOIN unnest(d.budgets) AS b(name) GROUP BY b.name
         )
         SELECT array_agg(d.id) AS ids, array_agg(d.queue) AS queues, array_agg(d.seq) AS seqs,
-               array_agg(d.ord) AS ords, bool_or(d.budgets IS NOT NULL) AS spends INTO r FROM done d;
+               array_agg(d.ord) AS ords, array_agg(d.key) AS keys, bool_or(d.budgets IS NOT NULL) AS spends INTO r FROM done d;
         IF r.ids IS NOT NULL THEN
             v_ids := v_ids || r.ids;
             v_queues := v_queues || r.queues;
@@ -109,30 +117,46 @@ BEGIN
         SELECT array_agg(j.queue), array_agg(j.key) INTO v_key_queues, v_keys
           FROM windlass.jobs j WHERE j.id = ANY (p_ids) AND j.key IS NOT NULL;
         EXIT WHEN v_keys IS NULL;
-        PERFORM windlass.lock_keys_1(v_key_queues, v_keys);
+        PERFORM FROM (SELECT DISTINCT u.queue COLLATE "C" AS queue, u.key COLLATE "C" AS key
+                        FROM unnest(v_key_queues, v_keys) AS u(queue, key) ORDER BY 1, 2) u
+           JOIN windlass.keys k ON k.queue = u.queue AND k.key = u.key FOR UPDATE OF k;
         v_keyed := true;
     END LOOP;
-    IF v_keyed THEN
-        v_freed := windlass.expose_1(v_key_queues, v_keys) OR v_freed;
+    IF v_keyed AND r.keys IS NOT NULL THEN
+        UPDATE windlass.keys k SET holder = NULL
+          FROM unnest(r.queues, r.keys, r.seqs) AS u(queue, key, seq)
+         WHERE k.queue = u.queue AND k.key = u.key AND k.holder = u.seq;
+        v_freed := windlass.expose_1(r.queues, r.keys, false) OR v_freed;
     END IF;
-    v_freed := v_freed OR EXISTS (
-        SELECT FROM windlass.queues q WHERE q.limit_jobs IS NOT NULL AND q.name = ANY (v_queues));
-    IF p_note AND v_ids <> '{}' THEN
+    IF v_ids = '{}' THEN
+        RETURN QUERY SELECT 0::bigint, v_ids, v_queues, false;
+        RETURN;
+    END IF;
+    SELECT array_agg(q.name) FILTER (WHERE q.delete_finished), v_freed OR coalesce(bool_or(q.limit_jobs IS NOT NULL), false)
+      INTO v_doomed, v_freed FROM windlass.queues q
+     WHERE q.name IN (SELECT DISTINCT u.queue FROM unnest(v_queues) AS u(queue)) AND (q.delete_finished OR q.limit_jobs IS NOT NULL);
+    INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs)
+    SELECT u.queue, v_now, count(*), array_agg(u.seq) FROM unnest(v_queues, v_seqs) AS u(queue, seq)
+     WHERE v_doomed IS NULL OR u.queue <> ALL (v_doomed) GROUP BY u.queue;
+    IF p_note THEN
         INSERT INTO windlass.events (at_ms, what, queue, jobs)
         SELECT v_now, 2, u.queue, array_agg(u.id ORDER BY u.ord)
           FROM unnest(v_ids, v_queues, v_ords) AS u(id, queue, ord) GROUP BY u.queue ORDER BY min(u.ord);
     END IF;
-    IF EXISTS (SELECT FROM windlass.queues q WHERE q.delete_finished AND q.name = ANY (v_queues)) THEN
+    IF v_doomed IS NOT NULL THEN
         PERFORM windlass.delete_1(array_agg(u.seq))
-           FROM unnest(v_seqs, v_queues) AS u(seq, queue)
-           JOIN windlass.queues q ON q.name = u.queue AND q.delete_finished;
+           FROM unnest(v_seqs, v_queues) AS u(seq, queue) WHERE u.queue = ANY (v_doomed);
     END IF;
-    RETURN QUERY SELECT v_ids, v_queues, v_freed;
+    IF p_note AND cardinality(v_ids) = cardinality(p_ids) THEN
+        RETURN QUERY SELECT cardinality(v_ids)::bigint, NULL::uuid[], NULL::text[], v_freed;
+    ELSE
+        RETURN QUERY SELECT cardinality(v_ids)::bigint, v_ids, v_queues, v_freed;
+    END IF;
 END $$;
 
 -- Deletes jobs with their steps.
 CREATE FUNCTION windlass.delete_1(p_seqs bigint[]) RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 BEGIN
     DELETE FROM windlass.steps s USING windlass.jobs j
      WHERE j.seq = ANY (p_seqs) AND j.steps_count > 0 AND s.job_seq = j.seq;

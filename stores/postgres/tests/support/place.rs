@@ -35,7 +35,7 @@ impl Subject for Place {
         let (client, connection) =
             tokio_postgres::connect(&self.database.url(), NoTls).await.expect("the test's own database");
         let connection = tokio::spawn(connection);
-        let tables = "jobs, steps, keys, queues, budgets, schedules, workers, claims, events";
+        let tables = "jobs, ready, delayed, waiting, ended, tally, steps, keys, queues, budgets, schedules, workers, claims, events";
         let tables: Vec<String> = tables.split(", ").map(|table| format!("windlass.{table}")).collect();
         client.batch_execute(&format!("TRUNCATE {}", tables.join(", "))).await.expect("tables of the store");
         drop(client);

@@ -16,6 +16,9 @@ CREATE TABLE windlass.queues (
     finished_max    bigint NOT NULL
 );
 
+-- What a job is and what has become of it. Only what never changes is indexed,
+-- so that a claim and a settlement write a new version of the row on its page and
+-- nothing else; where a job stands in line, the narrow tables below say.
 CREATE TABLE windlass.jobs (
     seq              bigint PRIMARY KEY,
     id               uuid NOT NULL,
@@ -32,12 +35,10 @@ CREATE TABLE windlass.jobs (
     rank             bigint NOT NULL,
     created_ms       bigint NOT NULL,
     run_at_ms        bigint NOT NULL,
-    state            smallint NOT NULL CHECK (state BETWEEN 0 AND 4),
-    -- Why a queued job can or cannot be claimed: 1 ready, 2 delayed, 3 behind its key.
-    lane             smallint CHECK (lane BETWEEN 1 AND 3),
+    state            smallint NOT NULL,
     -- Jobs of one gate (queue, kind, budgets, keyed or not) are held back by the same things.
     gate             bigint NOT NULL,
-    attempt          integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
+    attempt          integer NOT NULL DEFAULT 0,
     crashes          integer NOT NULL DEFAULT 0,
     fence            bigint NOT NULL DEFAULT 0,
     retries          integer NOT NULL DEFAULT 0,
@@ -52,42 +53,86 @@ CREATE TABLE windlass.jobs (
     progress         text,
     history          text,
     steps_count      integer NOT NULL DEFAULT 0,
-    CHECK ((state = 0) = (lane IS NOT NULL)),
-    CHECK (lane IS DISTINCT FROM 3 OR key IS NOT NULL),
-    CHECK ((state = 1) = (expires_ms IS NOT NULL)),
-    CHECK ((state = 1) = (lease_ms IS NOT NULL)),
-    CHECK (state <> 1 OR (worker IS NOT NULL AND started_ms IS NOT NULL AND fence > 0)),
-    CHECK ((state >= 2) = (ended_ms IS NOT NULL)),
-    CHECK ((state = 3) = (failure IS NOT NULL))
+    -- The dedupe key for as long as the job is not finished.
+    dedupe_held      text COLLATE "C",
+    CHECK (attempt >= 0 AND CASE state
+        WHEN 0 THEN lease_ms IS NULL AND expires_ms IS NULL AND ended_ms IS NULL AND failure IS NULL
+        WHEN 1 THEN lease_ms IS NOT NULL AND expires_ms IS NOT NULL AND worker IS NOT NULL
+                    AND started_ms IS NOT NULL AND fence > 0 AND ended_ms IS NULL AND failure IS NULL
+        ELSE state IN (2, 3, 4) AND lease_ms IS NULL AND expires_ms IS NULL AND ended_ms IS NOT NULL
+             AND (failure IS NOT NULL) = (state = 3) AND dedupe_held IS NULL END)
 ) WITH (
-    -- Room for renewals on the same page, and no waiting for dead rows to pile up.
-    fillfactor = 80,
+    -- Room on the page for the versions that a claim, renewals and a settlement
+    -- write, and no waiting for dead rows to pile up.
+    fillfactor = 50,
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_analyze_scale_factor = 0.05,
     autovacuum_vacuum_insert_scale_factor = 0.1,
     autovacuum_vacuum_cost_delay = 1
 );
+CREATE UNIQUE INDEX jobs_id ON windlass.jobs (id);
+CREATE UNIQUE INDEX jobs_dedupe ON windlass.jobs (dedupe_held) WHERE dedupe_held IS NOT NULL;
 
--- A claim and a settlement each add an entry to these two; with room for them
--- on the page, nobody has to look for dead ones first.
-ALTER INDEX windlass.jobs_pkey SET (fillfactor = 50);
-CREATE UNIQUE INDEX jobs_id ON windlass.jobs (id) WITH (fillfactor = 50);
-CREATE UNIQUE INDEX jobs_dedupe ON windlass.jobs (dedupe_key) WHERE dedupe_key IS NOT NULL AND state < 2;
-CREATE INDEX jobs_ready ON windlass.jobs (gate, rank, seq) WHERE lane = 1;
-CREATE INDEX jobs_delayed ON windlass.jobs (run_at_ms) WHERE lane = 2;
+-- Every queued job is in one of the next three tables. Whoever takes a row out
+-- of one of them holds it first, and then the job.
+
+-- Those that a claim can take, in the order of their gate.
+CREATE TABLE windlass.ready (
+    gate      bigint NOT NULL,
+    rank      bigint NOT NULL,
+    seq       bigint NOT NULL,
+    run_at_ms bigint NOT NULL,
+    -- What the gate stands for; see windlass.label_1.
+    label     text COLLATE "C" NOT NULL,
+    key       text COLLATE "C",
+    PRIMARY KEY (gate, rank, seq)
+) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
 -- Of the jobs of one key at most one runs. While none does, the best due one of
 -- each gate is ready, so that one that is held back holds back no other of its
--- key; all the others wait in lane 3, where no claim meets them.
-CREATE UNIQUE INDEX jobs_key_running ON windlass.jobs (queue, key) WHERE key IS NOT NULL AND state = 1;
-CREATE UNIQUE INDEX jobs_exposed ON windlass.jobs (queue, key, gate) WHERE key IS NOT NULL AND lane = 1;
-CREATE INDEX jobs_waiting ON windlass.jobs (queue, key, gate, rank, seq) WHERE lane = 3;
--- The expiry is in no index, so that renewing a lease touches none. Running is
--- said by the lease here, so that "state = 1" with an id or a key is never
--- looked up by walking over all that run.
-CREATE INDEX jobs_running ON windlass.jobs (queue) WHERE lease_ms IS NOT NULL;
-CREATE INDEX jobs_spending ON windlass.jobs (queue) WHERE lease_ms IS NOT NULL AND budgets IS NOT NULL;
-CREATE INDEX jobs_finished ON windlass.jobs (queue, ended_ms, seq) WHERE state >= 2;
+-- key; all the others wait, where no claim meets them.
+CREATE UNIQUE INDEX ready_keys ON windlass.ready (key, label) WHERE key IS NOT NULL;
+
+-- Those that are not due yet.
+CREATE TABLE windlass.delayed (
+    run_at_ms bigint NOT NULL,
+    seq       bigint NOT NULL,
+    queue     text COLLATE "C" NOT NULL,
+    PRIMARY KEY (run_at_ms, seq)
+) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
+
+-- Those that are behind another of their key.
+CREATE TABLE windlass.waiting (
+    queue     text COLLATE "C" NOT NULL,
+    key       text COLLATE "C" NOT NULL,
+    gate      bigint NOT NULL,
+    rank      bigint NOT NULL,
+    seq       bigint NOT NULL,
+    run_at_ms bigint NOT NULL,
+    label     text COLLATE "C" NOT NULL,
+    PRIMARY KEY (queue, key, gate, rank, seq)
+) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
+
+-- The finished ones that are kept, those that ended together in one row.
+CREATE TABLE windlass.ended (
+    queue    text COLLATE "C" NOT NULL,
+    ended_ms bigint NOT NULL,
+    pos      bigint GENERATED ALWAYS AS IDENTITY,
+    jobs     bigint NOT NULL,
+    seqs     bigint[] NOT NULL,
+    PRIMARY KEY (queue, ended_ms, pos)
+);
+ALTER TABLE windlass.ended ALTER COLUMN seqs SET STORAGE EXTERNAL;
+
+-- How many run: the sum over a name. Whoever starts or ends jobs adds a row, and
+-- so waits for nobody; rows are added up when there are many of them.
+CREATE TABLE windlass.tally (
+    -- 0: jobs of a queue; 1: jobs that hold a slot of a budget.
+    what  smallint NOT NULL,
+    name  text COLLATE "C" NOT NULL,
+    delta bigint NOT NULL
+) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
+CREATE INDEX tally_name ON windlass.tally (what, name);
 
 CREATE TABLE windlass.steps (
     job_seq   bigint NOT NULL,
@@ -104,10 +149,12 @@ CREATE TABLE windlass.steps (
 -- that saw it busy and a settlement that did not see the new job cannot both
 -- leave that job waiting.
 CREATE TABLE windlass.keys (
-    queue text COLLATE "C" NOT NULL,
-    key   text COLLATE "C" NOT NULL,
+    queue  text COLLATE "C" NOT NULL,
+    key    text COLLATE "C" NOT NULL,
+    -- The job of the key that runs.
+    holder bigint,
     PRIMARY KEY (queue, key)
-);
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 1);
 
 CREATE TABLE windlass.budgets (
     name          text COLLATE "C" PRIMARY KEY,
@@ -135,15 +182,20 @@ CREATE TABLE windlass.workers (
     seen_ms    bigint NOT NULL
 ) WITH (fillfactor = 70);
 
--- What claims gave, so that the same request gets the same leases.
+-- What claims gave, so that the same request gets the same leases, and so that
+-- leases that have run out are found: no lease of the row runs out before due_ms,
+-- and without one none of them is held any more.
 CREATE TABLE windlass.claims (
     request_id uuid PRIMARY KEY,
-    at_ms      bigint NOT NULL,
+    -- Nothing when the request is forgotten.
+    at_ms      bigint,
+    due_ms     bigint,
     seqs       bigint[] NOT NULL,
     fences     bigint[] NOT NULL
 );
 ALTER TABLE windlass.claims ALTER COLUMN seqs SET STORAGE EXTERNAL, ALTER COLUMN fences SET STORAGE EXTERNAL;
 CREATE INDEX claims_at ON windlass.claims (at_ms);
+CREATE INDEX claims_due ON windlass.claims (due_ms) WHERE due_ms IS NOT NULL;
 
 -- Ordered by transaction first: a reader never passes one that commits late.
 CREATE TABLE windlass.events (
