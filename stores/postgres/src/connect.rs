@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Runtime};
 use tokio::runtime::Handle;
 use windlass_core::error::StoreError;
 
 use crate::driver::{Connector, Driver};
 use crate::error::Fault;
-use crate::link::Link;
+use crate::link::{Lines, Link};
 use crate::migrate::migrate;
 use crate::options::{Options, Target};
 use crate::store::PostgresStore;
@@ -57,8 +57,8 @@ pub fn pool_of(url: &str, options: &Options) -> Result<Pool, StoreError> {
 
 /// The connections of a store or of an adopted table, and its clock.
 pub(crate) struct Connections {
-    main: Pool,
-    reserved: Pool,
+    main: Lines,
+    reserved: Lines,
     options: Options,
     /// Last, since fields are dropped in order: what uses it goes first.
     driver: Driver,
@@ -74,10 +74,11 @@ impl Connections {
         let handle = driver.handle().ok_or_else(gone)?;
         let main = pool(target, options.connections_max, &options, handle.clone()).map_err(settled)?;
         let reserved = pool(target, options.reserved_max, &options, handle).map_err(settled)?;
+        let [main, reserved] = [main, reserved].map(|pool| Lines { pool, named: !target.pooled });
         Ok(Self { main, reserved, options, driver })
     }
 
-    fn handle(&self) -> Result<Handle, StoreError> {
+    pub(crate) fn handle(&self) -> Result<Handle, StoreError> {
         self.driver.handle().ok_or_else(gone)
     }
 
@@ -118,6 +119,8 @@ fn pool(target: &Target, size_max: usize, options: &Options, runtime: Handle) ->
     let manager = Manager::from_connect(target.config.clone(), connector, manager_config);
     Pool::builder(manager)
         .max_size(size_max.max(1))
+        // The one that was used last knows the statements best.
+        .queue_mode(QueueMode::Lifo)
         .wait_timeout(Some(Duration::from_millis(options.wait_ms)))
         .create_timeout(Some(Duration::from_millis(options.connect_ms)))
         .recycle_timeout(Some(Duration::from_millis(options.connect_ms)))

@@ -12,7 +12,6 @@ use windlass_core::time::Time;
 
 use crate::error::Fault;
 use crate::link::Link;
-use crate::store::PostgresStore;
 
 /// Refuses a batch that is too long, or that names one id for two contents.
 pub(crate) fn check(jobs: &[NewJob]) -> Result<(), StoreError> {
@@ -88,15 +87,6 @@ impl<'a> Batch<'a> {
     }
 }
 
-impl PostgresStore {
-    pub(crate) async fn enqueue_once(&self, batch: &Batch<'_>) -> Result<Vec<Enqueued>, Fault> {
-        if batch.ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        insert(&mut self.link().await?, batch, self.given_now(), true).await
-    }
-}
-
 /// Accepts a batch. `strict` refuses an id that is there with another content.
 pub(crate) async fn insert(
     link: &mut Link,
@@ -104,6 +94,9 @@ pub(crate) async fn insert(
     now: Option<i64>,
     strict: bool,
 ) -> Result<Vec<Enqueued>, Fault> {
+    if batch.ids.is_empty() {
+        return Ok(Vec::new());
+    }
     let rows = link
         .rows(
             include_str!("../sql/enqueue.sql"),

@@ -23,6 +23,7 @@ mod enqueue;
 mod error;
 mod events;
 mod find;
+mod gather;
 mod link;
 mod migrate;
 mod moves;

@@ -11,25 +11,37 @@ use tokio_postgres::types::{ToSql, Type};
 
 use crate::error::Fault;
 
-/// A parameter with its type; statements are sent unnamed.
+/// A parameter with its type.
 pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// Connections to one server.
+#[derive(Clone)]
+pub(crate) struct Lines {
+    pub(crate) pool: Pool,
+    /// Not with a transaction pooler in between, where each statement may meet another session.
+    pub(crate) named: bool,
+}
 
 pub(crate) struct Link {
     object: Option<Object>,
+    /// Whether statements have names, so that the server reads each of them once.
+    named: bool,
     under_way: bool,
     in_transaction: bool,
 }
 
 impl Link {
-    pub(crate) async fn of(pool: &Pool) -> Result<Self, Fault> {
-        Ok(Self { object: Some(pool.get().await?), under_way: false, in_transaction: false })
+    pub(crate) async fn of(Lines { pool, named }: &Lines) -> Result<Self, Fault> {
+        let object = Some(pool.get().await?);
+        Ok(Self { object, named: *named, under_way: false, in_transaction: false })
     }
 
-    /// One statement, one round trip.
+    /// One statement, one round trip; two when the connection meets it for the first time.
     pub(crate) async fn rows(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Fault> {
         let Some(object) = &self.object else { return Err(gone()) };
         self.under_way = true;
-        let answer = object.query_typed(sql, params).await;
+        let answer =
+            if self.named { named(object, sql, params).await } else { object.query_typed(sql, params).await };
         self.under_way = false;
         Ok(answer?)
     }
@@ -59,6 +71,13 @@ impl Link {
         self.under_way = false;
         Ok(answer?)
     }
+}
+
+async fn named(object: &Object, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let types: Vec<Type> = params.iter().map(|(_, kind)| kind.clone()).collect();
+    let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|(value, _)| *value).collect();
+    let statement = object.prepare_typed_cached(sql, &types).await?;
+    object.query(&statement, &values).await
 }
 
 impl Drop for Link {

@@ -1,6 +1,7 @@
 //! The store itself, and the list of what it does. Each verb lives in the file
 //! of its noun; here they are only tied to the traits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -21,6 +22,7 @@ use windlass_core::time::Time;
 
 use crate::connect::Connections;
 use crate::error::Fault;
+use crate::gather::Gather;
 use crate::link::Link;
 use crate::wake::Wake;
 
@@ -30,8 +32,9 @@ pub(crate) const TRIES_MAX: u32 = 10;
 /// Jobs in a Postgres database.
 pub struct PostgresStore {
     pub(crate) wake: Wake,
+    gather: Gather,
     /// Last, since fields are dropped in order: what uses them goes first.
-    connections: Connections,
+    connections: Arc<Connections>,
 }
 
 /// Makes a call, with a limit of time, again when it collided with another.
@@ -60,7 +63,8 @@ pub(crate) use call;
 
 impl PostgresStore {
     pub(crate) fn new(wake: Wake, connections: Connections) -> Self {
-        Self { wake, connections }
+        let connections = Arc::new(connections);
+        Self { wake, gather: Gather::new(Arc::clone(&connections)), connections }
     }
 
     pub(crate) fn call_time(&self) -> Duration {
@@ -131,8 +135,7 @@ impl Source for PostgresStore {
 impl Store for PostgresStore {
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
         crate::enqueue::check(&jobs)?;
-        let batch = crate::enqueue::Batch::of(&jobs);
-        let answers = call!(self, self.enqueue_once(&batch))?;
+        let answers = self.gather.enqueue(jobs).await?;
         if answers.iter().any(|answer| !answer.deduplicated) {
             self.wake.work();
         }

@@ -9,7 +9,6 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use deadpool_postgres::Pool;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -19,7 +18,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use windlass_core::store::WakeFn;
 
 use crate::error::Fault;
-use crate::link::Link;
+use crate::link::{Lines, Link};
 
 const NOTIFY_EVERY: Duration = Duration::from_millis(2);
 const RECONNECT_MIN: Duration = Duration::from_millis(100);
@@ -54,10 +53,10 @@ impl Callbacks {
 
 impl Wake {
     /// Starts to tell others, and to listen to them when there is a way to.
-    pub(crate) fn start(instance: String, pool: Pool, listen: Option<Listen>) -> Self {
+    pub(crate) fn start(instance: String, lines: Lines, listen: Option<Listen>) -> Self {
         let callbacks = Arc::new(Callbacks::default());
         let told = Arc::new(Notify::new());
-        let mut tasks = vec![tokio::spawn(tell(instance.clone(), pool, Arc::clone(&told))).abort_handle()];
+        let mut tasks = vec![tokio::spawn(tell(instance.clone(), lines, Arc::clone(&told))).abort_handle()];
         if let Some(listen) = listen {
             tasks.push(tokio::spawn(hear(instance, listen, Arc::clone(&callbacks))).abort_handle());
         }
@@ -90,20 +89,20 @@ impl Drop for Wake {
     }
 }
 
-async fn tell(instance: String, pool: Pool, told: Arc<Notify>) {
+async fn tell(instance: String, lines: Lines, told: Arc<Notify>) {
     let mut pace = tokio::time::interval(NOTIFY_EVERY);
     pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         told.notified().await;
         pace.tick().await;
-        if let Err(fault) = tell_once(&instance, &pool).await {
+        if let Err(fault) = tell_once(&instance, &lines).await {
             tracing::debug!(?fault, "other workers were not told of new work; they will find it by asking");
         }
     }
 }
 
-async fn tell_once(instance: &str, pool: &Pool) -> Result<(), Fault> {
-    let mut link = Link::of(pool).await?;
+async fn tell_once(instance: &str, lines: &Lines) -> Result<(), Fault> {
+    let mut link = Link::of(lines).await?;
     link.rows(include_str!("../sql/notify.sql"), &[(&instance, Type::TEXT)]).await?;
     Ok(())
 }

@@ -31,7 +31,7 @@ BEGIN
     INSERT INTO windlass.ready (gate, rank, seq, run_at_ms, label)
     SELECT j.gate, j.rank, j.seq, j.run_at_ms, j.label FROM jobs j WHERE j.key IS NULL;
     IF v_keys IS NOT NULL THEN
-        PERFORM windlass.expose_1(v_queues, v_keys, true);
+        PERFORM windlass.expose_1(v_queues, v_keys, false);
     END IF;
 END $$;
 
@@ -200,7 +200,7 @@ BEGIN
                    AS g(gate, takes, label, queue, keyed, at)
              CROSS JOIN LATERAL (
                    SELECT h.ctid AS spot, h.seq FROM windlass.ready h
-                     JOIN windlass.keys k ON k.queue = g.queue AND k.key = h.key
+                     JOIN windlass.keys k ON k.queue = g.queue AND k.key = h.key AND k.holder IS NULL
                     WHERE h.gate = g.gate AND h.label = g.label
                       AND (v_picks IS NULL OR h.seq = ANY (v_picks))
                     ORDER BY h.rank, h.seq LIMIT g.takes FOR UPDATE SKIP LOCKED) t
@@ -324,6 +324,6 @@ BEGIN
     )
     SELECT array_agg(f.queue), array_agg(f.key) INTO v_queues, v_keys FROM freed f;
     IF v_keys IS NOT NULL THEN
-        PERFORM windlass.expose_1(v_queues, v_keys, false);
+        PERFORM windlass.expose_1(v_queues, v_keys, true);
     END IF;
 END $$;

@@ -130,7 +130,7 @@ BEGIN
         END IF;
     END LOOP;
     IF v_keyed AND v_fresh AND v_new <> '{}' THEN
-        PERFORM windlass.expose_1(array_agg(k.queue), array_agg(k.key), true)
+        PERFORM windlass.expose_1(array_agg(k.queue), array_agg(k.key), false)
            FROM unnest(p_queues, p_keys) AS k(queue, key) WHERE k.key IS NOT NULL;
     END IF;
     IF cardinality(v_new) = cardinality(p_ids) THEN

@@ -11,12 +11,20 @@ END $$;
 
 -- Makes the best due job of each gate of each of these locked keys one that a
 -- claim can see; none of them while another of the key is running. Answers
--- whether there are more of them now. With p_better something was added to the
--- keys, which may be better than what is ready.
-CREATE FUNCTION windlass.expose_1(p_queues text[], p_keys text[], p_better boolean) RETURNS boolean LANGUAGE plpgsql
+-- whether there are more of them now. With p_freed the job that ran has just
+-- ended, so that none is ready; otherwise something was added to the keys, which
+-- may be better than what is ready.
+CREATE FUNCTION windlass.expose_1(p_queues text[], p_keys text[], p_freed boolean) RETURNS boolean LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+DECLARE
+    v_queues text[] := p_queues;
+    v_keys text[] := p_keys;
+    v_gates bigint[];
+    v_spots tid[];
+    v_labels text[];
+    v_freed boolean := false;
 BEGIN
-    IF p_better THEN
+    IF NOT p_freed THEN
         WITH worse AS (
             DELETE FROM windlass.ready r
              USING (SELECT DISTINCT u.queue, u.key FROM unnest(p_queues, p_keys) AS u(queue, key)) k
@@ -28,30 +36,31 @@ BEGIN
         )
         INSERT INTO windlass.waiting (queue, key, gate, rank, seq, run_at_ms, label)
         SELECT w.queue, w.key, w.gate, w.rank, w.seq, w.run_at_ms, w.label FROM worse w;
+        SELECT array_agg(h.queue), array_agg(h.key) INTO v_queues, v_keys
+          FROM (SELECT DISTINCT u.queue, u.key FROM unnest(p_queues, p_keys) AS u(queue, key)) u
+          JOIN windlass.keys h ON h.queue = u.queue AND h.key = u.key
+         WHERE h.holder IS NULL;
     END IF;
-    -- LATERAL with LIMIT, and scalar questions instead of EXISTS: the planner may
-    -- not turn these around and walk over all that waits for each key.
-    WITH best AS (
-        DELETE FROM windlass.waiting w
-         USING (SELECT DISTINCT u.queue, u.key FROM unnest(p_queues, p_keys) AS u(queue, key)) k
+    -- Gate by gate, all keys together: nearly always a key has one.
+    WHILE v_keys IS NOT NULL LOOP
+        SELECT array_agg(b.spot), array_agg(u.queue), array_agg(u.key), array_agg(b.gate), array_agg(b.label)
+          INTO v_spots, v_queues, v_keys, v_gates, v_labels
+          FROM unnest(v_queues, v_keys, v_gates) AS u(queue, key, gate)
          CROSS JOIN LATERAL (
-               WITH RECURSIVE best AS (
-                   (SELECT w.gate, w.rank, w.seq, w.label FROM windlass.waiting w
-                     WHERE w.queue = k.queue AND w.key = k.key
-                     ORDER BY w.gate, w.rank, w.seq LIMIT 1)
-                   UNION ALL
-                   SELECT n.gate, n.rank, n.seq, n.label FROM best b CROSS JOIN LATERAL (
-                       SELECT w.gate, w.rank, w.seq, w.label FROM windlass.waiting w
-                        WHERE w.queue = k.queue AND w.key = k.key AND w.gate > b.gate
-                        ORDER BY w.gate, w.rank, w.seq LIMIT 1) n
-               )
-               SELECT b.gate, b.rank, b.seq FROM best b
-                WHERE (SELECT r.seq FROM windlass.ready r WHERE r.key = k.key AND r.label = b.label LIMIT 1) IS NULL) b
-         WHERE w.queue = k.queue AND w.key = k.key AND w.gate = b.gate AND w.rank = b.rank AND w.seq = b.seq
-           AND (SELECT h.holder FROM windlass.keys h WHERE h.queue = k.queue AND h.key = k.key) IS NULL
-        RETURNING w.*
-    )
-    INSERT INTO windlass.ready (gate, rank, seq, run_at_ms, label, key)
-    SELECT b.gate, b.rank, b.seq, b.run_at_ms, b.label, b.key FROM best b;
-    RETURN FOUND;
+               SELECT w.ctid AS spot, w.gate, w.label FROM windlass.waiting w
+                WHERE w.queue = u.queue AND w.key = u.key AND w.gate > coalesce(u.gate, -9223372036854775808)
+                ORDER BY w.queue, w.key, w.gate, w.rank, w.seq LIMIT 1) b;
+        EXIT WHEN v_keys IS NULL;
+        IF NOT p_freed THEN
+            SELECT array_agg(u.spot) INTO v_spots FROM unnest(v_spots, v_keys, v_labels) AS u(spot, key, label)
+             WHERE (SELECT r.seq FROM windlass.ready r WHERE r.key = u.key AND r.label = u.label LIMIT 1) IS NULL;
+        END IF;
+        WITH best AS (
+            DELETE FROM windlass.waiting w WHERE w.ctid = ANY (v_spots) RETURNING w.*
+        )
+        INSERT INTO windlass.ready (gate, rank, seq, run_at_ms, label, key)
+        SELECT b.gate, b.rank, b.seq, b.run_at_ms, b.label, b.key FROM best b;
+        v_freed := v_freed OR FOUND;
+    END LOOP;
+    RETURN v_freed;
 END $$;

@@ -113,7 +113,7 @@ BEGIN
         PERFORM windlass.delete_1(v_doomed);
     END IF;
     IF v_keys IS NOT NULL THEN
-        PERFORM windlass.expose_1(v_queues, v_keys, true);
+        PERFORM windlass.expose_1(v_queues, v_keys, false);
     END IF;
     PERFORM windlass.note_1(p_now, p_events);
 END $$;

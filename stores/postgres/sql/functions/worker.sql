@@ -83,6 +83,7 @@ DECLARE
     v_freed boolean := false;
     v_key_queues text[];
     v_keys text[];
+    v_held bigint[];
     v_doomed text[];
     r record;
 BEGIN
@@ -113,20 +114,30 @@ BEGIN
             v_freed := v_freed OR r.spends;
         END IF;
         EXIT WHEN v_keyed OR cardinality(v_ids) = cardinality(p_ids);
-        -- What is left has a key, which must be locked before its job, or is lost.
-        SELECT array_agg(j.queue), array_agg(j.key) INTO v_key_queues, v_keys
-          FROM windlass.jobs j WHERE j.id = ANY (p_ids) AND j.key IS NOT NULL;
+        -- What is left is lost, or has a key, which must be locked before its job, and
+        -- is let go with it.
+        WITH freed AS (
+            UPDATE windlass.keys k SET holder = NULL
+              FROM (SELECT j.queue, j.key, j.seq FROM unnest(p_ids, p_fences) AS u(id, fence)
+                      JOIN windlass.jobs j ON j.id = u.id AND j.fence = u.fence
+                     WHERE j.key IS NOT NULL AND j.expires_ms > v_now ORDER BY j.queue, j.key) u
+             WHERE k.queue = u.queue AND k.key = u.key AND k.holder = u.seq
+            RETURNING k.queue, k.key, u.seq
+        )
+        SELECT array_agg(f.queue), array_agg(f.key), array_agg(f.seq) INTO v_key_queues, v_keys, v_held FROM freed f;
         EXIT WHEN v_keys IS NULL;
-        PERFORM FROM (SELECT DISTINCT u.queue COLLATE "C" AS queue, u.key COLLATE "C" AS key
-                        FROM unnest(v_key_queues, v_keys) AS u(queue, key) ORDER BY 1, 2) u
-           JOIN windlass.keys k ON k.queue = u.queue AND k.key = u.key FOR UPDATE OF k;
         v_keyed := true;
     END LOOP;
-    IF v_keyed AND r.keys IS NOT NULL THEN
-        UPDATE windlass.keys k SET holder = NULL
-          FROM unnest(r.queues, r.keys, r.seqs) AS u(queue, key, seq)
-         WHERE k.queue = u.queue AND k.key = u.key AND k.holder = u.seq;
-        v_freed := windlass.expose_1(r.queues, r.keys, false) OR v_freed;
+    IF v_keyed THEN
+        IF coalesce(cardinality(r.seqs), 0) <> cardinality(v_held) THEN
+            -- Somebody was faster, and has given a job to somebody else meanwhile.
+            UPDATE windlass.keys k SET holder = u.seq
+              FROM unnest(v_key_queues, v_keys, v_held) AS u(queue, key, seq) JOIN windlass.jobs j ON j.seq = u.seq
+             WHERE k.queue = u.queue AND k.key = u.key AND j.state = 1;
+        END IF;
+        IF r.keys IS NOT NULL THEN
+            v_freed := windlass.expose_1(r.queues, r.keys, true) OR v_freed;
+        END IF;
     END IF;
     IF v_ids = '{}' THEN
         RETURN QUERY SELECT 0::bigint, v_ids, v_queues, false;
