@@ -64,7 +64,7 @@ CREATE TABLE windlass.jobs (
 ) WITH (
     -- Room on the page for the versions that a claim, renewals and a settlement
     -- write, and no waiting for dead rows to pile up.
-    fillfactor = 50,
+    fillfactor = 35,
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_analyze_scale_factor = 0.05,

@@ -73,6 +73,8 @@ DECLARE
     v_takes bigint[];
     v_limited text[];
     v_spending text[];
+    v_spends boolean;
+    v_keys boolean;
     v_crossed boolean;
     v_room jsonb := '{}';
     v_names text[];
@@ -91,8 +93,10 @@ BEGIN
          WHERE c.request_id = p_request ORDER BY l.ord;
         RETURN;
     END IF;
-    IF EXISTS (SELECT FROM windlass.delayed d WHERE d.run_at_ms <= v_now) THEN
+    SELECT min(d.run_at_ms) INTO v_next FROM windlass.delayed d;
+    IF v_next <= v_now THEN
         PERFORM windlass.promote_1(v_now, p_promote_max);
+        SELECT min(d.run_at_ms) INTO v_next FROM windlass.delayed d;
     END IF;
     WITH RECURSIVE heads AS (
         (SELECT h.gate, h.label FROM windlass.ready h ORDER BY h.gate, h.rank, h.seq LIMIT 1)
@@ -108,10 +112,10 @@ BEGIN
     )
     SELECT array_agg(g.gate), array_agg(g.label), array_agg(g.queue), array_agg(g.names),
            array_agg(coalesce(p_lease_ms, q.lease_ms, 30000)), array_agg(g.keyed),
-           array_agg(g.queue) FILTER (WHERE q.limit_jobs IS NOT NULL),
+           array_agg(g.queue) FILTER (WHERE q.limit_jobs IS NOT NULL), bool_or(g.names <> ''), bool_or(g.keyed),
            -- Whether a key may have ready jobs in more than one gate.
            count(*) FILTER (WHERE g.keyed) > count(DISTINCT g.queue) FILTER (WHERE g.keyed)
-      INTO v_gates, v_labels, v_of, v_budgets, v_lease_ms, v_keyed, v_limited, v_crossed
+      INTO v_gates, v_labels, v_of, v_budgets, v_lease_ms, v_keyed, v_limited, v_spends, v_keys, v_crossed
       FROM gates g LEFT JOIN windlass.queues q ON q.name = g.queue
      WHERE g.queue = ANY (p_queues) AND (p_kinds IS NULL OR g.kind = ANY (p_kinds)) AND q.paused IS NOT TRUE;
 
@@ -122,10 +126,10 @@ BEGIN
               FROM windlass.queues q WHERE q.name = ANY (v_limited) AND q.limit_jobs IS NOT NULL;
             v_room := coalesce(v_room, '{}');
         END IF;
-        SELECT array_agg(DISTINCT b.name) INTO v_spending
-          FROM unnest(v_budgets) AS g(names) CROSS JOIN unnest(string_to_array(g.names, chr(31))) AS b(name)
-         WHERE g.names <> '';
-        IF v_spending IS NOT NULL THEN
+        IF v_spends THEN
+            SELECT array_agg(DISTINCT b.name) INTO v_spending
+              FROM unnest(v_budgets) AS g(names) CROSS JOIN unnest(string_to_array(g.names, chr(31))) AS b(name)
+             WHERE g.names <> '';
             PERFORM FROM windlass.budgets b WHERE b.name = ANY (v_spending) ORDER BY b.name FOR UPDATE;
             SELECT v_room || coalesce(jsonb_object_agg('b' || b.name, greatest(0, least(
                        windlass.spendable_1(b, v_now), b.slots - windlass.running_1(1, b.name)))), '{}')
@@ -133,7 +137,9 @@ BEGIN
         END IF;
 
         -- How many each gate gives.
-        IF cardinality(v_gates) = 1 AND NOT v_crossed THEN
+        IF cardinality(v_gates) = 1 AND v_room = '{}' THEN
+            v_takes := ARRAY[p_limit];
+        ELSIF cardinality(v_gates) = 1 THEN
             v_takes := ARRAY[(SELECT least(p_limit, min(n.room::bigint)) FROM jsonb_each_text(v_room) AS n(name, room))];
         ELSIF v_room <> '{}' OR v_crossed THEN
             v_takes := array_fill(0::bigint, ARRAY[cardinality(v_gates)]);
@@ -185,16 +191,21 @@ BEGIN
         END IF;
 
         IF false = ANY (v_keyed) THEN
-            SELECT array_agg(t.spot), array_agg(t.seq), array_agg(g.at) INTO v_spots, v_seqs, v_ats
-              FROM unnest(v_gates, v_takes, v_labels, v_keyed) WITH ORDINALITY AS g(gate, takes, label, keyed, at)
-             CROSS JOIN LATERAL (
-                   SELECT h.ctid AS spot, h.seq FROM windlass.ready h
-                    WHERE h.gate = g.gate AND h.label = g.label
-                    ORDER BY h.rank, h.seq LIMIT g.takes FOR UPDATE SKIP LOCKED) t
-             WHERE g.takes > 0 AND NOT g.keyed;
+            WITH gone AS (
+                DELETE FROM windlass.ready h WHERE h.ctid = ANY (ARRAY(
+                    SELECT t.spot
+                      FROM unnest(v_gates, v_takes, v_labels, v_keyed) AS g(gate, takes, label, keyed)
+                     CROSS JOIN LATERAL (
+                           SELECT h.ctid AS spot FROM windlass.ready h
+                            WHERE h.gate = g.gate AND h.label = g.label
+                            ORDER BY h.rank, h.seq LIMIT g.takes FOR UPDATE SKIP LOCKED) t
+                     WHERE g.takes > 0 AND NOT g.keyed))
+                RETURNING h.seq, h.gate
+            )
+            SELECT array_agg(g.seq), array_agg(array_position(v_gates, g.gate)) INTO v_seqs, v_ats FROM gone g;
         END IF;
-        IF true = ANY (v_keyed) THEN
-            SELECT v_spots || array_agg(t.spot), v_seqs || array_agg(t.seq), v_ats || array_agg(g.at)
+        IF v_keys THEN
+            SELECT array_agg(t.spot), v_seqs || array_agg(t.seq), v_ats || array_agg(g.at)
               INTO v_spots, v_seqs, v_ats
               FROM unnest(v_gates, v_takes, v_labels, v_of, v_keyed) WITH ORDINALITY
                    AS g(gate, takes, label, queue, keyed, at)
@@ -209,7 +220,7 @@ BEGIN
     END IF;
 
     IF v_seqs IS NOT NULL THEN
-        IF true = ANY (v_keyed) THEN
+        IF v_spots IS NOT NULL THEN
             -- The keys are taken: their ready jobs of other gates wait again.
             WITH gone AS (
                 DELETE FROM windlass.ready h WHERE h.ctid = ANY (v_spots) RETURNING h.seq, h.key, h.label
@@ -225,18 +236,10 @@ BEGIN
             )
             INSERT INTO windlass.waiting (queue, key, gate, rank, seq, run_at_ms, label)
             SELECT b.queue, b.key, b.gate, b.rank, b.seq, b.run_at_ms, b.label FROM behind b;
-        ELSE
-            DELETE FROM windlass.ready h WHERE h.ctid = ANY (v_spots);
         END IF;
-        WITH taken AS (
-            SELECT v_of[u.at] AS queue, v_budgets[u.at] AS names, count(*) AS jobs FROM unnest(v_ats) AS u(at) GROUP BY u.at
-        )
         INSERT INTO windlass.tally (what, name, delta)
-        SELECT 0, t.queue, sum(t.jobs) FROM taken t GROUP BY t.queue
-        UNION ALL
-        SELECT 1, b.name, sum(t.jobs) FROM taken t CROSS JOIN unnest(string_to_array(t.names, chr(31))) AS b(name)
-         WHERE t.names <> '' GROUP BY b.name;
-        IF v_spending IS NOT NULL THEN
+        SELECT 0, v_of[u.at], count(*) FROM unnest(v_ats) AS u(at) GROUP BY v_of[u.at];
+        IF v_spends THEN
             UPDATE windlass.budgets b
                SET second_window = CASE WHEN b.per_second IS NULL THEN b.second_window
                                         ELSE windlass.add_spent_1(b.second_window, 20, 50, s.amount, v_now) END,
@@ -246,6 +249,10 @@ BEGIN
                       FROM unnest(v_ats) AS u(at) CROSS JOIN unnest(string_to_array(v_budgets[u.at], chr(31))) AS n(name)
                      GROUP BY n.name) s
              WHERE b.name = s.name AND (b.per_second IS NOT NULL OR b.per_day IS NOT NULL);
+            INSERT INTO windlass.tally (what, name, delta)
+            SELECT 1, n.name, count(*)
+              FROM unnest(v_ats) AS u(at) CROSS JOIN unnest(string_to_array(v_budgets[u.at], chr(31))) AS n(name)
+             WHERE v_budgets[u.at] <> '' GROUP BY n.name;
         END IF;
         IF v_room <> '{}' AND (SELECT count(*) FROM windlass.tally t
                                 WHERE (t.what = 0 AND t.name = ANY (v_limited)) OR (t.what = 1 AND t.name = ANY (v_spending))) > 500 THEN
@@ -253,11 +260,11 @@ BEGIN
         END IF;
     END IF;
 
-    SELECT min(m.ms) INTO v_next FROM (
-        SELECT min(d.run_at_ms) AS ms FROM windlass.delayed d
-        UNION ALL
-        SELECT CASE WHEN b.cooling_ms > v_now THEN b.cooling_ms ELSE windlass.budget_free_1(b, v_now) END FROM windlass.budgets b
-         WHERE b.name = ANY (v_spending) AND windlass.spendable_1(b, v_now) = 0) m;
+    IF v_spends THEN
+        SELECT least(v_next, min(CASE WHEN b.cooling_ms > v_now THEN b.cooling_ms ELSE windlass.budget_free_1(b, v_now) END))
+          INTO v_next FROM windlass.budgets b
+         WHERE b.name = ANY (v_spending) AND windlass.spendable_1(b, v_now) = 0;
+    END IF;
 
     IF v_seqs IS NULL THEN
         RETURN QUERY SELECT v_now, v_next, j.* FROM (VALUES (1)) AS always(one) LEFT JOIN windlass.jobs_1 j ON false;

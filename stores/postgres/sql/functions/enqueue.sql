@@ -1,16 +1,15 @@
 -- What was asked for, as the rows that would be stored, in the order asked (which
 -- is how unnest gives them); with p_todo only those at these places. An array may
--- be left out when it would hold nothing. The lane is 1 ready, 2 delayed, 3 behind
--- its key. The label, and the rank without ageing, are written out here: a function
+-- be left out when it would hold nothing. The label, and the rank without ageing, are written out here: a function
 -- that is called for every row costs as much as storing it.
 CREATE FUNCTION windlass.asked_1(
-    p_now bigint, p_fresh boolean, p_ageing boolean, p_todo bigint[],
+    p_now bigint, p_ageing boolean, p_todo bigint[],
     p_ids uuid[], p_kinds text[], p_queues text[], p_payloads text[], p_priorities smallint[],
     p_keys text[], p_dedupe_keys text[], p_budgets text[], p_retries text[], p_timeouts bigint[], p_metas text[],
     p_run_at bigint[], p_delays bigint[])
 RETURNS TABLE (
     id uuid, kind text, queue text, payload text, priority smallint, key text, dedupe_key text, budgets text[],
-    retry text, timeout_ms bigint, meta text, rank bigint, run_at_ms bigint, lane integer, label text)
+    retry text, timeout_ms bigint, meta text, rank bigint, run_at_ms bigint, ready boolean, label text)
 LANGUAGE sql STABLE AS $$
     SELECT u.id, u.kind, u.queue, u.payload, u.priority, u.key, u.dedupe_key, string_to_array(u.budgets, chr(31)),
            u.retry, u.timeout_ms, u.meta,
@@ -18,9 +17,7 @@ LANGUAGE sql STABLE AS $$
                windlass.rank_1(u.priority, (SELECT q.ageing_ms FROM windlass.queues q WHERE q.name = u.queue), p_now)
            ELSE -u.priority::bigint * 10000000000000 END,
            r.run_at_ms,
-           CASE WHEN r.run_at_ms > p_now THEN 2
-                WHEN u.key IS NULL THEN 1
-                WHEN p_fresh THEN 3 ELSE 2 END,
+           r.run_at_ms <= p_now AND u.key IS NULL,
            u.queue || chr(31) || u.kind || chr(31) || CASE WHEN u.key IS NULL THEN '' ELSE 'k' END || chr(31)
                || coalesce(u.budgets, '')
       FROM unnest(p_ids, p_kinds, p_queues, p_payloads, p_priorities, p_keys, p_dedupe_keys, p_budgets,
@@ -64,7 +61,7 @@ BEGIN
     BEGIN
         WITH asked AS MATERIALIZED (
             SELECT nextval('windlass.job_seq') AS seq, a.*, hashtextextended(a.label, 0) AS gate
-              FROM windlass.asked_1(v_now, v_fresh, v_ageing, v_todo, p_ids, p_kinds, p_queues, p_payloads, p_priorities,
+              FROM windlass.asked_1(v_now, v_ageing, v_todo, p_ids, p_kinds, p_queues, p_payloads, p_priorities,
                                     p_keys, p_dedupe_keys, p_budgets, p_retries, p_timeouts, p_metas, p_run_at, p_delays) a
         ), added AS (
             INSERT INTO windlass.jobs (seq, id, kind, queue, payload, priority, key, dedupe_key, dedupe_held, budgets,
@@ -73,13 +70,7 @@ BEGIN
                    a.retry, a.timeout_ms, a.meta, a.rank, v_now, a.run_at_ms, 0, a.gate FROM asked a
         ), to_ready AS (
             INSERT INTO windlass.ready (gate, rank, seq, run_at_ms, label)
-            SELECT a.gate, a.rank, a.seq, a.run_at_ms, a.label FROM asked a WHERE a.lane = 1
-        ), to_delayed AS (
-            INSERT INTO windlass.delayed (run_at_ms, seq, queue)
-            SELECT a.run_at_ms, a.seq, a.queue FROM asked a WHERE a.lane = 2
-        ), to_waiting AS (
-            INSERT INTO windlass.waiting (queue, key, gate, rank, seq, run_at_ms, label)
-            SELECT a.queue, a.key, a.gate, a.rank, a.seq, a.run_at_ms, a.label FROM asked a WHERE a.lane = 3
+            SELECT a.gate, a.rank, a.seq, a.run_at_ms, a.label FROM asked a WHERE a.ready
         )
         INSERT INTO windlass.events (at_ms, what, queue, jobs)
         SELECT v_now, 0, a.queue, array_agg(a.id ORDER BY a.seq) FROM asked a GROUP BY a.queue ORDER BY min(a.seq);
@@ -91,7 +82,7 @@ BEGIN
         EXIT WHEN cardinality(v_new) = cardinality(p_ids);
         WITH asked AS MATERIALIZED (
             SELECT nextval('windlass.job_seq') AS seq, a.*, hashtextextended(a.label, 0) AS gate
-              FROM windlass.asked_1(v_now, v_fresh, v_ageing, v_todo, p_ids, p_kinds, p_queues, p_payloads, p_priorities,
+              FROM windlass.asked_1(v_now, v_ageing, v_todo, p_ids, p_kinds, p_queues, p_payloads, p_priorities,
                                     p_keys, p_dedupe_keys, p_budgets, p_retries, p_timeouts, p_metas, p_run_at, p_delays) a
         ), added AS (
             INSERT INTO windlass.jobs (seq, id, kind, queue, payload, priority, key, dedupe_key, dedupe_held, budgets,
@@ -104,13 +95,7 @@ BEGIN
             SELECT a.* FROM added d JOIN asked a ON a.seq = d.seq
         ), to_ready AS (
             INSERT INTO windlass.ready (gate, rank, seq, run_at_ms, label)
-            SELECT a.gate, a.rank, a.seq, a.run_at_ms, a.label FROM fresh a WHERE a.lane = 1
-        ), to_delayed AS (
-            INSERT INTO windlass.delayed (run_at_ms, seq, queue)
-            SELECT a.run_at_ms, a.seq, a.queue FROM fresh a WHERE a.lane = 2
-        ), to_waiting AS (
-            INSERT INTO windlass.waiting (queue, key, gate, rank, seq, run_at_ms, label)
-            SELECT a.queue, a.key, a.gate, a.rank, a.seq, a.run_at_ms, a.label FROM fresh a WHERE a.lane = 3
+            SELECT a.gate, a.rank, a.seq, a.run_at_ms, a.label FROM fresh a WHERE a.ready
         ), noted AS (
             INSERT INTO windlass.events (at_ms, what, queue, jobs)
             SELECT v_now, 0, a.queue, array_agg(a.id ORDER BY a.seq) FROM fresh a GROUP BY a.queue ORDER BY min(a.seq)
@@ -129,6 +114,19 @@ BEGIN
             RAISE EXCEPTION 'jobs with these dedupe keys come and go too fast' USING ERRCODE = '40001';
         END IF;
     END LOOP;
+    IF (v_keyed OR p_run_at IS NOT NULL OR p_delays IS NOT NULL) AND v_new <> '{}' THEN
+        WITH late AS MATERIALIZED (
+            SELECT j.*, j.run_at_ms > v_now OR NOT v_fresh AS delayed
+              FROM unnest(v_new) AS n(id) JOIN windlass.jobs j ON j.id = n.id
+             WHERE j.run_at_ms > v_now OR j.key IS NOT NULL
+        ), to_delayed AS (
+            INSERT INTO windlass.delayed (run_at_ms, seq, queue)
+            SELECT l.run_at_ms, l.seq, l.queue FROM late l WHERE l.delayed
+        )
+        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, run_at_ms, label)
+        SELECT l.queue, l.key, l.gate, l.rank, l.seq, l.run_at_ms, windlass.label_1(l.queue, l.kind, l.key, l.budgets)
+          FROM late l WHERE NOT l.delayed;
+    END IF;
     IF v_keyed AND v_fresh AND v_new <> '{}' THEN
         PERFORM windlass.expose_1(array_agg(k.queue), array_agg(k.key), false)
            FROM unnest(p_queues, p_keys) AS k(queue, key) WHERE k.key IS NOT NULL;

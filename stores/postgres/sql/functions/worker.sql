@@ -99,9 +99,9 @@ BEGIN
                AND (j.key IS NOT NULL) = l.keyed
             RETURNING j.id, j.seq, j.queue, j.key, j.budgets, l.ord
         ), fewer AS (
-            INSERT INTO windlass.tally (what, name, delta) SELECT 0, d.queue, -count(*) FROM done d GROUP BY d.queue
-        ), unspent AS (
             INSERT INTO windlass.tally (what, name, delta)
+            SELECT 0, d.queue, -count(*) FROM done d GROUP BY d.queue
+            UNION ALL
             SELECT 1, b.name, -count(*) FROM done d CROSS JOIN unnest(d.budgets) AS b(name) GROUP BY b.name
         )
         SELECT array_agg(d.id) AS ids, array_agg(d.queue) AS queues, array_agg(d.seq) AS seqs,
