@@ -82,6 +82,9 @@ CREATE TABLE windlass.ready (
     gate      bigint NOT NULL,
     rank      bigint NOT NULL,
     seq       bigint NOT NULL,
+    id        uuid NOT NULL,
+    -- The fence of its next lease.
+    fence     bigint NOT NULL,
     run_at_ms bigint NOT NULL,
     -- What the gate stands for; see windlass.label_1.
     label     text COLLATE "C" NOT NULL,
@@ -108,6 +111,8 @@ CREATE TABLE windlass.waiting (
     gate      bigint NOT NULL,
     rank      bigint NOT NULL,
     seq       bigint NOT NULL,
+    id        uuid NOT NULL,
+    fence     bigint NOT NULL,
     run_at_ms bigint NOT NULL,
     label     text COLLATE "C" NOT NULL,
     PRIMARY KEY (queue, key, gate, rank, seq)

@@ -6,7 +6,7 @@ use tokio_postgres::types::Type;
 use windlass_core::book::claim::leased;
 use windlass_core::id::QueueName;
 use windlass_core::policy::queue::QueuePolicy;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased, PROMOTE_MAX};
 use windlass_core::time::Time;
 
 use crate::error::Fault;
@@ -55,6 +55,8 @@ fn answer(rows: &[tokio_postgres::Row]) -> Result<ClaimAnswer, Fault> {
         let lease = leased(stored.job.clone(), &policies[queue]);
         leases.push(lease);
     }
+    // A claim answers as it finds them.
+    leases.sort_unstable_by_key(|lease: &Leased| (lease.job.rank, lease.job.seq));
     let header = match rows.first() {
         Some(row) => row.try_get::<_, Option<i64>>(1)?.zip(Some(row.try_get::<_, i64>(0)?)),
         None => None,

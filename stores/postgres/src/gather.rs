@@ -74,7 +74,7 @@ impl Shared {
 
     fn enter(shared: &Arc<Self>, jobs: Vec<NewJob>) -> Result<Entered, StoreError> {
         let mut waiting = shared.waiting();
-        if waiting.lanes < std::env::var("WL_LANES").ok().and_then(|v| v.parse().ok()).unwrap_or(LANES_MAX) {
+        if waiting.lanes < LANES_MAX {
             waiting.lanes += 1;
             return Ok(Entered::Alone(Lane(Arc::clone(shared)), jobs));
         }

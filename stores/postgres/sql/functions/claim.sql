@@ -22,14 +22,14 @@ BEGIN
     WITH due AS (
         DELETE FROM windlass.delayed d WHERE d.ctid = ANY (v_spots) RETURNING d.seq
     ), jobs AS MATERIALIZED (
-        SELECT j.seq, j.queue, j.key, j.gate, j.rank, j.run_at_ms, windlass.label_1(j.queue, j.kind, j.key, j.budgets) AS label
+        SELECT j.seq, j.id, j.fence, j.queue, j.key, j.gate, j.rank, j.run_at_ms, windlass.label_1(j.queue, j.kind, j.key, j.budgets) AS label
           FROM due d JOIN windlass.jobs j ON j.seq = d.seq
     ), to_waiting AS (
-        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, run_at_ms, label)
-        SELECT j.queue, j.key, j.gate, j.rank, j.seq, j.run_at_ms, j.label FROM jobs j WHERE j.key IS NOT NULL
+        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, label)
+        SELECT j.queue, j.key, j.gate, j.rank, j.seq, j.id, j.fence + 1, j.run_at_ms, j.label FROM jobs j WHERE j.key IS NOT NULL
     )
-    INSERT INTO windlass.ready (gate, rank, seq, run_at_ms, label)
-    SELECT j.gate, j.rank, j.seq, j.run_at_ms, j.label FROM jobs j WHERE j.key IS NULL;
+    INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, label)
+    SELECT j.gate, j.rank, j.seq, j.id, j.fence + 1, j.run_at_ms, j.label FROM jobs j WHERE j.key IS NULL;
     IF v_keys IS NOT NULL THEN
         PERFORM windlass.expose_1(v_queues, v_keys, false);
     END IF;
@@ -63,7 +63,10 @@ DECLARE
     v_next bigint;
     v_spots tid[];
     v_seqs bigint[];
+    v_ranks bigint[];
     v_ats bigint[];
+    v_ids uuid[];
+    v_fences bigint[];
     v_gates bigint[];
     v_labels text[];
     v_of text[];
@@ -200,22 +203,31 @@ BEGIN
                             WHERE h.gate = g.gate AND h.label = g.label
                             ORDER BY h.rank, h.seq LIMIT g.takes FOR UPDATE SKIP LOCKED) t
                      WHERE g.takes > 0 AND NOT g.keyed))
-                RETURNING h.seq, h.gate
+                RETURNING h.gate, h.rank, h.seq, h.id, h.fence
             )
-            SELECT array_agg(g.seq), array_agg(array_position(v_gates, g.gate)) INTO v_seqs, v_ats FROM gone g;
+            SELECT array_agg(g.seq), array_agg(g.rank), array_agg(array_position(v_gates, g.gate)), array_agg(g.id), array_agg(g.fence)
+              INTO v_seqs, v_ranks, v_ats, v_ids, v_fences
+              FROM (SELECT g.* FROM gone g ORDER BY g.rank, g.seq) g;
         END IF;
         IF v_keys THEN
-            SELECT array_agg(t.spot), v_seqs || array_agg(t.seq), v_ats || array_agg(g.at)
-              INTO v_spots, v_seqs, v_ats
+            SELECT array_agg(t.spot), v_seqs || array_agg(t.seq), v_ranks || array_agg(t.rank), v_ats || array_agg(g.at),
+                   v_ids || array_agg(t.id), v_fences || array_agg(t.fence)
+              INTO v_spots, v_seqs, v_ranks, v_ats, v_ids, v_fences
               FROM unnest(v_gates, v_takes, v_labels, v_of, v_keyed) WITH ORDINALITY
                    AS g(gate, takes, label, queue, keyed, at)
              CROSS JOIN LATERAL (
-                   SELECT h.ctid AS spot, h.seq FROM windlass.ready h
+                   SELECT h.ctid AS spot, h.seq, h.rank, h.id, h.fence FROM windlass.ready h
                      JOIN windlass.keys k ON k.queue = g.queue AND k.key = h.key AND k.holder IS NULL
                     WHERE h.gate = g.gate AND h.label = g.label
                       AND (v_picks IS NULL OR h.seq = ANY (v_picks))
                     ORDER BY h.rank, h.seq LIMIT g.takes FOR UPDATE SKIP LOCKED) t
              WHERE g.takes > 0 AND g.keyed;
+            IF cardinality(v_gates) > 1 THEN
+                SELECT array_agg(u.seq), array_agg(u.at), array_agg(u.id), array_agg(u.fence)
+                  INTO v_seqs, v_ats, v_ids, v_fences
+                  FROM (SELECT u.* FROM unnest(v_seqs, v_ranks, v_ats, v_ids, v_fences) AS u(seq, rank, at, id, fence)
+                         ORDER BY u.rank, u.seq) u;
+            END IF;
         END IF;
     END IF;
 
@@ -234,8 +246,8 @@ BEGIN
                  WHERE h.key = k.key AND split_part(h.label, chr(31), 1) = k.queue AND h.seq <> k.holder
                 RETURNING k.queue, h.*
             )
-            INSERT INTO windlass.waiting (queue, key, gate, rank, seq, run_at_ms, label)
-            SELECT b.queue, b.key, b.gate, b.rank, b.seq, b.run_at_ms, b.label FROM behind b;
+            INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, label)
+            SELECT b.queue, b.key, b.gate, b.rank, b.seq, b.id, b.fence, b.run_at_ms, b.label FROM behind b;
         END IF;
         INSERT INTO windlass.tally (what, name, delta)
         SELECT 0, v_of[u.at], count(*) FROM unnest(v_ats) AS u(at) GROUP BY v_of[u.at];
@@ -270,49 +282,49 @@ BEGIN
         RETURN QUERY SELECT v_now, v_next, j.* FROM (VALUES (1)) AS always(one) LEFT JOIN windlass.jobs_1 j ON false;
         RETURN;
     END IF;
-    RETURN QUERY
-    WITH taken AS (
-        UPDATE windlass.jobs j
-           SET state = 1, fence = j.fence + 1, attempt = j.attempt + 1, started_ms = v_now,
-               worker = p_worker, lease_ms = s.lease_ms, cancel_requested = false,
-               expires_ms = windlass.moment_1(v_now + s.lease_ms)
-          FROM (SELECT u.seq, v_lease_ms[u.at] AS lease_ms, 0 AS queued FROM unnest(v_seqs, v_ats) AS u(seq, at)) s
-         WHERE j.seq = s.seq AND j.state = s.queued
-        RETURNING j.*
-    ), ordered AS MATERIALIZED (
-        SELECT t.*, row_number() OVER () AS n FROM (SELECT t.* FROM taken t ORDER BY t.rank, t.seq) t
-    ), remembered AS (
-        INSERT INTO windlass.claims (request_id, at_ms, due_ms, seqs, fences)
-        SELECT p_request, v_now, min(o.expires_ms), coalesce(array_agg(o.seq), '{}'), coalesce(array_agg(o.fence), '{}')
-          FROM ordered o
-    ), noted AS (
+    INSERT INTO windlass.claims (request_id, at_ms, due_ms, seqs, fences)
+    VALUES (p_request, v_now,
+            windlass.moment_1(v_now + (SELECT min(l.lease_ms) FROM unnest(v_lease_ms) AS l(lease_ms))), v_seqs, v_fences);
+    IF cardinality(v_gates) = 1 THEN
+        INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 1, v_of[1], v_ids);
+    ELSE
         INSERT INTO windlass.events (at_ms, what, queue, jobs)
-        SELECT v_now, 1, o.queue, array_agg(o.id) FROM ordered o GROUP BY o.queue ORDER BY min(o.n)
-    )
-    SELECT v_now, v_next, t.seq, t.id, t.kind, t.queue, t.payload, t.priority, t.key, t.dedupe_key, t.budgets, t.retry,
-           t.timeout_ms, t.meta, t.rank, t.created_ms, t.run_at_ms, t.state, t.attempt, t.crashes, t.fence,
-           t.retries, t.started_ms, t.worker, t.lease_ms, t.expires_ms, t.cancel_requested, t.ended_ms,
-           t.failure, t.result, t.progress, t.history, q.policy,
-           CASE WHEN t.steps_count > 0 THEN
-               (SELECT json_agg(json_build_array(s.name, s.output, s.attempt, s.stored_ms) ORDER BY s.ordinal)::text
-                  FROM windlass.steps s WHERE s.job_seq = t.seq)
-           END
-      FROM ordered t LEFT JOIN windlass.queues q ON q.name = t.queue
-     ORDER BY t.n;
+        SELECT v_now, 1, u.queue, array_agg(u.id ORDER BY u.n) FROM (
+            SELECT v_of[u.at] AS queue, u.id, u.n FROM unnest(v_ats, v_ids) WITH ORDINALITY AS u(at, id, n)) u
+         GROUP BY u.queue ORDER BY min(u.n);
+    END IF;
+    -- The answer is in no order; whoever reads it puts it into that of rank and seq.
+    RETURN QUERY
+    UPDATE windlass.jobs j
+       SET state = 1, fence = s.fence, attempt = j.attempt + 1, started_ms = v_now,
+           worker = p_worker, lease_ms = s.lease_ms, cancel_requested = false,
+           expires_ms = windlass.moment_1(v_now + s.lease_ms)
+      FROM (SELECT u.seq, u.fence, u.fence - 1 AS before, v_lease_ms[u.at] AS lease_ms, v_of[u.at] AS queue, 0 AS queued
+              FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence)) s
+      LEFT JOIN windlass.queues q ON q.name = s.queue
+     WHERE j.seq = s.seq AND j.state = s.queued AND j.fence = s.before
+    RETURNING v_now, v_next, j.seq, j.id, j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key, j.budgets, j.retry,
+              j.timeout_ms, j.meta, j.rank, j.created_ms, j.run_at_ms, j.state, j.attempt, j.crashes, j.fence,
+              j.retries, j.started_ms, j.worker, j.lease_ms, j.expires_ms, j.cancel_requested, j.ended_ms,
+              j.failure, j.result, j.progress, j.history, q.policy,
+              CASE WHEN j.steps_count > 0 THEN
+                  (SELECT json_agg(json_build_array(s.name, s.output, s.attempt, s.stored_ms) ORDER BY s.ordinal)::text
+                     FROM windlass.steps s WHERE s.job_seq = j.seq)
+              END;
     GET DIAGNOSTICS v_count = ROW_COUNT;
     IF v_count <> cardinality(v_seqs) THEN
         -- Somebody who found a job before it was ready has moved it meanwhile.
-        PERFORM windlass.untake_1(p_request, v_seqs);
+        PERFORM windlass.untake_1(v_seqs, v_fences);
     END IF;
 END $$;
 
 -- Makes good for jobs that were counted as taken and were not.
-CREATE FUNCTION windlass.untake_1(p_request uuid, p_seqs bigint[]) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION windlass.untake_1(p_seqs bigint[], p_fences bigint[]) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 DECLARE
     v_lost bigint[] := ARRAY(
-        SELECT u.seq FROM unnest(p_seqs) AS u(seq)
-        EXCEPT SELECT t.seq FROM windlass.claims c CROSS JOIN unnest(c.seqs) AS t(seq) WHERE c.request_id = p_request);
+        SELECT u.seq FROM unnest(p_seqs, p_fences) AS u(seq, fence)
+         WHERE NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.seq = u.seq AND j.fence = u.fence AND j.state = 1));
     v_queues text[];
     v_keys text[];
 BEGIN

@@ -69,8 +69,8 @@ BEGIN
             SELECT a.seq, a.id, a.kind, a.queue, a.payload, a.priority, a.key, a.dedupe_key, a.dedupe_key, a.budgets,
                    a.retry, a.timeout_ms, a.meta, a.rank, v_now, a.run_at_ms, 0, a.gate FROM asked a
         ), to_ready AS (
-            INSERT INTO windlass.ready (gate, rank, seq, run_at_ms, label)
-            SELECT a.gate, a.rank, a.seq, a.run_at_ms, a.label FROM asked a WHERE a.ready
+            INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, label)
+            SELECT a.gate, a.rank, a.seq, a.id, 1, a.run_at_ms, a.label FROM asked a WHERE a.ready
         )
         INSERT INTO windlass.events (at_ms, what, queue, jobs)
         SELECT v_now, 0, a.queue, array_agg(a.id ORDER BY a.seq) FROM asked a GROUP BY a.queue ORDER BY min(a.seq);
@@ -94,8 +94,8 @@ BEGIN
         ), fresh AS MATERIALIZED (
             SELECT a.* FROM added d JOIN asked a ON a.seq = d.seq
         ), to_ready AS (
-            INSERT INTO windlass.ready (gate, rank, seq, run_at_ms, label)
-            SELECT a.gate, a.rank, a.seq, a.run_at_ms, a.label FROM fresh a WHERE a.ready
+            INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, label)
+            SELECT a.gate, a.rank, a.seq, a.id, 1, a.run_at_ms, a.label FROM fresh a WHERE a.ready
         ), noted AS (
             INSERT INTO windlass.events (at_ms, what, queue, jobs)
             SELECT v_now, 0, a.queue, array_agg(a.id ORDER BY a.seq) FROM fresh a GROUP BY a.queue ORDER BY min(a.seq)
@@ -123,8 +123,8 @@ BEGIN
             INSERT INTO windlass.delayed (run_at_ms, seq, queue)
             SELECT l.run_at_ms, l.seq, l.queue FROM late l WHERE l.delayed
         )
-        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, run_at_ms, label)
-        SELECT l.queue, l.key, l.gate, l.rank, l.seq, l.run_at_ms, windlass.label_1(l.queue, l.kind, l.key, l.budgets)
+        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, label)
+        SELECT l.queue, l.key, l.gate, l.rank, l.seq, l.id, 1, l.run_at_ms, windlass.label_1(l.queue, l.kind, l.key, l.budgets)
           FROM late l WHERE NOT l.delayed;
     END IF;
     IF v_keyed AND v_fresh AND v_new <> '{}' THEN

@@ -62,7 +62,7 @@ BEGIN
                history text, doomed boolean)
           JOIN windlass.jobs o ON o.seq = r.seq
          WHERE j.seq = r.seq
-        RETURNING j.seq, j.queue, j.key, j.budgets, j.gate, j.rank, j.run_at_ms, j.state, j.ended_ms, r.doomed,
+        RETURNING j.seq, j.id, j.fence, j.queue, j.key, j.budgets, j.gate, j.rank, j.run_at_ms, j.state, j.ended_ms, r.doomed,
                   o.state AS was, o.run_at_ms AS was_due, o.ended_ms AS was_ended,
                   CASE WHEN j.state = 0 THEN windlass.label_1(j.queue, j.kind, j.key, j.budgets) END AS label
     ), not_ready AS (
@@ -74,15 +74,15 @@ BEGIN
         DELETE FROM windlass.waiting w USING saved s
          WHERE s.was = 0 AND w.queue = s.queue AND w.key = s.key AND w.gate = s.gate AND w.rank = s.rank AND w.seq = s.seq
     ), to_ready AS (
-        INSERT INTO windlass.ready (gate, rank, seq, run_at_ms, label)
-        SELECT s.gate, s.rank, s.seq, s.run_at_ms, s.label FROM saved s
+        INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, label)
+        SELECT s.gate, s.rank, s.seq, s.id, s.fence + 1, s.run_at_ms, s.label FROM saved s
          WHERE s.state = 0 AND s.run_at_ms <= p_now AND s.key IS NULL
     ), to_delayed AS (
         INSERT INTO windlass.delayed (run_at_ms, seq, queue)
         SELECT s.run_at_ms, s.seq, s.queue FROM saved s WHERE s.state = 0 AND s.run_at_ms > p_now
     ), to_waiting AS (
-        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, run_at_ms, label)
-        SELECT s.queue, s.key, s.gate, s.rank, s.seq, s.run_at_ms, s.label FROM saved s
+        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, label)
+        SELECT s.queue, s.key, s.gate, s.rank, s.seq, s.id, s.fence + 1, s.run_at_ms, s.label FROM saved s
          WHERE s.state = 0 AND s.run_at_ms <= p_now AND s.key IS NOT NULL
     ), fewer AS (
         INSERT INTO windlass.tally (what, name, delta)
