@@ -285,14 +285,8 @@ BEGIN
     INSERT INTO windlass.claims (request_id, at_ms, due_ms, seqs, fences)
     VALUES (p_request, v_now,
             windlass.moment_1(v_now + (SELECT min(l.lease_ms) FROM unnest(v_lease_ms) AS l(lease_ms))), v_seqs, v_fences);
-    IF cardinality(v_gates) = 1 THEN
-        INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 1, v_of[1], v_ids);
-    ELSE
-        INSERT INTO windlass.events (at_ms, what, queue, jobs)
-        SELECT v_now, 1, u.queue, array_agg(u.id ORDER BY u.n) FROM (
-            SELECT v_of[u.at] AS queue, u.id, u.n FROM unnest(v_ats, v_ids) WITH ORDINALITY AS u(at, id, n)) u
-         GROUP BY u.queue ORDER BY min(u.n);
-    END IF;
+    PERFORM windlass.note_1(v_now, 1, CASE WHEN cardinality(v_gates) = 1 THEN v_of
+                                           ELSE ARRAY(SELECT v_of[u.at] FROM unnest(v_ats) AS u(at)) END, v_ids);
     -- The answer is in no order; whoever reads it puts it into that of rank and seq.
     RETURN QUERY
     UPDATE windlass.jobs j

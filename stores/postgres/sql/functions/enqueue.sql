@@ -49,6 +49,7 @@ DECLARE
         SELECT FROM windlass.queues q WHERE q.name = ANY (p_queues) AND q.ageing_ms IS NOT NULL);
     v_todo bigint[];
     v_added uuid[];
+    v_of text[];
     v_new uuid[] := '{}';
     v_conflict uuid;
 BEGIN
@@ -68,12 +69,10 @@ BEGIN
                                        retry, timeout_ms, meta, rank, created_ms, run_at_ms, state, gate)
             SELECT a.seq, a.id, a.kind, a.queue, a.payload, a.priority, a.key, a.dedupe_key, a.dedupe_key, a.budgets,
                    a.retry, a.timeout_ms, a.meta, a.rank, v_now, a.run_at_ms, 0, a.gate FROM asked a
-        ), to_ready AS (
-            INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, label)
-            SELECT a.gate, a.rank, a.seq, a.id, 1, a.run_at_ms, a.label FROM asked a WHERE a.ready
         )
-        INSERT INTO windlass.events (at_ms, what, queue, jobs)
-        SELECT v_now, 0, a.queue, array_agg(a.id ORDER BY a.seq) FROM asked a GROUP BY a.queue ORDER BY min(a.seq);
+        INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, label)
+        SELECT a.gate, a.rank, a.seq, a.id, 1, a.run_at_ms, a.label FROM asked a WHERE a.ready;
+        PERFORM windlass.note_1(v_now, 0, p_queues, p_ids);
         v_new := p_ids;
     EXCEPTION WHEN unique_violation THEN
         v_new := '{}';
@@ -96,11 +95,10 @@ BEGIN
         ), to_ready AS (
             INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, label)
             SELECT a.gate, a.rank, a.seq, a.id, 1, a.run_at_ms, a.label FROM fresh a WHERE a.ready
-        ), noted AS (
-            INSERT INTO windlass.events (at_ms, what, queue, jobs)
-            SELECT v_now, 0, a.queue, array_agg(a.id ORDER BY a.seq) FROM fresh a GROUP BY a.queue ORDER BY min(a.seq)
         )
-        SELECT coalesce(array_agg(a.id), '{}') INTO v_added FROM fresh a;
+        SELECT coalesce(array_agg(a.id ORDER BY a.seq), '{}'), array_agg(a.queue ORDER BY a.seq)
+          INTO v_added, v_of FROM fresh a;
+        PERFORM windlass.note_1(v_now, 0, v_of, v_added);
         v_new := v_new || v_added;
         EXIT WHEN cardinality(v_new) = cardinality(p_ids);
         -- Some were there before, or were when we tried and have ended since.

@@ -115,11 +115,11 @@ BEGIN
     IF v_keys IS NOT NULL THEN
         PERFORM windlass.expose_1(v_queues, v_keys, false);
     END IF;
-    PERFORM windlass.note_1(p_now, p_events);
+    PERFORM windlass.note_all_1(p_now, p_events);
 END $$;
 
 -- Writes down what happened.
-CREATE FUNCTION windlass.note_1(p_now bigint, p_events json) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION windlass.note_all_1(p_now bigint, p_events json) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO windlass.events (at_ms, what, queue, jobs)
     SELECT p_now, e.what, e.queue, e.jobs FROM json_to_recordset(p_events) AS e(what smallint, queue text, jobs uuid[]);

@@ -85,6 +85,7 @@ DECLARE
     v_keys text[];
     v_held bigint[];
     v_doomed text[];
+    v_of text[];
     r record;
 BEGIN
     LOOP
@@ -98,20 +99,20 @@ BEGIN
              WHERE j.id = l.id AND j.state = l.running AND j.fence = l.fence AND j.expires_ms > l.now_ms
                AND (j.key IS NOT NULL) = l.keyed
             RETURNING j.id, j.seq, j.queue, j.key, j.budgets, l.ord
-        ), fewer AS (
-            INSERT INTO windlass.tally (what, name, delta)
-            SELECT 0, d.queue, -count(*) FROM done d GROUP BY d.queue
-            UNION ALL
-            SELECT 1, b.name, -count(*) FROM done d CROSS JOIN unnest(d.budgets) AS b(name) GROUP BY b.name
         )
         SELECT array_agg(d.id) AS ids, array_agg(d.queue) AS queues, array_agg(d.seq) AS seqs,
-               array_agg(d.ord) AS ords, array_agg(d.key) AS keys, bool_or(d.budgets IS NOT NULL) AS spends INTO r FROM done d;
+               array_agg(d.ord) AS ords, array_agg(d.key) AS keys,
+               string_agg(array_to_string(d.budgets, chr(31)), chr(31)) AS spends INTO r FROM done d;
         IF r.ids IS NOT NULL THEN
             v_ids := v_ids || r.ids;
             v_queues := v_queues || r.queues;
             v_seqs := v_seqs || r.seqs;
             v_ords := v_ords || r.ords;
-            v_freed := v_freed OR r.spends;
+            IF r.spends IS NOT NULL THEN
+                INSERT INTO windlass.tally (what, name, delta)
+                SELECT 1, b.name, -count(*) FROM unnest(string_to_array(r.spends, chr(31))) AS b(name) GROUP BY b.name;
+                v_freed := true;
+            END IF;
         END IF;
         EXIT WHEN v_keyed OR cardinality(v_ids) = cardinality(p_ids);
         -- What is left is lost, or has a key, which must be locked before its job, and
@@ -143,16 +144,28 @@ BEGIN
         RETURN QUERY SELECT 0::bigint, v_ids, v_queues, false;
         RETURN;
     END IF;
+    v_of := ARRAY(SELECT DISTINCT u.queue FROM unnest(v_queues) AS u(queue));
     SELECT array_agg(q.name) FILTER (WHERE q.delete_finished), v_freed OR coalesce(bool_or(q.limit_jobs IS NOT NULL), false)
-      INTO v_doomed, v_freed FROM windlass.queues q
-     WHERE q.name IN (SELECT DISTINCT u.queue FROM unnest(v_queues) AS u(queue)) AND (q.delete_finished OR q.limit_jobs IS NOT NULL);
-    INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs)
-    SELECT u.queue, v_now, count(*), array_agg(u.seq) FROM unnest(v_queues, v_seqs) AS u(queue, seq)
-     WHERE v_doomed IS NULL OR u.queue <> ALL (v_doomed) GROUP BY u.queue;
+      INTO v_doomed, v_freed FROM windlass.queues q WHERE q.name = ANY (v_of) AND (q.delete_finished OR q.limit_jobs IS NOT NULL);
+    IF cardinality(v_of) = 1 THEN
+        INSERT INTO windlass.tally (what, name, delta) VALUES (0, v_of[1], -cardinality(v_ids));
+        IF v_doomed IS NULL THEN
+            INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs) VALUES (v_of[1], v_now, cardinality(v_seqs), v_seqs);
+        END IF;
+    ELSE
+        INSERT INTO windlass.tally (what, name, delta)
+        SELECT 0, u.queue, -count(*) FROM unnest(v_queues) AS u(queue) GROUP BY u.queue;
+        INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs)
+        SELECT u.queue, v_now, count(*), array_agg(u.seq) FROM unnest(v_queues, v_seqs) AS u(queue, seq)
+         WHERE v_doomed IS NULL OR u.queue <> ALL (v_doomed) GROUP BY u.queue;
+    END IF;
     IF p_note THEN
-        INSERT INTO windlass.events (at_ms, what, queue, jobs)
-        SELECT v_now, 2, u.queue, array_agg(u.id ORDER BY u.ord)
-          FROM unnest(v_ids, v_queues, v_ords) AS u(id, queue, ord) GROUP BY u.queue ORDER BY min(u.ord);
+        IF cardinality(v_ids) = cardinality(p_ids) AND cardinality(v_of) = 1 THEN
+            PERFORM windlass.note_1(v_now, 2, v_of, p_ids);
+        ELSE
+            PERFORM windlass.note_1(v_now, 2, array_agg(u.queue ORDER BY u.ord), array_agg(u.id ORDER BY u.ord))
+               FROM unnest(v_ids, v_queues, v_ords) AS u(id, queue, ord);
+        END IF;
     END IF;
     IF v_doomed IS NOT NULL THEN
         PERFORM windlass.delete_1(array_agg(u.seq))

@@ -5,6 +5,7 @@ mod adopted;
 mod adopted_plan;
 mod encryption;
 mod faults;
+mod line;
 mod outage;
 mod scene;
 mod sql_enqueue;

@@ -1,0 +1,145 @@
+//! Places in line, and what is counted beside the jobs.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use windlass_core::error::StoreError;
+use windlass_core::json::Json;
+use windlass_core::policy::queue::QueuePolicy;
+use windlass_core::store::{LeaseRef, Source, Store};
+use windlass_core::transition::Outcome;
+use windlass_postgres::{Options, PostgresStore};
+
+use crate::scene::{Scene, ends, job, queue, wish};
+
+async fn count(scene: &Scene, sql: &str) -> i64 {
+    scene.client.query_one(sql, &[]).await.expect("a count").get(0)
+}
+
+/// From enqueue to end a job's own row only changes on its page: no index of it is touched.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_and_a_settlement_are_hot_updates() {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    store.enqueue((1..=200).map(job).collect()).await.expect("enqueue");
+    // By a connection of the test's own, whose counters can be read at once.
+    scene.client.batch_execute("BEGIN").await.expect("a transaction");
+    let claim =
+        "SELECT id, fence FROM windlass.claim_1(NULL, gen_random_uuid(), 'w', '{q}', NULL, 200, NULL, 100)";
+    let rows = scene.client.query(claim, &[]).await.expect("claim");
+    let ids: Vec<uuid::Uuid> = rows.iter().map(|row| row.get(0)).collect();
+    let fences: Vec<i64> = rows.iter().map(|row| row.get(1)).collect();
+    let complete = "SELECT done FROM windlass.complete_1(NULL, $1, $2, NULL, true)";
+    let done: i64 = scene.client.query_one(complete, &[&ids, &fences]).await.expect("complete").get(0);
+    assert_eq!(done, 200);
+    let counted = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_xact_all_tables WHERE relid = 'windlass.jobs'::regclass";
+    let row = scene.client.query_one(counted, &[]).await.expect("counters");
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (400, 400));
+    scene.client.batch_execute("COMMIT").await.expect("commit");
+    assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+}
+
+/// Calls that come in while others are under way go together.
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_enqueues_share_a_commit() {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    let calls = (1..=64).map(|n| store.enqueue(vec![job(n)]));
+    for answer in join_all(calls).await {
+        let answer = answer.expect("enqueue");
+        assert!(answer.len() == 1 && !answer[0].deduplicated);
+    }
+    assert_eq!(count(&scene, "SELECT count(*) FROM windlass.jobs").await, 64);
+    let commits = count(&scene, "SELECT count(DISTINCT xid) FROM windlass.events WHERE what = 0").await;
+    assert!(commits < 32, "{commits} commits for 64 calls at once");
+}
+
+/// A call that is refused spoils nothing for those that went with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_enqueue_is_refused_alone() {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    store.enqueue(vec![job(7)]).await.expect("enqueue");
+    let mut other = job(7);
+    other.spec.payload = Json::payload("\"another\"".to_owned()).expect("JSON");
+    let jobs = (1..=20).map(|n| if n == 7 { other.clone() } else { job(n) });
+    let answers = join_all(jobs.map(|job| store.enqueue(vec![job]))).await;
+    for (n, answer) in (1..).zip(answers) {
+        match answer {
+            Err(StoreError::Conflict(id)) => assert_eq!((n, id), (7, other.id)),
+            answer => assert!(n != 7 && answer.is_ok(), "job {n}: {answer:?}"),
+        }
+    }
+    assert_eq!(count(&scene, "SELECT count(*) FROM windlass.jobs").await, 20);
+}
+
+/// What runs is counted by adding; the sum stays right, and the rows few.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tally_is_added_up() {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    let policy = QueuePolicy { limit: Some(3), ..QueuePolicy::default() };
+    store.put_queue(queue(), policy).await.expect("a limit");
+    store.enqueue((1..=40).map(job).collect()).await.expect("enqueue");
+    let mut held: Vec<LeaseRef> = Vec::new();
+    for _ in 0..20 {
+        let leases = store.claim(wish(10)).await.expect("claim").leases;
+        held.extend(leases.iter().map(|leased| leased.lease_ref()));
+        assert_eq!(held.len(), 3, "the limit");
+        let ended = held.split_off(2);
+        store.settle(ends(&ended, &Outcome::DONE)).await.expect("settle");
+    }
+    assert!(count(&scene, "SELECT count(*) FROM windlass.tally").await > 20);
+    store.prune().await.expect("prune");
+    assert_eq!(count(&scene, "SELECT count(*) FROM windlass.tally").await, 1);
+    assert_eq!(count(&scene, "SELECT sum(delta)::bigint FROM windlass.tally").await, 2);
+    assert_eq!(store.queues().await.expect("queues")[0].running, 2);
+    assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+}
+
+/// A place in line whose job has gone on is dropped by the claim that meets it, and counted nowhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_without_its_job_holds_up_nobody() {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    store.enqueue((1..=3).map(job).collect()).await.expect("enqueue");
+    let stale =
+        "UPDATE windlass.jobs SET state = 4, ended_ms = 1 WHERE id = '00000000-0000-0000-0000-000000000002'";
+    scene.client.batch_execute(stale).await.expect("a job that went on");
+    let leases = store.claim(wish(10)).await.expect("claim").leases;
+    let taken: Vec<u128> = leases.iter().map(|leased| leased.job.id.0.as_u128()).collect();
+    assert_eq!(taken, [1, 3]);
+    assert_eq!(count(&scene, "SELECT count(*) FROM windlass.ready").await, 0);
+    assert_eq!(count(&scene, "SELECT sum(delta)::bigint FROM windlass.tally").await, 2);
+}
+
+/// A cancel and a claim that reach for one job never both have it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_and_a_claim_never_both_win() {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    for n in 1..=60 {
+        store.enqueue(vec![job(n)]).await.expect("enqueue");
+        let (claimer, canceler) = (Arc::clone(&store), Arc::clone(&store));
+        let claiming = tokio::spawn(async move { claimer.claim(wish(1)).await.expect("claim").leases });
+        let canceling = tokio::spawn(async move { canceler.cancel(job(n).id).await.expect("cancel") });
+        let (leases, _) = (claiming.await.expect("a claimer"), canceling.await.expect("a canceler"));
+        let held: Vec<LeaseRef> = leases.iter().map(|leased| leased.lease_ref()).collect();
+        store.settle(ends(&held, &Outcome::DONE)).await.expect("settle");
+        assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new(), "after job {n}");
+    }
+    assert_eq!(count(&scene, "SELECT count(*) FROM windlass.jobs WHERE state < 2").await, 0);
+}
+
+/// A schema from before the first release is refused, with what to do.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unreleased_schema_is_refused() {
+    let scene = Scene::new().await;
+    let old = "CREATE SCHEMA windlass; CREATE TABLE windlass.migrations (version integer PRIMARY KEY, applied_at \
+               timestamptz NOT NULL DEFAULT now()); INSERT INTO windlass.migrations VALUES (1)";
+    scene.client.batch_execute(old).await.expect("an old schema");
+    match PostgresStore::connect(&scene.database.url(), Options::default()).await {
+        Err(StoreError::Schema(why)) => assert!(why.contains("DROP SCHEMA windlass CASCADE"), "{why}"),
+        other => panic!("an old schema was taken: {:?}", other.err()),
+    }
+}
