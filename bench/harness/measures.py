@@ -9,9 +9,9 @@ BACKLOGS = {"drain at 10,000": 10_000, "drain at 1,000,000": 1_000_000}
 FINISHED = 5_000_000
 # (g): what a limit, keys and a budget cost. Wide enough to hold nobody back: the price of looking.
 RULES = {
-    "drain with a limit": {"limit": 2_000},
+    "drain with a limit": {"limit": 10_000},
     "drain with keys": {"keys": 1_000},
-    "drain with a budget": {"budget": 2_000},
+    "drain with a budget": {"budget": 10_000},
 }
 
 

@@ -36,8 +36,10 @@ impl Subject for Place {
             tokio_postgres::connect(&self.database.url(), NoTls).await.expect("the test's own database");
         let connection = tokio::spawn(connection);
         let tables = "jobs, ready, delayed, waiting, ended, tally, steps, keys, queues, budgets, schedules, workers, claims, events";
-        let tables: Vec<String> = tables.split(", ").map(|table| format!("windlass.{table}")).collect();
-        client.batch_execute(&format!("TRUNCATE {}", tables.join(", "))).await.expect("tables of the store");
+        // They hold few rows: deleting these is faster than making the tables anew.
+        let deletes: Vec<String> =
+            tables.split(", ").map(|table| format!("DELETE FROM windlass.{table}")).collect();
+        client.batch_execute(&deletes.join("; ")).await.expect("tables of the store");
         drop(client);
         drop(connection.await);
     }
