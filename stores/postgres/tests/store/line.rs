@@ -16,11 +16,13 @@ async fn count(scene: &Scene, sql: &str) -> i64 {
     scene.client.query_one(sql, &[]).await.expect("a count").get(0)
 }
 
-/// How many rows of jobs this transaction has updated, and how many of them on their page.
-async fn updates(scene: &Scene) -> (i64, i64) {
+/// How many rows of jobs were updated of late, all of them on their page.
+async fn hot_updates(scene: &Scene) -> i64 {
     let counted = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_xact_all_tables WHERE relid = 'windlass.jobs'::regclass";
     let row = scene.client.query_one(counted, &[]).await.expect("counters");
-    (row.get(0), row.get(1))
+    let (all, hot): (i64, i64) = (row.get(0), row.get(1));
+    assert_eq!(hot, all, "updates that touched no index");
+    hot
 }
 
 /// From enqueue to end a job's own row only changes on its page: no index of it is touched.
@@ -34,13 +36,14 @@ async fn a_claim_and_a_settlement_are_hot_updates() {
     let claim =
         "SELECT id, fence FROM windlass.claim_1(NULL, gen_random_uuid(), 'w', '{q}', NULL, 200, NULL, 100)";
     let rows = scene.client.query(claim, &[]).await.expect("claim");
-    assert_eq!(updates(&scene).await, (200, 200));
+    assert_eq!(hot_updates(&scene).await, 200);
     scene.client.batch_execute("COMMIT; BEGIN").await.expect("another transaction");
     let ids: Vec<uuid::Uuid> = rows.iter().map(|row| row.get(0)).collect();
     let fences: Vec<i64> = rows.iter().map(|row| row.get(1)).collect();
     let complete = "SELECT done FROM windlass.complete_1(NULL, $1, $2, NULL, true)";
     let done: i64 = scene.client.query_one(complete, &[&ids, &fences]).await.expect("complete").get(0);
-    assert_eq!((done, updates(&scene).await), (200, (200, 200)));
+    assert_eq!(done, 200);
+    assert!(hot_updates(&scene).await >= 200);
     scene.client.batch_execute("COMMIT").await.expect("commit");
     assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
 }
@@ -67,7 +70,7 @@ async fn a_refused_enqueue_is_refused_alone() {
     let store = scene.store(None).await;
     store.enqueue(vec![job(7)]).await.expect("enqueue");
     let mut other = job(7);
-    other.spec.payload = Json::payload("\"another\"".to_owned()).expect("JSON");
+    other.spec.payload = Json::payload("\"another\"").expect("JSON");
     let jobs = (1..=20).map(|n| if n == 7 { other.clone() } else { job(n) });
     let answers = join_all(jobs.map(|job| store.enqueue(vec![job]))).await;
     for (n, answer) in (1..).zip(answers) {
