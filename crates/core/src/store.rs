@@ -161,6 +161,17 @@ pub enum Spent {
 /// What is called when there may be new work. It must return at once.
 pub type WakeFn = Arc<dyn Fn() + Send + Sync>;
 
+/// A claim that an idle worker makes at this very moment, and who hears what it gave.
+pub struct Offer {
+    /// The claim.
+    pub request: ClaimRequest,
+    /// Hears the answer, once the claim is durable. Dropped unheard, nothing was claimed, as far as anybody knows.
+    pub answer: Box<dyn FnOnce(Result<ClaimAnswer, StoreError>) + Send>,
+}
+
+/// What is asked for a claim inside a commit that brings new work. It must return at once.
+pub type OfferFn = Arc<dyn Fn() -> Option<Offer> + Send + Sync>;
+
 /// Where a worker claims from. An adopted table is a source and not a store.
 #[async_trait]
 pub trait Source: Send + Sync {
@@ -199,6 +210,13 @@ pub trait Source: Send + Sync {
     /// asked to cancel. Not being called means nothing: a worker also asks
     /// from time to time.
     fn on_work(&self, wake: WakeFn);
+
+    /// Registers who may be asked for a claim inside the commit that brings new work: then a job that an idle
+    /// worker waits for costs one commit until it starts, and not two. A source that cannot do that need not:
+    /// it calls by [`Source::on_work`] after the commit in any case.
+    fn on_commit(&self, offer: OfferFn) {
+        drop(offer);
+    }
 }
 
 /// What an expiry did.

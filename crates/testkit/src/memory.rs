@@ -17,8 +17,9 @@ use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::store::{
-    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, ProgressWrite,
-    RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn, WorkerBeat, Written,
+    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, Offer,
+    OfferFn, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn,
+    WorkerBeat, Written,
 };
 use windlass_core::time::{Clock, Time};
 
@@ -30,13 +31,14 @@ use crate::subject::Subject;
 pub struct MemoryStore {
     book: Arc<Mutex<Book>>,
     wakes: Arc<Mutex<Vec<WakeFn>>>,
+    offers: Arc<Mutex<Vec<OfferFn>>>,
     clock: Arc<dyn Clock>,
 }
 
 impl MemoryStore {
     /// An empty store that reads the time from `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { book: Arc::default(), wakes: Arc::default(), clock }
+        Self { book: Arc::default(), wakes: Arc::default(), offers: Arc::default(), clock }
     }
 
     /// The book itself, to look at or to spoil.
@@ -48,7 +50,13 @@ impl MemoryStore {
         self.clock.wall()
     }
 
+    /// Who stands by claims before anybody is called, as in the commit of a store on a disk.
     fn wake(&self) {
+        let offers = self.offers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for Offer { request, answer } in offers.iter().filter_map(|offer| offer()) {
+            let claimed = self.book().claim(&request, self.time());
+            answer(claimed);
+        }
         let wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for wake in wakes {
             wake();
@@ -108,6 +116,10 @@ impl Source for MemoryStore {
 
     fn on_work(&self, wake: WakeFn) {
         self.wakes.lock().unwrap_or_else(PoisonError::into_inner).push(wake);
+    }
+
+    fn on_commit(&self, offer: OfferFn) {
+        self.offers.lock().unwrap_or_else(PoisonError::into_inner).push(offer);
     }
 }
 

@@ -17,6 +17,7 @@ use crate::ballast::Ballast;
 use crate::fail::{Done, Fail, NO_ROOM};
 use crate::file;
 use crate::head::Head;
+use crate::offered::Offered;
 use crate::options::Options;
 use crate::tx::{QueueMemory, Tx};
 use crate::wake::Wakers;
@@ -177,12 +178,27 @@ impl Crew {
                 group.push(next);
             }
         }
+        if wake && calls.is_some() {
+            self.run_offers(group, &mut head)?;
+        }
         // A claim that found nothing writes nothing, not even the time.
         if self.conn.total_changes() != changes {
             head.save(&self.conn)?;
         }
         self.run("COMMIT")?;
         Ok(wake)
+    }
+
+    /// Runs the claims of those who wait for the work that this group brings.
+    fn run_offers(&mut self, group: &mut Vec<Box<dyn Call>>, head: &mut Head) -> Done<()> {
+        for offer in self.wakers.offers() {
+            let mut offered = Box::new(Offered::new(offer));
+            let done = self.run_one(&mut *offered, false, head);
+            // Whatever became of it: it is answered with the others.
+            group.push(offered);
+            done?;
+        }
+        Ok(())
     }
 
     /// The next call, when one waits or is likely to come at once.

@@ -43,6 +43,7 @@ mod lanes;
 mod claim;
 mod enqueue;
 mod expire;
+mod offered;
 mod operate;
 mod pick;
 mod settle;

@@ -14,8 +14,9 @@ use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::store::{
-    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, ProgressWrite,
-    RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn, WorkerBeat, Written,
+    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, OfferFn,
+    ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn, WorkerBeat,
+    Written,
 };
 use windlass_core::time::{Clock, Time};
 
@@ -117,6 +118,10 @@ impl Source for SqliteStore {
 
     fn on_work(&self, wake: WakeFn) {
         self.wakers.add(wake);
+    }
+
+    fn on_commit(&self, offer: OfferFn) {
+        self.wakers.add_offer(offer);
     }
 }
 

@@ -5,6 +5,7 @@
 //! loops share one [`Engine`] and nothing else:
 //!
 //! - `producer` claims no more than there are free slots, and starts attempts;
+//! - `standby` lets the store claim for a producer that waits, in the commit that brings the work;
 //! - `executor` runs one attempt to its end;
 //! - `lease_keeper` renews leases, hears of cancels, and stops attempts whose
 //!   time is up;
@@ -21,6 +22,7 @@ mod presence;
 mod producer;
 mod settler;
 mod shutdown;
+mod standby;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -71,6 +73,7 @@ pub(crate) struct Engine {
     /// New work, or a cancel: ask the store.
     pub(crate) news: Arc<News>,
     pub(crate) phase: watch::Sender<Phase>,
+    pub(crate) standby: standby::Standby,
     pub(crate) counts: Counts,
 }
 
@@ -159,8 +162,10 @@ impl Engine {
             settlements,
             news,
             phase: watch::Sender::new(Phase::Working),
+            standby: standby::Standby::new(),
             counts: Counts::default(),
         });
+        standby::register(&engine);
         (engine, settled)
     }
 

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tokio::sync::mpsc;
 use uuid::Uuid;
 use windlass_core::error::StoreError;
+use windlass_core::id::Kind;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased};
 use windlass_core::transition::Outcome;
 
+use super::standby::Handed;
 use super::{Backoff, Engine, executor};
 use crate::signal::Attempt;
 
@@ -32,6 +35,7 @@ pub(super) async fn run(engine: Arc<Engine>) {
     let mut poll = Backoff::new(POLL_MS_MIN, engine.settings.poll_ms_max);
     let mut trouble = Backoff::new(100, 5_000);
     let mut busy = false;
+    let mut hands = engine.standby.hands().await;
     while let Some(free) = free_slots(&engine, busy).await {
         // Said before looking at the phase: a shutdown either is seen here, or
         // sees that leases may still come and waits for them.
@@ -54,8 +58,9 @@ pub(super) async fn run(engine: Arc<Engine>) {
         }
         let idle = empty_handed && claimed.count == 0 && claimed.next_due_in_ms.is_none();
         engine.counts.idle.store(idle, Ordering::Release);
-        if !busy {
-            wait(&engine, &mut poll, claimed.next_due_in_ms).await;
+        if !busy && let Some(handed) = wait(&engine, &mut poll, claimed.next_due_in_ms, &mut hands).await {
+            busy = handed.count >= handed.asked;
+            poll.reset();
         }
     }
 }
@@ -86,18 +91,55 @@ fn room(engine: &Engine) -> usize {
     engine.slots.free().min(unsettled).min(engine.settings.claim_max)
 }
 
-/// Waits for news, for a job that becomes due, or for the time to ask again.
-async fn wait(engine: &Engine, poll: &mut Backoff, next_due_in_ms: Option<u64>) {
+/// Waits for news, for a job that becomes due, or for the time to ask again. Answers what the store has
+/// claimed for this worker meanwhile.
+async fn wait(
+    engine: &Arc<Engine>,
+    poll: &mut Backoff,
+    next_due_in_ms: Option<u64>,
+    hands: &mut mpsc::Receiver<Handed>,
+) -> Option<Claimed> {
     let rested = engine.breakers.next_ms(engine.world.boot_ms());
     let due = [next_due_in_ms, rested].into_iter().flatten().min();
     let poll_ms = poll.next_ms(&*engine.world);
     let ms = due.map_or(poll_ms, |due| due.min(poll_ms)).max(1);
-    tokio::select! {
+    engine.standby.enter();
+    let handed = tokio::select! {
         biased;
-        () = engine.until(|phase| *phase != super::Phase::Working) => {}
-        () = engine.news.work.notified() => {}
-        () = engine.world.sleep_ms(ms) => {}
-    }
+        handed = hands.recv() => Some(handed.flatten()),
+        () = engine.until(|phase| *phase != super::Phase::Working) => None,
+        () = engine.news.work.notified() => None,
+        () = engine.world.sleep_ms(ms) => None,
+    };
+    let handed = match handed {
+        Some(handed) => handed,
+        // A claim that the store has begun is waited for: it may give leases.
+        None if engine.standby.leave() => hands.recv().await.flatten(),
+        None => return None,
+    };
+    let claimed = match handed {
+        Some((question, answer)) => hear(engine, question, answer).await,
+        None => None,
+    };
+    engine.counts.claiming.store(false, Ordering::SeqCst);
+    claimed.filter(|claimed| claimed.count > 0)
+}
+
+/// Takes what the store has claimed for this worker. When the answer is an error, the same question is
+/// asked again, as after any claim.
+async fn hear(
+    engine: &Arc<Engine>,
+    question: Question,
+    answer: Result<ClaimAnswer, StoreError>,
+) -> Option<Claimed> {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => {
+            engine.mind(&error, "claim");
+            ask(engine, question.request.clone()).await.ok()?
+        }
+    };
+    Some(take(engine, question, answer))
 }
 
 /// Waits `ms`, or until the worker is not to claim any more.
@@ -108,37 +150,70 @@ async fn pause(engine: &Engine, ms: u64) {
     }
 }
 
+/// A claim that is about to be made.
+pub(super) struct Question {
+    pub(super) request: ClaimRequest,
+    /// The one kind that it asks for, to see whether its attempts succeed again.
+    trial: Option<Kind>,
+    asked: usize,
+    /// The leases count from before the question was sent.
+    asked_ms: u64,
+}
+
+impl Question {
+    /// A claim of so many jobs; nothing when no kind may be claimed now.
+    fn new(engine: &Engine, free: usize) -> Option<Self> {
+        let asked_ms = engine.world.boot_ms();
+        let known = &engine.settings.kinds;
+        let trial = engine.breakers.to_try(known, asked_ms);
+        let (kinds, asked) = match &trial {
+            Some(kind) => (vec![kind.clone()], 1),
+            None => (engine.breakers.open(known, asked_ms), free),
+        };
+        if kinds.is_empty() {
+            return None;
+        }
+        let request = ClaimRequest {
+            request_id: random_uuid(engine),
+            worker: engine.settings.name.clone(),
+            queues: engine.settings.queues.clone(),
+            kinds: Some(kinds),
+            limit: u32::try_from(asked).unwrap_or(u32::MAX),
+            lease_ms: engine.settings.lease_ms,
+        };
+        Some(Self { request, trial, asked, asked_ms })
+    }
+
+    /// A claim for the store to make by itself, of `most` jobs at most.
+    pub(super) fn offered(engine: &Engine, most: usize) -> Option<Self> {
+        let free = room(engine).min(most);
+        if free == 0 { None } else { Self::new(engine, free) }
+    }
+}
+
 /// Claims, and starts what it got.
 async fn claim(engine: &Arc<Engine>, free: usize) -> Result<Claimed, StoreError> {
-    let now_ms = engine.world.boot_ms();
-    let known = &engine.settings.kinds;
-    let trial = engine.breakers.to_try(known, now_ms);
-    let (kinds, asked) = match &trial {
-        Some(kind) => (vec![kind.clone()], 1),
-        None => (engine.breakers.open(known, now_ms), free),
+    let Some(question) = Question::new(engine, free) else {
+        let next_due_in_ms = engine.breakers.next_ms(engine.world.boot_ms());
+        return Ok(Claimed { count: 0, asked: 1, next_due_in_ms });
     };
-    if kinds.is_empty() {
-        return Ok(Claimed { count: 0, asked: 1, next_due_in_ms: engine.breakers.next_ms(now_ms) });
-    }
-    let request = ClaimRequest {
-        request_id: random_uuid(engine),
-        worker: engine.settings.name.clone(),
-        queues: engine.settings.queues.clone(),
-        kinds: Some(kinds),
-        limit: u32::try_from(asked).unwrap_or(u32::MAX),
-        lease_ms: engine.settings.lease_ms,
-    };
-    // The leases count from before the question was sent.
-    let ClaimAnswer { leases, next_due_in_ms } = ask(engine, request).await?;
+    let answer = ask(engine, question.request.clone()).await?;
+    Ok(take(engine, question, answer))
+}
+
+/// Starts what a claim gave.
+fn take(engine: &Arc<Engine>, question: Question, answer: ClaimAnswer) -> Claimed {
+    let Question { request: _, trial, asked, asked_ms } = question;
+    let ClaimAnswer { leases, next_due_in_ms } = answer;
     let count = leases.len();
     if let Some(kind) = trial.filter(|_| count > 0) {
         engine.breakers.trying(&kind);
     }
     engine.counts.claimed.fetch_add(count as u64, Ordering::Relaxed);
     for leased in leases {
-        start(engine, leased, now_ms);
+        start(engine, leased, asked_ms);
     }
-    Ok(Claimed { count, asked, next_due_in_ms })
+    Claimed { count, asked, next_due_in_ms }
 }
 
 /// Asks for leases. When the answer is lost, the same question gets the same

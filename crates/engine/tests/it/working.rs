@@ -294,3 +294,26 @@ async fn what_a_running_job_held_back_is_not_forgotten() {
         assert_eq!((summary.claimed, summary.settled), (6, 6));
     }
 }
+
+/// A worker that waits for work has its claim made in the commit that brings it: when the enqueue has
+/// answered, the job is running, and nobody had to be called. So it is for the second, too.
+#[tokio::test]
+async fn a_waiting_worker_claims_in_the_commit_of_the_enqueue() {
+    let stage = Stage::new();
+    let running = stage.start(stage.worker().slots(4).handle(async |_: Note, ctx: Context| {
+        ctx.stopping().await;
+        ctx.go_on()
+    }));
+    for at in 0..2 {
+        stage
+            .until("a job runs as soon as it is there", async || {
+                let id = stage.enqueue(&format!("note {at}")).await;
+                let at_once = stage.job(id).await.state.name() == StateName::Running;
+                stage.store.cancel(id).await.unwrap();
+                stage.until_state(id, StateName::Canceled).await;
+                at_once
+            })
+            .await;
+    }
+    running.stop().await;
+}

@@ -10,6 +10,7 @@ mod crowd;
 mod failing_disk;
 mod full_disk;
 mod log_growth;
+mod offers;
 mod other_processes;
 mod scene;
 mod schema;

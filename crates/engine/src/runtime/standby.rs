@@ -1,0 +1,99 @@
+//! Standing by: while the producer waits for work, the store may make its claim
+//! inside of the commit that brings the work, and hand over what it gave.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use tokio::sync::{Mutex, MutexGuard, mpsc};
+use windlass_core::error::StoreError;
+use windlass_core::store::{ClaimAnswer, Offer};
+
+use super::Engine;
+use super::producer::Question;
+
+/// More than this is claimed after the commit, and not by those who wait for it.
+const OFFERED_MAX: usize = 64;
+
+/// A claim that the store was given, with its answer; nothing when it came to nothing.
+pub(super) type Handed = Option<(Question, Result<ClaimAnswer, StoreError>)>;
+
+/// Whether the producer waits, and the way to it.
+pub(crate) struct Standby {
+    waits: AtomicBool,
+    sender: mpsc::Sender<Handed>,
+    hands: Mutex<mpsc::Receiver<Handed>>,
+}
+
+impl Standby {
+    pub(super) fn new() -> Self {
+        // Who takes a claim ends the waiting, so there is never more than one.
+        let (sender, hands) = mpsc::channel(1);
+        Self { waits: AtomicBool::new(false), sender, hands: Mutex::new(hands) }
+    }
+
+    /// Where claims are handed over; the producer's alone.
+    pub(super) async fn hands(&self) -> MutexGuard<'_, mpsc::Receiver<Handed>> {
+        self.hands.lock().await
+    }
+
+    /// The producer waits from here on.
+    pub(super) fn enter(&self) {
+        self.waits.store(true, Ordering::SeqCst);
+    }
+
+    /// The producer waits no more. Answers whether a claim was taken meanwhile: then it will be handed over.
+    pub(super) fn leave(&self) -> bool {
+        !self.waits.swap(false, Ordering::SeqCst)
+    }
+}
+
+/// The claim of a worker that waits for work, for the store to make.
+pub(super) fn offer(engine: &Weak<Engine>) -> Option<Offer> {
+    let engine = engine.upgrade()?;
+    if !engine.standby.waits.swap(false, Ordering::SeqCst) {
+        return None;
+    }
+    // From here on the producer waits for this hand.
+    let mut hand = Hand { sender: engine.standby.sender.clone(), question: None, given: false };
+    engine.counts.idle.store(false, Ordering::SeqCst);
+    // Said before looking at the phase, as by the producer itself.
+    engine.counts.claiming.store(true, Ordering::SeqCst);
+    let question = if engine.is_working() { Question::offered(&engine, OFFERED_MAX) } else { None };
+    let request = question.as_ref()?.request.clone();
+    hand.question = question;
+    Some(Offer { request, answer: Box::new(move |answer| hand.give(answer)) })
+}
+
+/// Hands over what a claim gave, or that it came to nothing.
+struct Hand {
+    sender: mpsc::Sender<Handed>,
+    question: Option<Question>,
+    given: bool,
+}
+
+impl Hand {
+    fn give(mut self, answer: Result<ClaimAnswer, StoreError>) {
+        let handed = self.question.take().map(|question| (question, answer));
+        self.send(handed);
+    }
+
+    fn send(&mut self, handed: Handed) {
+        self.given = true;
+        // There is room for the only one; when the producer is gone, its leases run out.
+        let _ = self.sender.try_send(handed);
+    }
+}
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        if !self.given {
+            self.send(None);
+        }
+    }
+}
+
+/// Tells the source that this worker may be asked.
+pub(super) fn register(engine: &Arc<Engine>) {
+    let engine_of = Arc::downgrade(engine);
+    engine.source.on_commit(Arc::new(move || offer(&engine_of)));
+}
