@@ -1,6 +1,7 @@
-//! Concurrent enqueues share a commit: while some are under way, those that
-//! come in wait, and go together. Nobody waits for others to come: a call that
-//! finds a lane free goes at once, alone.
+//! Concurrent enqueues share a commit. Calls are written by lanes on the
+//! store's own thread: what has come in by the time that a lane begins goes
+//! together, and what comes in meanwhile goes next. Nobody waits for others to
+//! come.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,8 +15,8 @@ use crate::connect::Connections;
 use crate::enqueue::{Batch, insert};
 use crate::store::call;
 
-/// So many batches are under way at once: while one commits, another is prepared.
-const LANES_MAX: usize = 2;
+/// So many batches are under way at once: while one commits, others are prepared.
+const LANES_MAX: usize = 3;
 /// A call with so many jobs gains nothing by company.
 const ALONE_MIN: usize = 100;
 /// So many jobs go together.
@@ -54,17 +55,9 @@ impl Gather {
         if jobs.len() >= ALONE_MIN {
             return self.0.insert(&jobs).await;
         }
-        match Shared::enter(&self.0, jobs)? {
-            Entered::Alone(_lane, jobs) => self.0.insert(&jobs).await,
-            Entered::Waits(answered) => answered.await.unwrap_or_else(|_| Err(gone())),
-        }
+        let answered = Shared::enter(&self.0, jobs)?;
+        answered.await.unwrap_or_else(|_| Err(gone()))
     }
-}
-
-/// How a call goes on.
-enum Entered {
-    Alone(Lane, Vec<NewJob>),
-    Waits(oneshot::Receiver<Answer>),
 }
 
 impl Shared {
@@ -72,12 +65,10 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(shared: &Arc<Self>, jobs: Vec<NewJob>) -> Result<Entered, StoreError> {
+    /// Adds a call to those that wait, and opens a lane for them when one is free.
+    fn enter(shared: &Arc<Self>, jobs: Vec<NewJob>) -> Result<oneshot::Receiver<Answer>, StoreError> {
+        let runtime = shared.connections.handle()?;
         let mut waiting = shared.waiting();
-        if waiting.lanes < LANES_MAX {
-            waiting.lanes += 1;
-            return Ok(Entered::Alone(Lane(Arc::clone(shared)), jobs));
-        }
         if waiting.jobs + jobs.len() > WAITING_MAX {
             return Err(StoreError::Full(format!(
                 "{WAITING_MAX} jobs are waiting to be written. Nothing was changed; ask again later"
@@ -86,7 +77,12 @@ impl Shared {
         let (answer, answered) = oneshot::channel();
         waiting.jobs += jobs.len();
         waiting.calls.push_back(Call { jobs, answer });
-        Ok(Entered::Waits(answered))
+        if waiting.lanes < LANES_MAX {
+            waiting.lanes += 1;
+            drop(waiting);
+            runtime.spawn(Lane { shared: Arc::clone(shared), done: false }.serve());
+        }
+        Ok(answered)
     }
 
     async fn insert(&self, jobs: &[NewJob]) -> Answer {
@@ -97,7 +93,7 @@ impl Shared {
         })
     }
 
-    /// Those that go together now.
+    /// Those that go together now. When there are none, the lane that asks is closed.
     fn take(&self) -> Vec<Call> {
         let mut waiting = self.waiting();
         let (mut calls, mut jobs) = (Vec::new(), 0);
@@ -106,6 +102,9 @@ impl Shared {
             calls.push(call);
         }
         waiting.jobs -= jobs;
+        if calls.is_empty() {
+            waiting.lanes -= 1;
+        }
         calls
     }
 
@@ -144,48 +143,26 @@ fn share(calls: Vec<Call>, answers: Vec<Enqueued>) {
     }
 }
 
-/// The right to have a batch under way; passed on to those that wait.
-struct Lane(Arc<Shared>);
-
-impl Drop for Lane {
-    fn drop(&mut self) {
-        let mut waiting = self.0.waiting();
-        match self.0.connections.handle() {
-            Ok(runtime) if !waiting.calls.is_empty() => {
-                let line = Line { shared: Arc::clone(&self.0), done: false };
-                drop(waiting);
-                runtime.spawn(line.serve());
-            }
-            _ => waiting.lanes -= 1,
-        }
-    }
-}
-
 /// A lane that serves those that wait until there are none.
-struct Line {
+struct Lane {
     shared: Arc<Shared>,
     done: bool,
 }
 
-impl Line {
+impl Lane {
     async fn serve(mut self) {
         loop {
             let calls = self.shared.take();
             if calls.is_empty() {
-                let mut waiting = self.shared.waiting();
-                if waiting.calls.is_empty() {
-                    waiting.lanes -= 1;
-                    self.done = true;
-                    return;
-                }
-                continue;
+                self.done = true;
+                return;
             }
             self.shared.write(calls).await;
         }
     }
 }
 
-impl Drop for Line {
+impl Drop for Lane {
     /// Ended half-way, with the runtime: those that wait hear that nobody comes.
     fn drop(&mut self) {
         if !self.done {
