@@ -37,6 +37,19 @@ WINDLASS_PG_MULTIPLY = """
     INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs)
     SELECT queue, ended_ms, count(*), array_agg(seq) FROM added GROUP BY queue, ended_ms, seq / 1000"""
 
+# Ids that grow, as those of a client do; the counters as the store itself would keep them.
+WINDLASS_SQLITE_MULTIPLY = """
+    INSERT INTO jobs (seq, id, state, gate, rank, run_at_ms, fence, attempt, ended_ms, created_ms, started_ms, priority,
+                      kind, queue, worker, payload, result)
+    WITH RECURSIVE copy (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM copy WHERE number < {copies}),
+                   base (next_seq, most) AS (SELECT next_seq, (SELECT count(*) FROM jobs) FROM head)
+    SELECT next_seq + (number - 1) * most + seq, CAST(printf('%016d', (number - 1) * most + seq) AS BLOB),
+           state, gate, rank, run_at_ms, fence, attempt, ended_ms, created_ms, started_ms, priority,
+           kind, queue, worker, payload, result
+      FROM copy, base, jobs WHERE state = 2;
+    UPDATE tallies SET finished = (SELECT count(*) FROM jobs WHERE state = 2) WHERE sort = 0;
+    UPDATE head SET next_seq = (SELECT max(seq) + 1 FROM jobs);"""
+
 CONTESTANTS = [
     Contestant("windlass", "windlass", "rust", "postgres",
                "Worker with 2,000 slots; everything else as it comes",
@@ -80,7 +93,7 @@ CONTESTANTS = [
                "ZCARD bull:bench:completed"),
     Contestant("windlass-sqlite", "windlass", "rust", "sqlite",
                "synchronous = FULL; Worker with 2,000 slots", "SELECT count(*) FROM jobs WHERE state = 2",
-               role="windlass", large=True),
+               role="windlass", large=True, multiply=WINDLASS_SQLITE_MULTIPLY),
     Contestant("limit-sqlite", "limit", "rust", "sqlite", "hand-written SQL, synchronous = FULL, claims of 1,000",
                "SELECT count(*) FROM jobs WHERE state = 2", role="limit", large=True,
                multiply="INSERT INTO jobs (state, payload) SELECT state, payload FROM jobs, "

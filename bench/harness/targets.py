@@ -50,9 +50,8 @@ def _costs(figures, us, server):
         _ratio(f"{name}, drain at a backlog of 1,000,000 against 10,000", figures.median(us, "drain at 1,000,000"),
                ("10,000", figures.median(us, "drain at 10,000")), 0.9),
     ]
-    if server == "postgres":
-        rows.append(_ratio(f"{name}, drain with 5,000,000 finished jobs against none",
-                           figures.median(us, "drain with 5,000,000 finished"), ("none", plain), 0.9))
+    rows.append(_ratio(f"{name}, drain with 5,000,000 finished jobs against none",
+                       figures.median(us, "drain with 5,000,000 finished"), ("none", plain), 0.9))
     for what, measure, least in (("a queue limit", "drain with a limit", 0.9), ("keys", "drain with keys", 0.8),
                                  ("a budget", "drain with a budget", 0.8)):
         row = _ratio(f"{name}, drain with {what} against plain", figures.median(us, measure), ("plain", plain), least)
