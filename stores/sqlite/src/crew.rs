@@ -51,6 +51,8 @@ pub struct Crew {
     room: Option<bool>,
     busy: Duration,
     expected: usize,
+    /// So many of the newest group are calls; behind them are claims of those who waited for work.
+    callers: usize,
 }
 
 impl Crew {
@@ -77,6 +79,7 @@ impl Crew {
             room: None,
             busy: Duration::from_millis(u64::from(options.busy_ms)),
             expected: 1,
+            callers: 0,
         };
         crew.begin()?;
         file::sync_folder(path)?;
@@ -107,11 +110,14 @@ impl Crew {
                 done = self.commit(&mut group, None);
             }
             let wake = self.conclude(&mut group, done);
-            self.expected = group.len();
             // Workers first: a job that waits to be picked up has the longer way.
+            for offered in group.split_off(self.callers.min(group.len())) {
+                offered.answer();
+            }
             if wake {
                 self.wakers.wake();
             }
+            self.expected = group.len();
             for call in group {
                 call.answer();
             }
@@ -178,8 +184,11 @@ impl Crew {
                 group.push(next);
             }
         }
-        if wake && calls.is_some() {
-            self.run_offers(group, &mut head)?;
+        if calls.is_some() {
+            self.callers = group.len();
+            if wake {
+                self.run_offers(group, &mut head)?;
+            }
         }
         // A claim that found nothing writes nothing, not even the time.
         if self.conn.total_changes() != changes {

@@ -25,7 +25,7 @@ const POLL_MS_MIN: u64 = 50;
 const ASK_MAX: u32 = 5;
 
 /// What a claim gave.
-struct Claimed {
+pub(super) struct Claimed {
     count: usize,
     asked: usize,
     next_due_in_ms: Option<u64>,
@@ -118,27 +118,18 @@ async fn wait(
         None => return None,
     };
     let claimed = match handed {
-        Some((question, answer)) => hear(engine, question, answer).await,
+        Some(Ok(claimed)) => Some(claimed),
+        Some(Err((question, error))) => ask_again(engine, question, &error).await,
         None => None,
     };
     engine.counts.claiming.store(false, Ordering::SeqCst);
     claimed.filter(|claimed| claimed.count > 0)
 }
 
-/// Takes what the store has claimed for this worker. When the answer is an error, the same question is
-/// asked again, as after any claim.
-async fn hear(
-    engine: &Arc<Engine>,
-    question: Question,
-    answer: Result<ClaimAnswer, StoreError>,
-) -> Option<Claimed> {
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(error) => {
-            engine.mind(&error, "claim");
-            ask(engine, question.request.clone()).await.ok()?
-        }
-    };
+/// After a claim that the store made by itself and could not answer, the same question is asked again.
+async fn ask_again(engine: &Arc<Engine>, question: Question, error: &StoreError) -> Option<Claimed> {
+    engine.mind(error, "claim");
+    let answer = ask(engine, question.request.clone()).await.ok()?;
     Some(take(engine, question, answer))
 }
 
@@ -202,7 +193,7 @@ async fn claim(engine: &Arc<Engine>, free: usize) -> Result<Claimed, StoreError>
 }
 
 /// Starts what a claim gave.
-fn take(engine: &Arc<Engine>, question: Question, answer: ClaimAnswer) -> Claimed {
+pub(super) fn take(engine: &Arc<Engine>, question: Question, answer: ClaimAnswer) -> Claimed {
     let Question { request: _, trial, asked, asked_ms } = question;
     let ClaimAnswer { leases, next_due_in_ms } = answer;
     let count = leases.len();

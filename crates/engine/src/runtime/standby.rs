@@ -9,13 +9,14 @@ use windlass_core::error::StoreError;
 use windlass_core::store::{ClaimAnswer, Offer};
 
 use super::Engine;
-use super::producer::Question;
+use super::producer::{Claimed, Question, take};
 
 /// More than this is claimed after the commit, and not by those who wait for it.
 const OFFERED_MAX: usize = 64;
 
-/// A claim that the store was given, with its answer; nothing when it came to nothing.
-pub(super) type Handed = Option<(Question, Result<ClaimAnswer, StoreError>)>;
+/// What became of a claim that the store was given: its jobs are started, or it has to be asked again;
+/// nothing when it was never made.
+pub(super) type Handed = Option<Result<Claimed, (Question, StoreError)>>;
 
 /// Whether the producer waits, and the way to it.
 pub(crate) struct Standby {
@@ -54,7 +55,7 @@ pub(super) fn offer(engine: &Weak<Engine>) -> Option<Offer> {
         return None;
     }
     // From here on the producer waits for this hand.
-    let mut hand = Hand { sender: engine.standby.sender.clone(), question: None, given: false };
+    let mut hand = Hand { engine: engine.clone(), question: None, given: false };
     engine.counts.idle.store(false, Ordering::SeqCst);
     // Said before looking at the phase, as by the producer itself.
     engine.counts.claiming.store(true, Ordering::SeqCst);
@@ -66,21 +67,25 @@ pub(super) fn offer(engine: &Weak<Engine>) -> Option<Offer> {
 
 /// Hands over what a claim gave, or that it came to nothing.
 struct Hand {
-    sender: mpsc::Sender<Handed>,
+    engine: Arc<Engine>,
     question: Option<Question>,
     given: bool,
 }
 
 impl Hand {
+    /// Starts the jobs on the thread of the store: they need not wait for the producer to wake.
     fn give(mut self, answer: Result<ClaimAnswer, StoreError>) {
-        let handed = self.question.take().map(|question| (question, answer));
+        let handed = self.question.take().map(|question| match answer {
+            Ok(answer) => Ok(take(&self.engine, question, answer)),
+            Err(error) => Err((question, error)),
+        });
         self.send(handed);
     }
 
     fn send(&mut self, handed: Handed) {
         self.given = true;
         // There is room for the only one; when the producer is gone, its leases run out.
-        let _ = self.sender.try_send(handed);
+        let _ = self.engine.standby.sender.try_send(handed);
     }
 }
 
