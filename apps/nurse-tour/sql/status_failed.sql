@@ -4,7 +4,7 @@ SELECT t.processing_status,
             WHEN t.failed_reason LIKE 'the lease ran out%' THEN 'crashed'
             WHEN t.failed_reason LIKE 'exhausted%' THEN 'exhausted'
             ELSE 'other' END,
-       count(*)
+       count(*), min(t.message_sid::text)
   FROM whatsapp_inbound_messages t
  WHERE t.message_type = 'voice' AND t.processing_status <> 'DONE' AND t.processing_status IN ('FAILED', 'TRIAGE')
  GROUP BY 1, 2 ORDER BY 3 DESC, 2 LIMIT 50

@@ -235,6 +235,21 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_panic_says_only_where_it_was() {
+        let found = lines(Form::Lines, false, || {
+            quiet_panics();
+            let panicked = std::panic::catch_unwind(|| panic!("canary {}", "Erika"));
+            drop(std::panic::take_hook());
+            assert!(panicked.is_err());
+        });
+        assert!(
+            found.len() == 1 && found[0].contains("[ERROR] Panic") && found[0].contains("log.rs:"),
+            "{found:?}"
+        );
+        assert!(!found[0].contains("canary") && !found[0].contains("Erika"));
+    }
+
     /// Weakness 19: what one task says never carries the id of another's message.
     #[test]
     fn weakness_19_each_line_has_its_own_message() {

@@ -45,6 +45,8 @@ pub struct Failed {
     pub reason: String,
     /// How many.
     pub count: i64,
+    /// One of them, to look at and to retry.
+    pub example: String,
 }
 
 /// How long a stage takes.
@@ -72,7 +74,7 @@ pub struct Cooling {
 }
 
 impl Status {
-    /// Looks. `finished` also counts what is done, which reads every row.
+    /// Looks. `finished` also counts what is done and tells the times of stages, which reads many rows.
     pub async fn read(pool: &Pool, finished: bool) -> Result<Self, DatabaseError> {
         let words: &[&str] = match finished {
             true => &[],
@@ -84,9 +86,16 @@ impl Status {
             queue.iter().map(|row| Depth { status: row.get(0), stage: row.get(1), count: row.get(2) });
         let now = database::row(pool, include_str!("../sql/status_now.sql"), &[]).await?;
         let failed = database::rows(pool, include_str!("../sql/status_failed.sql"), &[]).await?;
-        let failed =
-            failed.iter().map(|row| Failed { status: row.get(0), reason: row.get(1), count: row.get(2) });
-        let stages = database::rows(pool, include_str!("../sql/status_stages.sql"), &[]).await?;
+        let failed = failed.iter().map(|row| Failed {
+            status: row.get(0),
+            reason: row.get(1),
+            count: row.get(2),
+            example: row.get(3),
+        });
+        let stages = match finished {
+            true => database::rows(pool, include_str!("../sql/status_stages.sql"), &[]).await?,
+            false => Vec::new(),
+        };
         let stages = stages.iter().map(|row| Latency {
             stage: row.get(0),
             count: row.get(1),
@@ -127,7 +136,7 @@ impl Status {
         line("# TYPE nurse_tour_expired_locks gauge".into());
         line(format!("nurse_tour_expired_locks {expired}"));
         line("# TYPE nurse_tour_failed gauge".into());
-        for Failed { status, reason, count } in failed {
+        for Failed { status, reason, count, example: _ } in failed {
             line(format!("nurse_tour_failed{{status={},reason={}}} {count}", label(status), label(reason)));
         }
         line("# TYPE nurse_tour_cooling_seconds gauge".into());

@@ -232,9 +232,12 @@ async fn status(json: bool) -> anyhow::Result<Code> {
         say!("cooling down: {} for {:.0} s", one.provider, one.for_s);
     }
     if !status.failed.is_empty() {
-        let failed =
-            status.failed.iter().map(|one| [one.status.clone(), one.reason.clone(), one.count.to_string()]);
-        say!("\n{}", table(&["over as", "reason", "messages"], &rows(failed.collect())));
+        let failed = status.failed.iter().map(|one| {
+            let example = crate::output::plain(&one.example);
+            vec![one.status.clone(), one.reason.clone(), one.count.to_string(), example]
+        });
+        let failed: Vec<Vec<String>> = failed.collect();
+        say!("\n{}", table(&["over as", "reason", "messages", "one of them"], &failed));
     }
     if !status.stages.is_empty() {
         let ms = |ms: f64| format!("{ms:.0} ms");
