@@ -102,9 +102,9 @@ impl VoiceMessages {
                 true => stored.bound.clone(),
                 false => people::bind(&self.pool, &message.sid).await?,
             };
-            let bound = people::believe(&self.pool, bound, form.patient_id.as_deref()).await?;
-            let id = document::id(&self.pool, message).await?;
-            document::compose(id, message, bound, form, said.language.clone())
+            let heard = form.patient_id.as_deref();
+            let (bound, document) = people::believe(&self.pool, &message.sid, bound, heard).await?;
+            document::compose(document, message, bound, form, said.language.clone())
         })
         .await?;
         Ok(())

@@ -34,13 +34,21 @@ pub(crate) async fn bind(pool: &Pool, sid: &str) -> Result<Bound, DatabaseError>
     })
 }
 
-/// Adds what the model heard, where nothing certain is known and the patient exists.
-pub(crate) async fn believe(pool: &Pool, bound: Bound, heard: Option<&str>) -> Result<Bound, DatabaseError> {
-    let Some(heard) = heard.filter(|_| bound.patient.is_none()) else { return Ok(bound) };
-    let params: [Param<'_>; 2] = [(&heard, Type::TEXT), (&bound.agency, Type::TEXT)];
-    let rows = database::rows(pool, include_str!("../sql/believe.sql"), &params).await?;
-    match rows.first() {
-        None => Ok(bound),
-        Some(row) => Ok(Bound { patient: Some(heard.to_owned()), agency: row.try_get(0)?, ..bound }),
-    }
+/// Adds what the model heard, where nothing certain is known and the patient exists; and says which document the
+/// message has already, whoever made it.
+pub(crate) async fn believe(
+    pool: &Pool,
+    sid: &str,
+    bound: Bound,
+    heard: Option<&str>,
+) -> Result<(Bound, Option<String>), DatabaseError> {
+    let heard = heard.filter(|_| bound.patient.is_none());
+    let params: [Param<'_>; 3] = [(&sid, Type::TEXT), (&heard, Type::TEXT), (&bound.agency, Type::TEXT)];
+    let row = database::row(pool, include_str!("../sql/believe.sql"), &params).await?;
+    let (document, agency): (Option<String>, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
+    let bound = match agency {
+        None => bound,
+        agency => Bound { patient: heard.map(str::to_owned), agency, ..bound },
+    };
+    Ok((bound, document))
 }

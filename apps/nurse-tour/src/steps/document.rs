@@ -1,14 +1,11 @@
 //! DOC_CREATED: one document for each message, for a person to check.
 
-use deadpool_postgres::Pool;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tokio_postgres::types::Type;
 use windlass::core::time::Time;
 
 use super::Audit;
 use super::analysis::Analysis;
-use crate::database::{self, DatabaseError};
 use crate::message::Message;
 use crate::people::Bound;
 use crate::trouble::Trouble;
@@ -43,18 +40,10 @@ pub(crate) struct Document {
     pub(super) audit: Audit,
 }
 
-/// The id of the message's document: of the one that there is already, whoever made it, or a new one.
-pub(crate) async fn id(pool: &Pool, message: &Message) -> Result<String, Trouble> {
-    let sql = "SELECT id::text FROM pending_care_documentations WHERE message_sid = $1";
-    let rows = database::rows(pool, sql, &[(&message.sid, Type::TEXT)]).await?;
-    let found = rows.first().map(|row| row.try_get(0)).transpose().map_err(DatabaseError::from)?;
-    Ok(found.unwrap_or_else(|| format!("pd_{}", message.sid)))
-}
-
 /// Writes the document down. `bound` is what is known for certain; what only
-/// the model says is a proposal.
+/// the model says is a proposal. A document that exists is pointed to, and stays as it is.
 pub(crate) fn compose(
-    id: String,
+    existing: Option<String>,
     message: &Message,
     bound: Bound,
     analysis: Analysis,
@@ -65,7 +54,7 @@ pub(crate) fn compose(
     let known = patient.is_some();
     let date = analysis.service_date.filter(|date| is_date(date));
     Ok(Document {
-        document: id,
+        document: existing.unwrap_or_else(|| format!("pd_{}", message.sid)),
         agency: Some(agency),
         patient,
         patient_name: patient_name.or(analysis.patient_name),
