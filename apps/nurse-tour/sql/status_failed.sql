@@ -6,5 +6,5 @@ SELECT t.processing_status,
             ELSE 'other' END,
        count(*), min(t.message_sid::text)
   FROM whatsapp_inbound_messages t
- WHERE t.message_type = 'voice' AND t.processing_status <> 'DONE' AND t.processing_status IN ('FAILED', 'TRIAGE')
+ WHERE t.message_type = 'voice' AND t.processing_status IN ('FAILED', 'TRIAGE')
  GROUP BY 1, 2 ORDER BY 3 DESC, 2 LIMIT 50

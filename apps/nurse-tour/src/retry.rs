@@ -34,7 +34,7 @@ pub async fn retry(pool: &Pool, sids: &[String]) -> Result<Vec<Retried>, Databas
 /// Tries all failed messages again. Those that wait for a person stay.
 pub async fn retry_all_failed(pool: &Pool) -> Result<usize, DatabaseError> {
     let failed = "SELECT message_sid::text FROM whatsapp_inbound_messages \
-                  WHERE message_type = 'voice' AND processing_status <> 'DONE' AND processing_status = 'FAILED'";
+                  WHERE message_type = 'voice' AND processing_status = 'FAILED'";
     let rows = database::rows(pool, failed, &[]).await?;
     let sids: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
     let answers = retry(pool, &sids).await?;

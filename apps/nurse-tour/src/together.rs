@@ -7,8 +7,9 @@ use tokio::sync::{Semaphore, oneshot};
 use windlass::core::error::StoreError;
 use windlass::core::store::{Source, StepWrite, Written};
 
-/// How many writes are under way at once.
-const TURNS: usize = 2;
+/// How many writes are under way at once. While one is, the next gather: that is
+/// fewer statements for the database, which has more to do than the worker.
+const TURNS: usize = 1;
 /// How many stages one write carries.
 const BATCH_MAX: usize = 256;
 

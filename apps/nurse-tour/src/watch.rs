@@ -15,7 +15,7 @@ use crate::meter::Meter;
 use crate::status::Status;
 
 /// The database is not asked more often than this, however many ask us.
-const FRESH_MS: u64 = 5_000;
+const FRESH_MS: u64 = 10_000;
 
 /// What is shown of a worker.
 pub(crate) struct Watch {
