@@ -106,7 +106,7 @@ async fn wait(
     engine.standby.enter();
     let handed = tokio::select! {
         biased;
-        handed = hands.recv() => Some(handed.flatten()),
+        handed = hands.recv() => handed,
         () = engine.until(|phase| *phase != super::Phase::Working) => None,
         () = engine.news.work.notified() => None,
         () = engine.world.sleep_ms(ms) => None,
@@ -114,13 +114,13 @@ async fn wait(
     let handed = match handed {
         Some(handed) => handed,
         // A claim that the store has begun is waited for: it may give leases.
-        None if engine.standby.leave() => hands.recv().await.flatten(),
+        None if engine.standby.leave() => hands.recv().await?,
         None => return None,
     };
     let claimed = match handed {
-        Some(Ok(claimed)) => Some(claimed),
-        Some(Err((question, error))) => ask_again(engine, question, &error).await,
-        None => None,
+        Handed::Started(claimed) => Some(claimed),
+        Handed::Failed(question, error) => ask_again(engine, question, &error).await,
+        Handed::Nothing => None,
     };
     engine.counts.claiming.store(false, Ordering::SeqCst);
     claimed.filter(|claimed| claimed.count > 0)

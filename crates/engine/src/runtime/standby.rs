@@ -14,9 +14,15 @@ use super::producer::{Claimed, Question, take};
 /// More than this is claimed after the commit, and not by those who wait for it.
 const OFFERED_MAX: usize = 64;
 
-/// What became of a claim that the store was given: its jobs are started, or it has to be asked again;
-/// nothing when it was never made.
-pub(super) type Handed = Option<Result<Claimed, (Question, StoreError)>>;
+/// What became of a claim that the store was given.
+pub(super) enum Handed {
+    /// Its jobs are started.
+    Started(Claimed),
+    /// It has to be asked again.
+    Failed(Question, StoreError),
+    /// It was never made.
+    Nothing,
+}
 
 /// Whether the producer waits, and the way to it.
 pub(crate) struct Standby {
@@ -75,10 +81,11 @@ struct Hand {
 impl Hand {
     /// Starts the jobs on the thread of the store: they need not wait for the producer to wake.
     fn give(mut self, answer: Result<ClaimAnswer, StoreError>) {
-        let handed = self.question.take().map(|question| match answer {
-            Ok(answer) => Ok(take(&self.engine, question, answer)),
-            Err(error) => Err((question, error)),
-        });
+        let handed = match (self.question.take(), answer) {
+            (Some(question), Ok(answer)) => Handed::Started(take(&self.engine, question, answer)),
+            (Some(question), Err(error)) => Handed::Failed(question, error),
+            (None, _) => Handed::Nothing,
+        };
         self.send(handed);
     }
 
@@ -92,7 +99,7 @@ impl Hand {
 impl Drop for Hand {
     fn drop(&mut self) {
         if !self.given {
-            self.send(None);
+            self.send(Handed::Nothing);
         }
     }
 }
