@@ -175,8 +175,9 @@ impl Question {
         Some(Self { request, trial, asked, asked_ms })
     }
 
-    /// A claim for the store to make by itself, of `most` jobs at most.
-    pub(super) fn offered(engine: &Engine, most: usize) -> Option<Self> {
+    /// A claim for the store to make by itself, of `idle_max` jobs at most when none is in hand.
+    pub(super) fn offered(engine: &Engine, idle_max: usize) -> Option<Self> {
+        let most = if engine.held_count() == 0 { idle_max } else { usize::MAX };
         let free = room(engine).min(most);
         if free == 0 { None } else { Self::new(engine, free) }
     }

@@ -11,8 +11,10 @@ use windlass_core::store::{ClaimAnswer, Offer};
 use super::Engine;
 use super::producer::{Claimed, Question, take};
 
-/// More than this is claimed after the commit, and not by those who wait for it.
-const OFFERED_MAX: usize = 64;
+/// More than this an idle worker claims after the commit, so that whoever enqueues a great many does not
+/// wait for their claim. A worker in the midst of its work waits for its own settlements to make room, and
+/// saves a commit by claiming all that it can.
+const OFFERED_IDLE_MAX: usize = 64;
 
 /// What became of a claim that the store was given.
 pub(super) enum Handed {
@@ -65,7 +67,7 @@ pub(super) fn offer(engine: &Weak<Engine>) -> Option<Offer> {
     engine.counts.idle.store(false, Ordering::SeqCst);
     // Said before looking at the phase, as by the producer itself.
     engine.counts.claiming.store(true, Ordering::SeqCst);
-    let question = if engine.is_working() { Question::offered(&engine, OFFERED_MAX) } else { None };
+    let question = if engine.is_working() { Question::offered(&engine, OFFERED_IDLE_MAX) } else { None };
     let request = question.as_ref()?.request.clone();
     hand.question = question;
     Some(Offer { request, answer: Box::new(move |answer| hand.give(answer)) })
