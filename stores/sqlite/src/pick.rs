@@ -49,11 +49,9 @@ pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
             return Ok(Picked { jobs, more: true, next_free: None, spent: hall.into_spent() });
         }
         let Some(found) = gates[at].found.pop_front() else { continue };
-        let open = match gates[at].lets_pass(&found.job, tx.now) {
-            true => Entry::Passes,
-            false => hall.may_enter(tx, &found.job)?,
-        };
-        let open = match open {
+        let passes = gates[at].lets_pass(&found.job, tx.now);
+        let entry = if passes { Entry::Passes } else { hall.may_enter(tx, &found.job)? };
+        let open = match entry {
             Entry::Passes => {
                 jobs.push(found);
                 true
