@@ -54,17 +54,11 @@ CREATE FUNCTION windlass.fold_1(p_rows bigint) RETURNS void LANGUAGE sql AS $$
 $$;
 
 -- Writes down that the same happened to jobs of these queues, in this order:
--- one row for each queue.
+-- one row for each queue. Who has only one writes the row himself.
 CREATE FUNCTION windlass.note_1(p_now bigint, p_what integer, p_queues text[], p_jobs uuid[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF p_jobs = '{}' THEN
-        RETURN;
-    ELSIF array_remove(p_queues, p_queues[1]) = '{}' THEN
-        INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (p_now, p_what, p_queues[1], p_jobs);
-    ELSE
-        INSERT INTO windlass.events (at_ms, what, queue, jobs)
-        SELECT p_now, p_what, u.queue, array_agg(u.id ORDER BY u.n)
-          FROM unnest(p_queues, p_jobs) WITH ORDINALITY AS u(queue, id, n)
-         GROUP BY u.queue ORDER BY min(u.n);
-    END IF;
+    INSERT INTO windlass.events (at_ms, what, queue, jobs)
+    SELECT p_now, p_what, u.queue, array_agg(u.id ORDER BY u.n)
+      FROM unnest(p_queues, p_jobs) WITH ORDINALITY AS u(queue, id, n)
+     GROUP BY u.queue ORDER BY min(u.n);
 END $$;

@@ -249,21 +249,27 @@ BEGIN
             INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, label)
             SELECT b.queue, b.key, b.gate, b.rank, b.seq, b.id, b.fence, b.run_at_ms, b.label FROM behind b;
         END IF;
-        INSERT INTO windlass.tally (what, name, delta)
-        SELECT 0, v_of[u.at], count(*) FROM unnest(v_ats) AS u(at) GROUP BY v_of[u.at];
+        IF cardinality(v_gates) = 1 THEN
+            INSERT INTO windlass.tally (what, name, delta) VALUES (0, v_of[1], cardinality(v_seqs));
+        ELSE
+            INSERT INTO windlass.tally (what, name, delta)
+            SELECT 0, v_of[u.at], count(*) FROM unnest(v_ats) AS u(at) GROUP BY v_of[u.at];
+        END IF;
         IF v_spends THEN
             UPDATE windlass.budgets b
                SET second_window = CASE WHEN b.per_second IS NULL THEN b.second_window
                                         ELSE windlass.add_spent_1(b.second_window, 20, 50, s.amount, v_now) END,
                    day_window = CASE WHEN b.per_day IS NULL THEN b.day_window
                                      ELSE windlass.add_spent_1(b.day_window, 300000, 288, s.amount, v_now) END
-              FROM (SELECT n.name, count(*) AS amount
-                      FROM unnest(v_ats) AS u(at) CROSS JOIN unnest(string_to_array(v_budgets[u.at], chr(31))) AS n(name)
+              FROM (SELECT n.name, sum(u.jobs)::bigint AS amount
+                      FROM (SELECT u.at, count(*) AS jobs FROM unnest(v_ats) AS u(at) GROUP BY u.at) u
+                     CROSS JOIN unnest(string_to_array(v_budgets[u.at], chr(31))) AS n(name)
                      GROUP BY n.name) s
              WHERE b.name = s.name AND (b.per_second IS NOT NULL OR b.per_day IS NOT NULL);
             INSERT INTO windlass.tally (what, name, delta)
-            SELECT 1, n.name, count(*)
-              FROM unnest(v_ats) AS u(at) CROSS JOIN unnest(string_to_array(v_budgets[u.at], chr(31))) AS n(name)
+            SELECT 1, n.name, sum(u.jobs)
+              FROM (SELECT u.at, count(*) AS jobs FROM unnest(v_ats) AS u(at) GROUP BY u.at) u
+             CROSS JOIN unnest(string_to_array(v_budgets[u.at], chr(31))) AS n(name)
              WHERE v_budgets[u.at] <> '' GROUP BY n.name;
         END IF;
         IF v_room <> '{}' AND (SELECT count(*) FROM windlass.tally t
@@ -285,8 +291,11 @@ BEGIN
     INSERT INTO windlass.claims (request_id, at_ms, due_ms, seqs, fences)
     VALUES (p_request, v_now,
             windlass.moment_1(v_now + (SELECT min(l.lease_ms) FROM unnest(v_lease_ms) AS l(lease_ms))), v_seqs, v_fences);
-    PERFORM windlass.note_1(v_now, 1, CASE WHEN cardinality(v_gates) = 1 THEN v_of
-                                           ELSE ARRAY(SELECT v_of[u.at] FROM unnest(v_ats) AS u(at)) END, v_ids);
+    IF cardinality(v_gates) = 1 THEN
+        INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 1, v_of[1], v_ids);
+    ELSE
+        PERFORM windlass.note_1(v_now, 1, ARRAY(SELECT v_of[u.at] FROM unnest(v_ats) AS u(at)), v_ids);
+    END IF;
     -- The answer is in no order; whoever reads it puts it into that of rank and seq.
     RETURN QUERY
     UPDATE windlass.jobs j

@@ -72,7 +72,11 @@ BEGIN
         )
         INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, label)
         SELECT a.gate, a.rank, a.seq, a.id, 1, a.run_at_ms, a.label FROM asked a WHERE a.ready;
-        PERFORM windlass.note_1(v_now, 0, p_queues, p_ids);
+        IF array_remove(p_queues, p_queues[1]) = '{}' THEN
+            INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 0, p_queues[1], p_ids);
+        ELSE
+            PERFORM windlass.note_1(v_now, 0, p_queues, p_ids);
+        END IF;
         v_new := p_ids;
     EXCEPTION WHEN unique_violation THEN
         v_new := '{}';

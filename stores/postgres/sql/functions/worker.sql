@@ -161,7 +161,7 @@ BEGIN
     END IF;
     IF p_note THEN
         IF cardinality(v_ids) = cardinality(p_ids) AND cardinality(v_of) = 1 THEN
-            PERFORM windlass.note_1(v_now, 2, v_of, p_ids);
+            INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 2, v_of[1], p_ids);
         ELSE
             PERFORM windlass.note_1(v_now, 2, array_agg(u.queue ORDER BY u.ord), array_agg(u.id ORDER BY u.ord))
                FROM unnest(v_ids, v_queues, v_ords) AS u(id, queue, ord);
