@@ -65,6 +65,11 @@ impl From<deadpool_postgres::PoolError> for Fault {
     }
 }
 
+/// A call has taken all the time that it may.
+pub(crate) fn late() -> StoreError {
+    StoreError::Unavailable("Postgres did not answer in time".to_owned())
+}
+
 fn from_server(error: &DbError) -> Fault {
     let code = error.code();
     let said = || format!("Postgres says {} ({})", error.message(), code.code());

@@ -13,6 +13,7 @@ use windlass_core::store::Enqueued;
 
 use crate::connect::Connections;
 use crate::enqueue::{Batch, insert};
+use crate::error::late;
 use crate::store::call;
 
 /// So many batches are under way at once: while one commits, others are prepared.
@@ -56,7 +57,10 @@ impl Gather {
             return self.0.insert(&jobs).await;
         }
         let answered = Shared::enter(&self.0, jobs)?;
-        answered.await.unwrap_or_else(|_| Err(gone()))
+        match tokio::time::timeout(self.0.connections.call_time(), answered).await {
+            Ok(answer) => answer.unwrap_or_else(|_| Err(gone())),
+            Err(_) => Err(late()),
+        }
     }
 }
 
@@ -98,10 +102,13 @@ impl Shared {
         let mut waiting = self.waiting();
         let (mut calls, mut jobs) = (Vec::new(), 0);
         while let Some(call) = waiting.calls.pop_front_if(|call| jobs + call.jobs.len() <= TOGETHER_MAX) {
-            jobs += call.jobs.len();
-            calls.push(call);
+            waiting.jobs -= call.jobs.len();
+            // Who no longer waits for an answer is not written.
+            if !call.answer.is_closed() {
+                jobs += call.jobs.len();
+                calls.push(call);
+            }
         }
-        waiting.jobs -= jobs;
         if calls.is_empty() {
             waiting.lanes -= 1;
         }

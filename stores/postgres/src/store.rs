@@ -49,11 +49,7 @@ macro_rules! call {
                     tracing::debug!(tries, why, "collided with another call; trying again");
                 }
                 Ok(Err(fault)) => break Err($crate::connect::settled(fault)),
-                Err(_) => {
-                    break Err(windlass_core::error::StoreError::Unavailable(
-                        "Postgres did not answer in time".to_owned(),
-                    ));
-                }
+                Err(_) => break Err($crate::error::late()),
             }
         }
     }};

@@ -1,7 +1,8 @@
 -- What was asked for, as the rows that would be stored, in the order asked (which
 -- is how unnest gives them); with p_todo only those at these places. An array may
--- be left out when it would hold nothing. The label, and the rank without ageing, are written out here: a function
--- that is called for every row costs as much as storing it.
+-- be left out when it would hold nothing. The label, and the rank without ageing,
+-- are written out here: a function that is called for every row costs as much as
+-- storing it.
 CREATE FUNCTION windlass.asked_1(
     p_now bigint, p_ageing boolean, p_todo bigint[],
     p_ids uuid[], p_kinds text[], p_queues text[], p_payloads text[], p_priorities smallint[],

@@ -82,6 +82,30 @@ async fn a_refused_enqueue_is_refused_alone() {
     assert_eq!(count(&scene, "SELECT count(*) FROM windlass.jobs").await, 20);
 }
 
+/// Waiting for others counts: a call ends when its time is over, and is not begun after that.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_enqueue_waits_no_longer_than_a_call_may_take() {
+    let mut scene = Scene::new().await;
+    let store = scene.store_with(Options { call_ms: 1_000, ..Options::default() }).await;
+    let lock = scene.client.transaction().await.expect("a transaction");
+    lock.batch_execute("LOCK TABLE windlass.jobs IN ACCESS EXCLUSIVE MODE").await.expect("a lock");
+    // Each batch waits for the lock until the server ends it, and there are more batches than fit into the time.
+    let calls = (0..100).map(|call| store.enqueue((1..=99).map(|n| job(call * 100 + n)).collect()));
+    let mut late = 0;
+    for answer in join_all(calls).await {
+        match answer {
+            Err(StoreError::Unavailable(why)) => late += usize::from(why.contains("in time")),
+            other => panic!("an enqueue behind the lock: {other:?}"),
+        }
+    }
+    assert!(late > 0, "calls that waited for their turn beyond their time");
+    lock.rollback().await.expect("rollback");
+    store.enqueue(vec![job(1_000_000)]).await.expect("enqueue");
+    // Three batches of ten calls may have been under way when the lock went.
+    let written = count(&scene, "SELECT count(*) FROM windlass.jobs").await;
+    assert!(written <= 3 * 990 + 1, "{written} of 9,901 jobs were written");
+}
+
 /// What runs is counted by adding; the sum stays right, and the rows few.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_tally_is_added_up() {
