@@ -173,15 +173,20 @@ impl Running<'_> {
         self.post(&format!("/queue-info/cancel_job/{id}"), "").await
     }
 
-    /// The process of the job that runs: the server's only child.
+    /// The process of the job that runs: the server's only child, once it runs
+    /// its own program. Before that it may be without its group still, and who
+    /// stops it then stops the server too, which waits for the program to start.
     pub async fn job_process(&self) -> i32 {
+        let of_server = program_of(self.child.id());
         eventually("the job has a process", async || {
             let path = format!("/proc/{0}/task/{0}/children", self.child.id());
             let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).ok()?;
             let children = threads.flatten().map(|thread| thread.path().join("children"));
             let text: String =
                 children.chain([path.into()]).filter_map(|path| std::fs::read_to_string(path).ok()).collect();
-            text.split_whitespace().next()?.parse().ok()
+            let pid = text.split_whitespace().next()?.parse().ok()?;
+            let own = program_of(pid);
+            (!own.is_empty() && own != of_server).then_some(pid.cast_signed())
         })
         .await
     }
@@ -215,6 +220,11 @@ pub fn kill(pid: i32, signal: i32) {
     // SAFETY: the number is that of a process which this test or its server started.
     let sent = unsafe { libc::kill(pid, signal) };
     assert_eq!(sent, 0, "cannot signal {pid}");
+}
+
+/// With what a process was started; nothing of one that is gone.
+fn program_of(pid: u32) -> Vec<u8> {
+    std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()
 }
 
 /// Whether a process is there and no zombie.
