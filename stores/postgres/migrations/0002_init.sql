@@ -16,63 +16,76 @@ CREATE TABLE windlass.queues (
     finished_max    bigint NOT NULL
 );
 
--- What a job is and what has become of it. Only what never changes is indexed,
--- so that a claim and a settlement write a new version of the row on its page and
--- nothing else; where a job stands in line, the narrow tables below say.
+-- What a job is. Written once; only a dedupe key that is let go changes it.
 CREATE TABLE windlass.jobs (
-    seq              bigint PRIMARY KEY,
-    id               uuid NOT NULL,
-    kind             text COLLATE "C" NOT NULL,
-    queue            text COLLATE "C" NOT NULL,
-    payload          text NOT NULL,
-    priority         smallint NOT NULL,
-    key              text COLLATE "C",
-    dedupe_key       text COLLATE "C",
-    budgets          text[] COLLATE "C",
-    retry            text,
-    timeout_ms       bigint,
-    meta             text,
-    rank             bigint NOT NULL,
-    created_ms       bigint NOT NULL,
-    run_at_ms        bigint NOT NULL,
-    state            smallint NOT NULL,
+    seq         bigint PRIMARY KEY,
+    id          uuid NOT NULL,
     -- Jobs of one gate (queue, kind, budgets, keyed or not) are held back by the same things.
-    gate             bigint NOT NULL,
-    attempt          integer NOT NULL DEFAULT 0,
-    crashes          integer NOT NULL DEFAULT 0,
-    fence            bigint NOT NULL DEFAULT 0,
-    retries          integer NOT NULL DEFAULT 0,
+    gate        bigint NOT NULL,
+    rank        bigint NOT NULL,
+    created_ms  bigint NOT NULL,
+    -- When it is due for the first time.
+    run_at_ms   bigint NOT NULL,
+    timeout_ms  bigint,
+    priority    smallint NOT NULL,
+    kind        text COLLATE "C" NOT NULL,
+    queue       text COLLATE "C" NOT NULL,
+    key         text COLLATE "C",
+    dedupe_key  text COLLATE "C",
+    -- The dedupe key for as long as the job is not finished.
+    dedupe_held text COLLATE "C",
+    budgets     text[] COLLATE "C",
+    retry       text,
+    meta        text,
+    payload     text NOT NULL
+) WITH (autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
+CREATE UNIQUE INDEX jobs_id ON windlass.jobs (id);
+CREATE UNIQUE INDEX jobs_dedupe ON windlass.jobs (dedupe_held) WHERE dedupe_held IS NOT NULL;
+
+-- What has become of a job, from its first claim on; one without a row here is
+-- queued and was never touched. Only what never changes is indexed, so that a
+-- renewal and a settlement write a new version of the row on its page and nothing
+-- else; where a job stands in line, the narrow tables below say.
+CREATE TABLE windlass.runs (
+    seq              bigint PRIMARY KEY,
+    fence            bigint NOT NULL,
+    run_at_ms        bigint NOT NULL,
     started_ms       bigint,
-    worker           text,
     lease_ms         bigint,
     expires_ms       bigint,
-    cancel_requested boolean NOT NULL DEFAULT false,
     ended_ms         bigint,
+    attempt          integer NOT NULL,
+    crashes          integer NOT NULL DEFAULT 0,
+    retries          integer NOT NULL DEFAULT 0,
+    steps_count      integer NOT NULL DEFAULT 0,
+    state            smallint NOT NULL,
     failure          smallint,
+    cancel_requested boolean NOT NULL DEFAULT false,
+    -- Of the job, so that a settlement need not read it: whether it has a dedupe
+    -- key, what its gate stands for, and its key.
+    deduped          boolean NOT NULL,
+    label            text COLLATE "C" NOT NULL,
+    key              text COLLATE "C",
+    worker           text,
     result           text,
     progress         text,
     history          text,
-    steps_count      integer NOT NULL DEFAULT 0,
-    -- The dedupe key for as long as the job is not finished.
-    dedupe_held      text COLLATE "C",
     CHECK (attempt >= 0 AND CASE state
         WHEN 0 THEN lease_ms IS NULL AND expires_ms IS NULL AND ended_ms IS NULL AND failure IS NULL
         WHEN 1 THEN lease_ms IS NOT NULL AND expires_ms IS NOT NULL AND worker IS NOT NULL
                     AND started_ms IS NOT NULL AND fence > 0 AND ended_ms IS NULL AND failure IS NULL
         ELSE state IN (2, 3, 4) AND lease_ms IS NULL AND expires_ms IS NULL AND ended_ms IS NOT NULL
-             AND (failure IS NOT NULL) = (state = 3) AND dedupe_held IS NULL END)
+             AND (failure IS NOT NULL) = (state = 3) END)
 ) WITH (
-    -- Room on the page for the versions that a claim, renewals and a settlement
-    -- write, and no waiting for dead rows to pile up.
-    fillfactor = 35,
+    -- Room on the page for the versions that renewals and a settlement write, and
+    -- no waiting for dead rows to pile up.
+    fillfactor = 45,
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_analyze_scale_factor = 0.05,
     autovacuum_vacuum_insert_scale_factor = 0.1,
     autovacuum_vacuum_cost_delay = 1
 );
-CREATE UNIQUE INDEX jobs_id ON windlass.jobs (id);
-CREATE UNIQUE INDEX jobs_dedupe ON windlass.jobs (dedupe_held) WHERE dedupe_held IS NOT NULL;
 
 -- Every queued job is in one of the next three tables. Whoever takes a row out
 -- of one of them holds it first, and then the job.
@@ -86,6 +99,10 @@ CREATE TABLE windlass.ready (
     -- The fence of its next lease.
     fence     bigint NOT NULL,
     run_at_ms bigint NOT NULL,
+    -- Whether it has a row in "runs".
+    known     boolean NOT NULL,
+    -- Whether it has a dedupe key.
+    deduped   boolean NOT NULL,
     -- What the gate stands for; see windlass.label_1.
     label     text COLLATE "C" NOT NULL,
     key       text COLLATE "C",
@@ -114,6 +131,8 @@ CREATE TABLE windlass.waiting (
     id        uuid NOT NULL,
     fence     bigint NOT NULL,
     run_at_ms bigint NOT NULL,
+    known     boolean NOT NULL,
+    deduped   boolean NOT NULL,
     label     text COLLATE "C" NOT NULL,
     PRIMARY KEY (queue, key, gate, rank, seq)
 ) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
@@ -219,11 +238,15 @@ CREATE INDEX events_pos ON windlass.events (pos);
 -- One job with its queue's policy and its steps: the shape that the program reads.
 CREATE VIEW windlass.jobs_1 AS
 SELECT j.seq, j.id, j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key, j.budgets, j.retry,
-       j.timeout_ms, j.meta, j.rank, j.created_ms, j.run_at_ms, j.state, j.attempt, j.crashes, j.fence,
-       j.retries, j.started_ms, j.worker, j.lease_ms, j.expires_ms, j.cancel_requested, j.ended_ms,
-       j.failure, j.result, j.progress, j.history, q.policy,
-       CASE WHEN j.steps_count > 0 THEN
+       j.timeout_ms, j.meta, j.rank, j.created_ms, coalesce(r.run_at_ms, j.run_at_ms) AS run_at_ms,
+       coalesce(r.state, 0::smallint) AS state, coalesce(r.attempt, 0) AS attempt, coalesce(r.crashes, 0) AS crashes,
+       coalesce(r.fence, 0) AS fence, coalesce(r.retries, 0) AS retries, r.started_ms, r.worker, r.lease_ms,
+       r.expires_ms, coalesce(r.cancel_requested, false) AS cancel_requested, r.ended_ms, r.failure, r.result,
+       r.progress, r.history, q.policy,
+       CASE WHEN r.steps_count > 0 THEN
            (SELECT json_agg(json_build_array(s.name, s.output, s.attempt, s.stored_ms) ORDER BY s.ordinal)::text
               FROM windlass.steps s WHERE s.job_seq = j.seq)
        END AS steps
-  FROM windlass.jobs j LEFT JOIN windlass.queues q ON q.name = j.queue;
+  FROM windlass.jobs j
+  LEFT JOIN windlass.runs r ON r.seq = j.seq
+  LEFT JOIN windlass.queues q ON q.name = j.queue;

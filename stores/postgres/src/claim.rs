@@ -10,7 +10,7 @@ use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased, PROMOTE_MAX};
 use windlass_core::time::Time;
 
 use crate::error::Fault;
-use crate::row::read_job;
+use crate::row::{Stored, read_job};
 use crate::store::PostgresStore;
 
 impl PostgresStore {
@@ -39,7 +39,9 @@ impl PostgresStore {
                 ],
             )
             .await?;
-        answer(&rows)
+        let answer = answer(&rows)?;
+        self.numbers.remember(&answer.leases);
+        Ok(answer)
     }
 }
 
@@ -48,12 +50,12 @@ fn answer(rows: &[tokio_postgres::Row]) -> Result<ClaimAnswer, Fault> {
     let mut policies: HashMap<QueueName, QueuePolicy> = HashMap::new();
     for row in rows.iter().filter(|row| !matches!(row.try_get::<_, Option<i64>>(2), Ok(None))) {
         let stored = read_job(row, 2)?;
-        let queue = &stored.job.spec.queue;
-        if !policies.contains_key(queue) {
-            policies.insert(queue.clone(), stored.policy()?);
+        if !policies.contains_key(&stored.job.spec.queue) {
+            policies.insert(stored.job.spec.queue.clone(), stored.policy()?);
         }
-        let lease = leased(stored.job.clone(), &policies[queue]);
-        leases.push(lease);
+        let Stored { job, policy: _ } = stored;
+        let policy = &policies[&job.spec.queue];
+        leases.push(leased(job, policy));
     }
     // A claim answers as it finds them.
     leases.sort_unstable_by_key(|lease: &Leased| (lease.job.rank, lease.job.seq));

@@ -87,7 +87,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Accepts a batch. `strict` refuses an id that is there with another content.
+/// Accepts a batch; no answer says that all of it is new. `strict` refuses an id that is there with another content.
 pub(crate) async fn insert(
     link: &mut Link,
     batch: &Batch<'_>,
@@ -119,6 +119,10 @@ pub(crate) async fn insert(
             ],
         )
         .await?;
+    if rows.is_empty() {
+        let new = |id: &Uuid| Enqueued { id: JobId(*id), deduplicated: false };
+        return Ok(batch.ids.iter().map(new).collect());
+    }
     rows.iter()
         .map(|row| Ok(Enqueued { id: JobId(row.try_get(0)?), deduplicated: row.try_get(1)? }))
         .collect()

@@ -27,6 +27,7 @@ mod gather;
 mod link;
 mod migrate;
 mod moves;
+mod numbers;
 mod options;
 mod queues;
 mod row;

@@ -13,6 +13,7 @@ use crate::enqueue::if_any;
 use crate::error::Fault;
 use crate::link::Link;
 use crate::moves::Moving;
+use crate::numbers::{Known, Numbers};
 use crate::row::Stored;
 use crate::store::PostgresStore;
 use crate::worker::lease_columns;
@@ -36,7 +37,7 @@ impl PostgresStore {
         let ids: HashSet<JobId> = settlements.iter().map(|settlement| settlement.lease.job_id).collect();
         let all_complete = settlements.iter().all(completes) && ids.len() == settlements.len();
         if all_complete {
-            let done = complete(&mut link, settlements, now, true).await?;
+            let done = complete(&mut link, settlements, &self.numbers.take(settlements), now, true).await?;
             if done.freed {
                 self.wake.work();
             }
@@ -48,7 +49,7 @@ impl PostgresStore {
         let mut moving = Moving::begin(link, now).await?;
         // A job that is named twice has to be settled in the order asked.
         let twins = ids.len() != settlements.len();
-        let answers = settle_mixed(&mut moving, settlements, twins).await?;
+        let answers = settle_mixed(&mut moving, settlements, &self.numbers, twins).await?;
         if moving.commit().await? {
             self.wake.work();
         }
@@ -88,6 +89,7 @@ fn completes(settlement: &Settlement) -> bool {
 async fn complete(
     link: &mut Link,
     settlements: &[Settlement],
+    known: &Known,
     now: Option<i64>,
     note: bool,
 ) -> Result<Completed, Fault> {
@@ -105,8 +107,10 @@ async fn complete(
             &[
                 (&now, Type::INT8),
                 (&ids, Type::UUID_ARRAY),
+                (&known.seqs, Type::INT8_ARRAY),
                 (&fences, Type::INT8_ARRAY),
                 (&if_any(&results), Type::TEXT_ARRAY),
+                (&known.keyed, Type::BOOL),
                 (&note, Type::BOOL),
             ],
         )
@@ -129,6 +133,7 @@ async fn complete(
 async fn settle_mixed(
     moving: &mut Moving,
     settlements: &[Settlement],
+    numbers: &Numbers,
     twins: bool,
 ) -> Result<Vec<Written>, Fault> {
     let ids: Vec<Uuid> = settlements.iter().map(|settlement| settlement.lease.job_id.0).collect();
@@ -138,7 +143,7 @@ async fn settle_mixed(
     if !twins {
         let done: Vec<Settlement> = settlements.iter().filter(|s| completes(s)).cloned().collect();
         let now = Some(moving.now.ms());
-        completed = complete(moving.link(), &done, now, false).await?;
+        completed = complete(moving.link(), &done, &numbers.take(&done), now, false).await?;
     }
     let mut answers = Vec::with_capacity(settlements.len());
     for settlement in settlements {

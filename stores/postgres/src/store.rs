@@ -24,6 +24,7 @@ use crate::connect::Connections;
 use crate::error::Fault;
 use crate::gather::Gather;
 use crate::link::Link;
+use crate::numbers::Numbers;
 use crate::wake::Wake;
 
 /// How often a call that collided with another is made again.
@@ -32,6 +33,7 @@ pub(crate) const TRIES_MAX: u32 = 10;
 /// Jobs in a Postgres database.
 pub struct PostgresStore {
     pub(crate) wake: Wake,
+    pub(crate) numbers: Numbers,
     gather: Gather,
     /// Last, since fields are dropped in order: what uses them goes first.
     connections: Arc<Connections>,
@@ -60,7 +62,8 @@ pub(crate) use call;
 impl PostgresStore {
     pub(crate) fn new(wake: Wake, connections: Connections) -> Self {
         let connections = Arc::new(connections);
-        Self { wake, gather: Gather::new(Arc::clone(&connections)), connections }
+        let gather = Gather::new(Arc::clone(&connections));
+        Self { wake, numbers: Numbers::default(), gather, connections }
     }
 
     pub(crate) fn call_time(&self) -> Duration {

@@ -22,14 +22,17 @@ BEGIN
     WITH due AS (
         DELETE FROM windlass.delayed d WHERE d.ctid = ANY (v_spots) RETURNING d.seq
     ), jobs AS MATERIALIZED (
-        SELECT j.seq, j.id, j.fence, j.queue, j.key, j.gate, j.rank, j.run_at_ms, windlass.label_1(j.queue, j.kind, j.key, j.budgets) AS label
-          FROM due d JOIN windlass.jobs j ON j.seq = d.seq
+        SELECT j.seq, j.id, j.queue, j.key, j.gate, j.rank, coalesce(r.fence, 0) + 1 AS fence,
+               coalesce(r.run_at_ms, j.run_at_ms) AS run_at_ms, r.seq IS NOT NULL AS known,
+               j.dedupe_key IS NOT NULL AS deduped, windlass.label_1(j.queue, j.kind, j.key, j.budgets) AS label
+          FROM due d JOIN windlass.jobs j ON j.seq = d.seq LEFT JOIN windlass.runs r ON r.seq = d.seq
     ), to_waiting AS (
-        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, label)
-        SELECT j.queue, j.key, j.gate, j.rank, j.seq, j.id, j.fence + 1, j.run_at_ms, j.label FROM jobs j WHERE j.key IS NOT NULL
+        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, known, deduped, label)
+        SELECT j.queue, j.key, j.gate, j.rank, j.seq, j.id, j.fence, j.run_at_ms, j.known, j.deduped, j.label
+          FROM jobs j WHERE j.key IS NOT NULL
     )
-    INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, label)
-    SELECT j.gate, j.rank, j.seq, j.id, j.fence + 1, j.run_at_ms, j.label FROM jobs j WHERE j.key IS NULL;
+    INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label)
+    SELECT j.gate, j.rank, j.seq, j.id, j.fence, j.run_at_ms, j.known, j.deduped, j.label FROM jobs j WHERE j.key IS NULL;
     IF v_keys IS NOT NULL THEN
         PERFORM windlass.expose_1(v_queues, v_keys, false);
     END IF;
@@ -67,6 +70,7 @@ DECLARE
     v_ats bigint[];
     v_ids uuid[];
     v_fences bigint[];
+    v_known boolean;
     v_gates bigint[];
     v_labels text[];
     v_of text[];
@@ -203,20 +207,25 @@ BEGIN
                             WHERE h.gate = g.gate AND h.label = g.label
                             ORDER BY h.rank, h.seq LIMIT g.takes FOR UPDATE SKIP LOCKED) t
                      WHERE g.takes > 0 AND NOT g.keyed))
-                RETURNING h.gate, h.rank, h.seq, h.id, h.fence
+                RETURNING array_position(v_gates, h.gate) AS at, h.rank, h.seq, h.id, h.fence, h.run_at_ms, h.known, h.deduped, h.label
+            ), begun AS (
+                INSERT INTO windlass.runs (seq, fence, run_at_ms, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, worker)
+                SELECT g.seq, g.fence, g.run_at_ms, v_now, v_lease_ms[g.at], windlass.moment_1(v_now + v_lease_ms[g.at]), 1, 1,
+                       g.deduped, g.label, p_worker
+                  FROM gone g WHERE NOT g.known
             )
-            SELECT array_agg(g.seq), array_agg(g.rank), array_agg(array_position(v_gates, g.gate)), array_agg(g.id), array_agg(g.fence)
-              INTO v_seqs, v_ranks, v_ats, v_ids, v_fences
+            SELECT array_agg(g.seq), array_agg(g.rank), array_agg(g.at), array_agg(g.id), array_agg(g.fence), bool_or(g.known)
+              INTO v_seqs, v_ranks, v_ats, v_ids, v_fences, v_known
               FROM (SELECT g.* FROM gone g ORDER BY g.rank, g.seq) g;
         END IF;
         IF v_keys THEN
             SELECT array_agg(t.spot), v_seqs || array_agg(t.seq), v_ranks || array_agg(t.rank), v_ats || array_agg(g.at),
-                   v_ids || array_agg(t.id), v_fences || array_agg(t.fence)
-              INTO v_spots, v_seqs, v_ranks, v_ats, v_ids, v_fences
+                   v_ids || array_agg(t.id), v_fences || array_agg(t.fence), coalesce(v_known, false) OR bool_or(t.known)
+              INTO v_spots, v_seqs, v_ranks, v_ats, v_ids, v_fences, v_known
               FROM unnest(v_gates, v_takes, v_labels, v_of, v_keyed) WITH ORDINALITY
                    AS g(gate, takes, label, queue, keyed, at)
              CROSS JOIN LATERAL (
-                   SELECT h.ctid AS spot, h.seq, h.rank, h.id, h.fence FROM windlass.ready h
+                   SELECT h.ctid AS spot, h.seq, h.rank, h.id, h.fence, h.known FROM windlass.ready h
                      JOIN windlass.keys k ON k.queue = g.queue AND k.key = h.key AND k.holder IS NULL
                     WHERE h.gate = g.gate AND h.label = g.label
                       AND (v_picks IS NULL OR h.seq = ANY (v_picks))
@@ -235,10 +244,16 @@ BEGIN
         IF v_spots IS NOT NULL THEN
             -- The keys are taken: their ready jobs of other gates wait again.
             WITH gone AS (
-                DELETE FROM windlass.ready h WHERE h.ctid = ANY (v_spots) RETURNING h.seq, h.key, h.label
+                DELETE FROM windlass.ready h WHERE h.ctid = ANY (v_spots)
+                RETURNING array_position(v_gates, h.gate) AS at, h.seq, h.fence, h.run_at_ms, h.known, h.deduped, h.label, h.key
+            ), begun AS (
+                INSERT INTO windlass.runs (seq, fence, run_at_ms, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, key, worker)
+                SELECT g.seq, g.fence, g.run_at_ms, v_now, v_lease_ms[g.at], windlass.moment_1(v_now + v_lease_ms[g.at]), 1, 1,
+                       g.deduped, g.label, g.key, p_worker
+                  FROM gone g WHERE NOT g.known
             ), held AS (
                 UPDATE windlass.keys k SET holder = g.seq
-                  FROM (SELECT g.seq, g.key, split_part(g.label, chr(31), 1) AS queue FROM gone g WHERE g.key IS NOT NULL) g
+                  FROM (SELECT g.seq, g.key, v_of[g.at] AS queue FROM gone g) g
                  WHERE k.queue = g.queue AND k.key = g.key
                 RETURNING k.queue, k.key, k.holder
             ), behind AS (
@@ -246,8 +261,16 @@ BEGIN
                  WHERE h.key = k.key AND split_part(h.label, chr(31), 1) = k.queue AND h.seq <> k.holder
                 RETURNING k.queue, h.*
             )
-            INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, label)
-            SELECT b.queue, b.key, b.gate, b.rank, b.seq, b.id, b.fence, b.run_at_ms, b.label FROM behind b;
+            INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, known, deduped, label)
+            SELECT b.queue, b.key, b.gate, b.rank, b.seq, b.id, b.fence, b.run_at_ms, b.known, b.deduped, b.label FROM behind b;
+        END IF;
+        IF v_known THEN
+            UPDATE windlass.runs r
+               SET state = 1, fence = s.fence, attempt = r.attempt + 1, started_ms = v_now, worker = p_worker,
+                   lease_ms = s.lease_ms, cancel_requested = false, expires_ms = windlass.moment_1(v_now + s.lease_ms)
+              FROM (SELECT u.seq, u.fence, u.fence - 1 AS before, v_lease_ms[u.at] AS lease_ms, 0 AS queued
+                      FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence)) s
+             WHERE r.seq = s.seq AND r.state = s.queued AND r.fence = s.before;
         END IF;
         IF cardinality(v_gates) = 1 THEN
             INSERT INTO windlass.tally (what, name, delta) VALUES (0, v_of[1], cardinality(v_seqs));
@@ -297,23 +320,21 @@ BEGIN
         PERFORM windlass.note_1(v_now, 1, ARRAY(SELECT v_of[u.at] FROM unnest(v_ats) AS u(at)), v_ids);
     END IF;
     -- The answer is in no order; whoever reads it puts it into that of rank and seq.
+    IF NOT v_known THEN
+        RETURN QUERY
+        SELECT v_now, v_next, j.seq, j.id, j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key, j.budgets, j.retry,
+               j.timeout_ms, j.meta, j.rank, j.created_ms, j.run_at_ms, 1::smallint, 1, 0, u.fence, 0, v_now, p_worker,
+               v_lease_ms[u.at], windlass.moment_1(v_now + v_lease_ms[u.at]), false, NULL::bigint, NULL::smallint,
+               NULL::text, NULL::text, NULL::text, q.policy, NULL::text
+          FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence)
+          JOIN windlass.jobs j ON j.seq = u.seq
+          LEFT JOIN windlass.queues q ON q.name = j.queue;
+        RETURN;
+    END IF;
     RETURN QUERY
-    UPDATE windlass.jobs j
-       SET state = 1, fence = s.fence, attempt = j.attempt + 1, started_ms = v_now,
-           worker = p_worker, lease_ms = s.lease_ms, cancel_requested = false,
-           expires_ms = windlass.moment_1(v_now + s.lease_ms)
-      FROM (SELECT u.seq, u.fence, u.fence - 1 AS before, v_lease_ms[u.at] AS lease_ms, v_of[u.at] AS queue, 0 AS queued
-              FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence)) s
-      LEFT JOIN windlass.queues q ON q.name = s.queue
-     WHERE j.seq = s.seq AND j.state = s.queued AND j.fence = s.before
-    RETURNING v_now, v_next, j.seq, j.id, j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key, j.budgets, j.retry,
-              j.timeout_ms, j.meta, j.rank, j.created_ms, j.run_at_ms, j.state, j.attempt, j.crashes, j.fence,
-              j.retries, j.started_ms, j.worker, j.lease_ms, j.expires_ms, j.cancel_requested, j.ended_ms,
-              j.failure, j.result, j.progress, j.history, q.policy,
-              CASE WHEN j.steps_count > 0 THEN
-                  (SELECT json_agg(json_build_array(s.name, s.output, s.attempt, s.stored_ms) ORDER BY s.ordinal)::text
-                     FROM windlass.steps s WHERE s.job_seq = j.seq)
-              END;
+    SELECT v_now, v_next, j.*
+      FROM (SELECT u.seq, u.fence, 1 AS running FROM unnest(v_seqs, v_fences) AS u(seq, fence)) u
+      JOIN windlass.jobs_1 j ON j.seq = u.seq AND j.fence = u.fence AND j.state = u.running;
     GET DIAGNOSTICS v_count = ROW_COUNT;
     IF v_count <> cardinality(v_seqs) THEN
         -- Somebody who found a job before it was ready has moved it meanwhile.
@@ -327,7 +348,7 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 DECLARE
     v_lost bigint[] := ARRAY(
         SELECT u.seq FROM unnest(p_seqs, p_fences) AS u(seq, fence)
-         WHERE NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.seq = u.seq AND j.fence = u.fence AND j.state = 1));
+         WHERE NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq AND r.fence = u.fence AND r.state = 1));
     v_queues text[];
     v_keys text[];
 BEGIN

@@ -30,8 +30,9 @@ LANGUAGE sql STABLE AS $$
      WHERE p_todo IS NULL OR u.ord = ANY (p_todo)
 $$;
 
--- Accepts a batch in the order asked. Answers, in that order, with the job that
--- is there now for each, and whether it was there before. With p_strict an id
+-- Accepts a batch in the order asked. When all of it is new, answers with nothing;
+-- otherwise, in that order, with the job that is there now for each, and whether
+-- it was there before. With p_strict an id
 -- that is used again for another content ends the call with WL001, and nothing
 -- changes. Outside READ COMMITTED, what has a key waits for the next claim to
 -- look at its key, since the snapshot may be too old to see that the key is free.
@@ -67,12 +68,13 @@ BEGIN
                                     p_keys, p_dedupe_keys, p_budgets, p_retries, p_timeouts, p_metas, p_run_at, p_delays) a
         ), added AS (
             INSERT INTO windlass.jobs (seq, id, kind, queue, payload, priority, key, dedupe_key, dedupe_held, budgets,
-                                       retry, timeout_ms, meta, rank, created_ms, run_at_ms, state, gate)
+                                       retry, timeout_ms, meta, rank, created_ms, run_at_ms, gate)
             SELECT a.seq, a.id, a.kind, a.queue, a.payload, a.priority, a.key, a.dedupe_key, a.dedupe_key, a.budgets,
-                   a.retry, a.timeout_ms, a.meta, a.rank, v_now, a.run_at_ms, 0, a.gate FROM asked a
+                   a.retry, a.timeout_ms, a.meta, a.rank, v_now, a.run_at_ms, a.gate FROM asked a
         )
-        INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, label)
-        SELECT a.gate, a.rank, a.seq, a.id, 1, a.run_at_ms, a.label FROM asked a WHERE a.ready;
+        INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label)
+        SELECT a.gate, a.rank, a.seq, a.id, 1, a.run_at_ms, false, a.dedupe_key IS NOT NULL, a.label
+          FROM asked a WHERE a.ready;
         IF array_remove(p_queues, p_queues[1]) = '{}' THEN
             INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 0, p_queues[1], p_ids);
         ELSE
@@ -90,16 +92,17 @@ BEGIN
                                     p_keys, p_dedupe_keys, p_budgets, p_retries, p_timeouts, p_metas, p_run_at, p_delays) a
         ), added AS (
             INSERT INTO windlass.jobs (seq, id, kind, queue, payload, priority, key, dedupe_key, dedupe_held, budgets,
-                                       retry, timeout_ms, meta, rank, created_ms, run_at_ms, state, gate)
+                                       retry, timeout_ms, meta, rank, created_ms, run_at_ms, gate)
             SELECT a.seq, a.id, a.kind, a.queue, a.payload, a.priority, a.key, a.dedupe_key, a.dedupe_key, a.budgets,
-                   a.retry, a.timeout_ms, a.meta, a.rank, v_now, a.run_at_ms, 0, a.gate FROM asked a
+                   a.retry, a.timeout_ms, a.meta, a.rank, v_now, a.run_at_ms, a.gate FROM asked a
             ON CONFLICT DO NOTHING
             RETURNING jobs.seq
         ), fresh AS MATERIALIZED (
             SELECT a.* FROM added d JOIN asked a ON a.seq = d.seq
         ), to_ready AS (
-            INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, label)
-            SELECT a.gate, a.rank, a.seq, a.id, 1, a.run_at_ms, a.label FROM fresh a WHERE a.ready
+            INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label)
+            SELECT a.gate, a.rank, a.seq, a.id, 1, a.run_at_ms, false, a.dedupe_key IS NOT NULL, a.label
+              FROM fresh a WHERE a.ready
         )
         SELECT coalesce(array_agg(a.id ORDER BY a.seq), '{}'), array_agg(a.queue ORDER BY a.seq)
           INTO v_added, v_of FROM fresh a;
@@ -126,8 +129,9 @@ BEGIN
             INSERT INTO windlass.delayed (run_at_ms, seq, queue)
             SELECT l.run_at_ms, l.seq, l.queue FROM late l WHERE l.delayed
         )
-        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, label)
-        SELECT l.queue, l.key, l.gate, l.rank, l.seq, l.id, 1, l.run_at_ms, windlass.label_1(l.queue, l.kind, l.key, l.budgets)
+        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, known, deduped, label)
+        SELECT l.queue, l.key, l.gate, l.rank, l.seq, l.id, 1, l.run_at_ms, false, l.dedupe_key IS NOT NULL,
+               windlass.label_1(l.queue, l.kind, l.key, l.budgets)
           FROM late l WHERE NOT l.delayed;
     END IF;
     IF v_keyed AND v_fresh AND v_new <> '{}' THEN
@@ -135,7 +139,6 @@ BEGIN
            FROM unnest(p_queues, p_keys) AS k(queue, key) WHERE k.key IS NOT NULL;
     END IF;
     IF cardinality(v_new) = cardinality(p_ids) THEN
-        RETURN QUERY SELECT u.id, false FROM unnest(p_ids) AS u(id);
         RETURN;
     END IF;
     IF p_strict THEN

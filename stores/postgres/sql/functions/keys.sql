@@ -34,8 +34,8 @@ BEGIN
                        AND (w.rank, w.seq) < (r.rank, r.seq) LIMIT 1) IS NOT NULL
             RETURNING k.queue, r.*
         )
-        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, label)
-        SELECT w.queue, w.key, w.gate, w.rank, w.seq, w.id, w.fence, w.run_at_ms, w.label FROM worse w;
+        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, known, deduped, label)
+        SELECT w.queue, w.key, w.gate, w.rank, w.seq, w.id, w.fence, w.run_at_ms, w.known, w.deduped, w.label FROM worse w;
         SELECT array_agg(h.queue), array_agg(h.key) INTO v_queues, v_keys
           FROM (SELECT DISTINCT u.queue, u.key FROM unnest(p_queues, p_keys) AS u(queue, key)) u
           JOIN windlass.keys h ON h.queue = u.queue AND h.key = u.key
@@ -58,8 +58,8 @@ BEGIN
         WITH best AS (
             DELETE FROM windlass.waiting w WHERE w.ctid = ANY (v_spots) RETURNING w.*
         )
-        INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, label, key)
-        SELECT b.gate, b.rank, b.seq, b.id, b.fence, b.run_at_ms, b.label, b.key FROM best b;
+        INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label, key)
+        SELECT b.gate, b.rank, b.seq, b.id, b.fence, b.run_at_ms, b.known, b.deduped, b.label, b.key FROM best b;
         v_freed := v_freed OR FOUND;
     END LOOP;
     RETURN v_freed;

@@ -14,7 +14,8 @@ BEGIN
         PERFORM windlass.lock_keys_1(v_queues, v_keys);
     END IF;
     PERFORM windlass.lock_places_1(p_ids);
-    PERFORM FROM windlass.jobs j WHERE j.id = ANY (p_ids) ORDER BY j.id FOR UPDATE;
+    PERFORM FROM windlass.jobs j JOIN windlass.runs r ON r.seq = j.seq
+      WHERE j.id = ANY (p_ids) ORDER BY r.seq FOR UPDATE OF r;
     -- A job that came into line just before it was locked has its place locked now.
     PERFORM windlass.lock_places_1(p_ids);
     RETURN QUERY SELECT * FROM windlass.jobs_1 j WHERE j.id = ANY (p_ids);
@@ -26,13 +27,14 @@ END $$;
 CREATE FUNCTION windlass.lock_places_1(p_ids uuid[]) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.id = ANY (p_ids) AND j.state = 0) THEN
+    IF NOT EXISTS (SELECT FROM windlass.jobs_1 j WHERE j.id = ANY (p_ids) AND j.state = 0) THEN
         RETURN;
     END IF;
-    PERFORM FROM windlass.jobs j JOIN windlass.delayed d ON d.run_at_ms = j.run_at_ms AND d.seq = j.seq
-      WHERE j.id = ANY (p_ids) AND j.state = 0 ORDER BY j.id FOR UPDATE OF d;
-    PERFORM FROM windlass.jobs j JOIN windlass.ready r ON r.gate = j.gate AND r.rank = j.rank AND r.seq = j.seq
-      WHERE j.id = ANY (p_ids) AND j.state = 0 ORDER BY j.id FOR UPDATE OF r;
+    PERFORM FROM windlass.jobs j LEFT JOIN windlass.runs r ON r.seq = j.seq
+      JOIN windlass.delayed d ON d.run_at_ms = coalesce(r.run_at_ms, j.run_at_ms) AND d.seq = j.seq
+      WHERE j.id = ANY (p_ids) ORDER BY j.seq FOR UPDATE OF d;
+    PERFORM FROM windlass.jobs j JOIN windlass.ready h ON h.gate = j.gate AND h.rank = j.rank AND h.seq = j.seq
+      WHERE j.id = ANY (p_ids) ORDER BY j.seq FOR UPDATE OF h;
 END $$;
 
 -- Writes back what moved, with its place in line and all that is counted,
@@ -48,23 +50,34 @@ DECLARE
     v_risen_queues text[];
     v_risen_ended bigint[];
 BEGIN
-    WITH saved AS (
-        UPDATE windlass.jobs j
-           SET run_at_ms = r.run_at_ms, state = r.state, attempt = r.attempt, crashes = r.crashes, fence = r.fence,
-               retries = r.retries, started_ms = r.started_ms, worker = r.worker, lease_ms = r.lease_ms,
-               expires_ms = r.expires_ms, cancel_requested = r.cancel_requested, ended_ms = r.ended_ms,
-               failure = r.failure, result = r.result, progress = r.progress, history = r.history,
-               dedupe_held = CASE WHEN r.state < 2 THEN j.dedupe_key END
+    WITH saved AS MATERIALIZED (
+        SELECT r.*, j.id, j.queue, j.key, j.dedupe_key, j.budgets, j.gate, j.rank,
+               windlass.label_1(j.queue, j.kind, j.key, j.budgets) AS label,
+               coalesce(o.state, 0) AS was, coalesce(o.run_at_ms, j.run_at_ms) AS was_due, o.ended_ms AS was_ended
           FROM json_to_recordset(p_rows) AS r(
                seq bigint, run_at_ms bigint, state smallint, attempt integer, crashes integer, fence bigint,
                retries integer, started_ms bigint, worker text, lease_ms bigint, expires_ms bigint,
                cancel_requested boolean, ended_ms bigint, failure smallint, result text, progress text,
                history text, doomed boolean)
-          JOIN windlass.jobs o ON o.seq = r.seq
-         WHERE j.seq = r.seq
-        RETURNING j.seq, j.id, j.fence, j.queue, j.key, j.budgets, j.gate, j.rank, j.run_at_ms, j.state, j.ended_ms, r.doomed,
-                  o.state AS was, o.run_at_ms AS was_due, o.ended_ms AS was_ended,
-                  CASE WHEN j.state = 0 THEN windlass.label_1(j.queue, j.kind, j.key, j.budgets) END AS label
+          JOIN windlass.jobs j ON j.seq = r.seq
+          LEFT JOIN windlass.runs o ON o.seq = r.seq
+    ), written AS (
+        INSERT INTO windlass.runs (seq, fence, run_at_ms, started_ms, lease_ms, expires_ms, ended_ms, attempt, crashes, retries,
+                                   state, failure, cancel_requested, deduped, label, key, worker, result, progress, history)
+        SELECT s.seq, s.fence, s.run_at_ms, s.started_ms, s.lease_ms, s.expires_ms, s.ended_ms, s.attempt, s.crashes, s.retries,
+               s.state, s.failure, s.cancel_requested, s.dedupe_key IS NOT NULL, s.label, s.key, s.worker, s.result, s.progress,
+               s.history
+          FROM saved s
+        ON CONFLICT (seq) DO UPDATE
+           SET fence = excluded.fence, run_at_ms = excluded.run_at_ms, started_ms = excluded.started_ms,
+               lease_ms = excluded.lease_ms, expires_ms = excluded.expires_ms, ended_ms = excluded.ended_ms,
+               attempt = excluded.attempt, crashes = excluded.crashes, retries = excluded.retries, state = excluded.state,
+               failure = excluded.failure, cancel_requested = excluded.cancel_requested, worker = excluded.worker,
+               result = excluded.result, progress = excluded.progress, history = excluded.history
+    ), dedupe AS (
+        UPDATE windlass.jobs j SET dedupe_held = CASE WHEN s.state < 2 THEN j.dedupe_key END
+          FROM saved s
+         WHERE j.seq = s.seq AND s.dedupe_key IS NOT NULL AND (s.was < 2) <> (s.state < 2)
     ), not_ready AS (
         DELETE FROM windlass.ready r USING saved s
          WHERE s.was = 0 AND r.gate = s.gate AND r.rank = s.rank AND r.seq = s.seq
@@ -74,15 +87,16 @@ BEGIN
         DELETE FROM windlass.waiting w USING saved s
          WHERE s.was = 0 AND w.queue = s.queue AND w.key = s.key AND w.gate = s.gate AND w.rank = s.rank AND w.seq = s.seq
     ), to_ready AS (
-        INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, label)
-        SELECT s.gate, s.rank, s.seq, s.id, s.fence + 1, s.run_at_ms, s.label FROM saved s
+        INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label)
+        SELECT s.gate, s.rank, s.seq, s.id, s.fence + 1, s.run_at_ms, true, s.dedupe_key IS NOT NULL, s.label FROM saved s
          WHERE s.state = 0 AND s.run_at_ms <= p_now AND s.key IS NULL
     ), to_delayed AS (
         INSERT INTO windlass.delayed (run_at_ms, seq, queue)
         SELECT s.run_at_ms, s.seq, s.queue FROM saved s WHERE s.state = 0 AND s.run_at_ms > p_now
     ), to_waiting AS (
-        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, label)
-        SELECT s.queue, s.key, s.gate, s.rank, s.seq, s.id, s.fence + 1, s.run_at_ms, s.label FROM saved s
+        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, known, deduped, label)
+        SELECT s.queue, s.key, s.gate, s.rank, s.seq, s.id, s.fence + 1, s.run_at_ms, true, s.dedupe_key IS NOT NULL, s.label
+          FROM saved s
          WHERE s.state = 0 AND s.run_at_ms <= p_now AND s.key IS NOT NULL
     ), fewer AS (
         INSERT INTO windlass.tally (what, name, delta)
@@ -143,10 +157,10 @@ BEGIN
         -- All that may have run out by now, then the others up to the first that is right.
         EXIT WHEN c.due_ms > p_now AND c.due_ms >= v_first;
         v_rows := v_rows + 1;
-        SELECT min(j.expires_ms) AS due_ms, array_agg(j.seq ORDER BY u.ord) AS seqs, array_agg(j.fence ORDER BY u.ord) AS fences
+        SELECT min(r.expires_ms) AS due_ms, array_agg(r.seq ORDER BY u.ord) AS seqs, array_agg(r.fence ORDER BY u.ord) AS fences
           INTO l FROM (SELECT u.seq, u.fence, u.ord, 1 AS running
                          FROM unnest(c.seqs, c.fences) WITH ORDINALITY AS u(seq, fence, ord)) u
-          JOIN windlass.jobs j ON j.seq = u.seq AND j.fence = u.fence AND j.state = u.running;
+          JOIN windlass.runs r ON r.seq = u.seq AND r.fence = u.fence AND r.state = u.running;
         IF l.due_ms IS DISTINCT FROM c.due_ms THEN
             UPDATE windlass.claims k
                SET due_ms = l.due_ms, seqs = coalesce(l.seqs, '{}'), fences = coalesce(l.fences, '{}')
@@ -164,10 +178,11 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 BEGIN
     RETURN QUERY
     SELECT r.id FROM (
-        SELECT DISTINCT j.id, j.expires_ms, j.seq
+        SELECT DISTINCT j.id, n.expires_ms, n.seq
           FROM windlass.claims c CROSS JOIN unnest(c.seqs, c.fences) AS u(seq, fence)
-          JOIN windlass.jobs j ON j.seq = u.seq AND j.fence = u.fence
-         WHERE c.due_ms <= p_now AND j.expires_ms <= p_now) r
+          JOIN windlass.runs n ON n.seq = u.seq AND n.fence = u.fence
+          JOIN windlass.jobs j ON j.seq = n.seq
+         WHERE c.due_ms <= p_now AND n.expires_ms <= p_now) r
      ORDER BY r.expires_ms, r.seq LIMIT p_max;
 END $$;
 
@@ -209,7 +224,7 @@ BEGIN
          WHERE o.n <= v_left AND (o.n <= v_surplus OR o.ended_ms <= p_now - v_retention);
         -- A retry may be giving one of them a new life: those are left alone.
         SELECT array_agg(l.seq) INTO v_seqs FROM (
-            SELECT j.seq FROM windlass.jobs j WHERE j.seq = ANY (v_seqs) AND j.state >= 2 FOR UPDATE SKIP LOCKED) l;
+            SELECT r.seq FROM windlass.runs r WHERE r.seq = ANY (v_seqs) AND r.state >= 2 FOR UPDATE SKIP LOCKED) l;
         IF v_seqs IS NOT NULL THEN
             PERFORM windlass.delete_1(v_seqs);
             UPDATE windlass.ended e SET seqs = k.seqs, jobs = cardinality(k.seqs)

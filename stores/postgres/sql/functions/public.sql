@@ -200,5 +200,5 @@ BEGIN
         ARRAY[CASE WHEN o ? 'meta' THEN windlass.gate_json_1('meta', o -> 'meta', 16384) END],
         ARRAY[v_run_at], ARRAY[v_delay]) e;
     PERFORM pg_notify('windlass_work', '');
-    RETURN v_there;
+    RETURN coalesce(v_there, v_id);
 END $$;

@@ -1,6 +1,6 @@
--- What workers write. Rows are locked in the order of their ids, everywhere.
+-- What workers write. Rows are locked in the order of their numbers, everywhere.
 -- What a row must be is given as columns of the sorted list, which the planner
--- cannot see through: a batch is looked up by its ids, however few jobs the
+-- cannot see through: a batch is looked up by its numbers, however few jobs the
 -- statistics say are running.
 
 CREATE FUNCTION windlass.renew_1(p_now bigint, p_ids uuid[], p_fences bigint[])
@@ -11,11 +11,11 @@ DECLARE
     v_now bigint := windlass.begin_1(p_now);
 BEGIN
     RETURN QUERY
-    UPDATE windlass.jobs j SET expires_ms = windlass.moment_1(v_now + j.lease_ms)
-      FROM (SELECT DISTINCT u.id, u.fence, 1 AS running, v_now AS now_ms
-              FROM unnest(p_ids, p_fences) AS u(id, fence) ORDER BY u.id) l
-     WHERE j.id = l.id AND j.state = l.running AND j.fence = l.fence AND j.expires_ms > l.now_ms
-    RETURNING j.id, j.fence, j.cancel_requested;
+    UPDATE windlass.runs r SET expires_ms = windlass.moment_1(v_now + r.lease_ms)
+      FROM (SELECT DISTINCT j.seq, u.id, u.fence, 1 AS running, v_now AS now_ms
+              FROM unnest(p_ids, p_fences) AS u(id, fence) JOIN windlass.jobs j ON j.id = u.id ORDER BY j.seq) l
+     WHERE r.seq = l.seq AND r.state = l.running AND r.fence = l.fence AND r.expires_ms > l.now_ms
+    RETURNING l.id, r.fence, r.cancel_requested;
 END $$;
 
 CREATE FUNCTION windlass.progress_1(p_now bigint, p_ids uuid[], p_fences bigint[], p_progress text[])
@@ -26,12 +26,13 @@ DECLARE
     v_now bigint := windlass.begin_1(p_now);
 BEGIN
     RETURN QUERY
-    UPDATE windlass.jobs j SET progress = l.progress
-      FROM (SELECT DISTINCT ON (u.id, u.fence) u.id, u.fence, u.progress, 1 AS running, v_now AS now_ms
+    UPDATE windlass.runs r SET progress = l.progress
+      FROM (SELECT DISTINCT ON (j.seq, u.fence) j.seq, u.id, u.fence, u.progress, 1 AS running, v_now AS now_ms
               FROM unnest(p_ids, p_fences, p_progress) WITH ORDINALITY AS u(id, fence, progress, ord)
-             ORDER BY u.id, u.fence, u.ord DESC) l
-     WHERE j.id = l.id AND j.state = l.running AND j.fence = l.fence AND j.expires_ms > l.now_ms
-    RETURNING j.id, j.fence;
+              JOIN windlass.jobs j ON j.id = u.id
+             ORDER BY j.seq, u.fence, u.ord DESC) l
+     WHERE r.seq = l.seq AND r.state = l.running AND r.fence = l.fence AND r.expires_ms > l.now_ms
+    RETURNING l.id, r.fence;
 END $$;
 
 -- Stores outputs of steps; answers in the order asked: 0 stored or kept, 1 lost, 2 too many.
@@ -44,12 +45,13 @@ DECLARE
     v_job record;
     r record;
 BEGIN
-    PERFORM FROM windlass.jobs j WHERE j.id = ANY (p_ids) ORDER BY j.id FOR UPDATE;
+    PERFORM FROM windlass.jobs j JOIN windlass.runs n ON n.seq = j.seq
+      WHERE j.id = ANY (p_ids) ORDER BY n.seq FOR UPDATE OF n;
     FOR r IN SELECT u.id, u.fence, u.name, u.output FROM unnest(p_ids, p_fences, p_names, p_outputs)
              WITH ORDINALITY AS u(id, fence, name, output, ord) ORDER BY u.ord
     LOOP
-        SELECT j.seq, j.steps_count, j.attempt INTO v_job FROM windlass.jobs j
-         WHERE j.id = r.id AND j.state = 1 AND j.fence = r.fence AND j.expires_ms > v_now;
+        SELECT n.seq, n.steps_count, n.attempt INTO v_job FROM windlass.jobs j JOIN windlass.runs n ON n.seq = j.seq
+         WHERE j.id = r.id AND n.state = 1 AND n.fence = r.fence AND n.expires_ms > v_now;
         IF NOT FOUND THEN
             written := 1;
         ELSIF EXISTS (SELECT FROM windlass.steps s WHERE s.job_seq = v_job.seq AND s.name = r.name) THEN
@@ -59,7 +61,7 @@ BEGIN
         ELSE
             INSERT INTO windlass.steps (job_seq, ordinal, name, output, attempt, stored_ms)
             VALUES (v_job.seq, v_job.steps_count, r.name, r.output, v_job.attempt, v_now);
-            UPDATE windlass.jobs SET steps_count = steps_count + 1, crashes = 0 WHERE seq = v_job.seq;
+            UPDATE windlass.runs SET steps_count = steps_count + 1, crashes = 0 WHERE seq = v_job.seq;
             written := 0;
         END IF;
         RETURN NEXT;
@@ -68,121 +70,146 @@ END $$;
 
 -- Completes jobs. Answers with how many of them were running with the fence named
 -- and, unless that were all, with which. Events are written here when p_note says
--- so, and by the caller otherwise, who is then always told which.
-CREATE FUNCTION windlass.complete_1(p_now bigint, p_ids uuid[], p_fences bigint[], p_results text[], p_note boolean)
+-- so, and by the caller otherwise, who is then always told which. Who knows the
+-- numbers of the jobs names them and spares looking them up; who knows that they
+-- have keys says so and spares looking for those that have none.
+CREATE FUNCTION windlass.complete_1(
+    p_now bigint, p_ids uuid[], p_seqs bigint[], p_fences bigint[], p_results text[], p_keyed boolean, p_note boolean)
 RETURNS TABLE (done bigint, ids uuid[], queues text[], freed boolean) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
-    v_keyed boolean := false;
-    v_ids uuid[] := '{}';
-    v_queues text[] := '{}';
+    v_all bigint[] := p_seqs;
+    v_keyed boolean := p_keyed;
     v_seqs bigint[] := '{}';
     v_ords bigint[] := '{}';
+    v_labels text[] := '{}';
+    v_deduped boolean := false;
     v_freed boolean := false;
     v_key_queues text[];
     v_keys text[];
     v_held bigint[];
-    v_doomed text[];
     v_of text[];
+    v_jobs bigint[];
+    v_doomed text[];
     r record;
 BEGIN
-    LOOP
-        WITH done AS (
-            UPDATE windlass.jobs j
-               SET state = 2, ended_ms = v_now, result = l.result, lease_ms = NULL, expires_ms = NULL,
-                   cancel_requested = false, dedupe_held = NULL
-              FROM (SELECT u.id, u.fence, u.result, u.ord, 1 AS running, v_now AS now_ms, v_keyed AS keyed
-                      FROM unnest(p_ids, p_fences, p_results) WITH ORDINALITY AS u(id, fence, result, ord)
-                     ORDER BY u.id) l
-             WHERE j.id = l.id AND j.state = l.running AND j.fence = l.fence AND j.expires_ms > l.now_ms
-               AND (j.key IS NOT NULL) = l.keyed
-            RETURNING j.id, j.seq, j.queue, j.key, j.budgets, l.ord
-        )
-        SELECT array_agg(d.id) AS ids, array_agg(d.queue) AS queues, array_agg(d.seq) AS seqs,
-               array_agg(d.ord) AS ords, array_agg(d.key) AS keys,
-               string_agg(array_to_string(d.budgets, chr(31)), chr(31)) AS spends INTO r FROM done d;
-        IF r.ids IS NOT NULL THEN
-            v_ids := v_ids || r.ids;
-            v_queues := v_queues || r.queues;
-            v_seqs := v_seqs || r.seqs;
-            v_ords := v_ords || r.ords;
-            IF r.spends IS NOT NULL THEN
-                INSERT INTO windlass.tally (what, name, delta)
-                SELECT 1, b.name, -count(*) FROM unnest(string_to_array(r.spends, chr(31))) AS b(name) GROUP BY b.name;
-                v_freed := true;
+    IF v_all IS NULL THEN
+        SELECT array_agg(j.seq ORDER BY u.ord) INTO v_all
+          FROM unnest(p_ids) WITH ORDINALITY AS u(id, ord) LEFT JOIN windlass.jobs j ON j.id = u.id;
+    END IF;
+    FOR pass IN 1 .. 2 LOOP
+        v_held := NULL;
+        IF v_keyed THEN
+            -- A key must be locked before its job, and is let go with it.
+            WITH freed AS (
+                UPDATE windlass.keys k SET holder = NULL
+                  FROM (SELECT split_part(r.label, chr(31), 1) AS queue, r.key, r.seq
+                          FROM unnest(v_all, p_fences) AS u(seq, fence)
+                          JOIN windlass.runs r ON r.seq = u.seq AND r.fence = u.fence
+                         WHERE r.key IS NOT NULL AND r.expires_ms > v_now ORDER BY 1, 2) u
+                 WHERE k.queue = u.queue AND k.key = u.key AND k.holder = u.seq
+                RETURNING k.queue, k.key, u.seq
+            )
+            SELECT array_agg(f.queue), array_agg(f.key), array_agg(f.seq) INTO v_key_queues, v_keys, v_held FROM freed f;
+        END IF;
+        IF NOT v_keyed OR v_held IS NOT NULL THEN
+            WITH done AS (
+                UPDATE windlass.runs r
+                   SET state = 2, ended_ms = v_now, result = l.result, lease_ms = NULL, expires_ms = NULL, cancel_requested = false
+                  FROM (SELECT u.seq, u.fence, u.result, u.ord, 1 AS running, v_now AS now_ms, v_keyed AS keyed
+                          FROM unnest(v_all, p_fences, p_results) WITH ORDINALITY AS u(seq, fence, result, ord)
+                         ORDER BY u.seq) l
+                 WHERE r.seq = l.seq AND r.state = l.running AND r.fence = l.fence AND r.expires_ms > l.now_ms
+                   AND (r.key IS NOT NULL) = l.keyed
+                RETURNING r.seq, l.ord, r.label, r.key, r.deduped
+            )
+            SELECT array_agg(d.seq) AS seqs, array_agg(d.ord) AS ords, array_agg(d.label) AS labels, bool_or(d.deduped) AS deduped,
+                   array_agg(d.key) FILTER (WHERE d.key IS NOT NULL) AS keys
+              INTO r FROM done d;
+            IF r.seqs IS NOT NULL THEN
+                v_seqs := v_seqs || r.seqs;
+                v_ords := v_ords || r.ords;
+                v_labels := v_labels || r.labels;
+                v_deduped := v_deduped OR r.deduped;
+            END IF;
+            IF v_keyed AND coalesce(cardinality(r.seqs), 0) <> cardinality(v_held) THEN
+                -- Somebody was faster, and has given a job to somebody else meanwhile.
+                UPDATE windlass.keys k SET holder = u.seq
+                  FROM unnest(v_key_queues, v_keys, v_held) AS u(queue, key, seq) JOIN windlass.runs n ON n.seq = u.seq
+                 WHERE k.queue = u.queue AND k.key = u.key AND n.state = 1;
+            END IF;
+            IF r.keys IS NOT NULL THEN
+                v_freed := windlass.expose_1(ARRAY(SELECT split_part(l.label, chr(31), 1) FROM unnest(r.labels) AS l(label)), r.keys, true)
+                    OR v_freed;
             END IF;
         END IF;
-        EXIT WHEN v_keyed OR cardinality(v_ids) = cardinality(p_ids);
-        -- What is left is lost, or has a key, which must be locked before its job, and
-        -- is let go with it.
-        WITH freed AS (
-            UPDATE windlass.keys k SET holder = NULL
-              FROM (SELECT j.queue, j.key, j.seq FROM unnest(p_ids, p_fences) AS u(id, fence)
-                      JOIN windlass.jobs j ON j.id = u.id AND j.fence = u.fence
-                     WHERE j.key IS NOT NULL AND j.expires_ms > v_now ORDER BY j.queue, j.key) u
-             WHERE k.queue = u.queue AND k.key = u.key AND k.holder = u.seq
-            RETURNING k.queue, k.key, u.seq
-        )
-        SELECT array_agg(f.queue), array_agg(f.key), array_agg(f.seq) INTO v_key_queues, v_keys, v_held FROM freed f;
-        EXIT WHEN v_keys IS NULL;
-        v_keyed := true;
+        EXIT WHEN cardinality(v_seqs) = cardinality(p_ids);
+        -- What is left is lost, or is of the other sort.
+        v_keyed := NOT v_keyed;
     END LOOP;
-    IF v_keyed THEN
-        IF coalesce(cardinality(r.seqs), 0) <> cardinality(v_held) THEN
-            -- Somebody was faster, and has given a job to somebody else meanwhile.
-            UPDATE windlass.keys k SET holder = u.seq
-              FROM unnest(v_key_queues, v_keys, v_held) AS u(queue, key, seq) JOIN windlass.jobs j ON j.seq = u.seq
-             WHERE k.queue = u.queue AND k.key = u.key AND j.state = 1;
-        END IF;
-        IF r.keys IS NOT NULL THEN
-            v_freed := windlass.expose_1(r.queues, r.keys, true) OR v_freed;
-        END IF;
-    END IF;
-    IF v_ids = '{}' THEN
-        RETURN QUERY SELECT 0::bigint, v_ids, v_queues, false;
+    IF v_seqs = '{}' THEN
+        RETURN QUERY SELECT 0::bigint, NULL::uuid[], NULL::text[], false;
         RETURN;
     END IF;
-    v_of := ARRAY(SELECT DISTINCT u.queue FROM unnest(v_queues) AS u(queue));
+    IF v_deduped THEN
+        UPDATE windlass.jobs j SET dedupe_held = NULL WHERE j.seq = ANY (v_seqs) AND j.dedupe_held IS NOT NULL;
+    END IF;
+    -- Nearly always all are of one gate.
+    IF array_remove(v_labels, v_labels[1]) = '{}' THEN
+        v_of := v_labels[1:1];
+        v_jobs := ARRAY[cardinality(v_labels)];
+    ELSE
+        SELECT array_agg(u.label), array_agg(u.jobs) INTO v_of, v_jobs
+          FROM (SELECT u.label, count(*) AS jobs FROM unnest(v_labels) AS u(label) GROUP BY u.label) u;
+    END IF;
+    INSERT INTO windlass.tally (what, name, delta)
+    SELECT 0, u.queue, -sum(u.jobs) FROM (
+        SELECT split_part(u.label, chr(31), 1) AS queue, u.jobs FROM unnest(v_of, v_jobs) AS u(label, jobs)) u GROUP BY u.queue
+    UNION ALL
+    SELECT 1, u.name, -sum(u.jobs) FROM (
+        SELECT b.name, u.jobs FROM unnest(v_of, v_jobs) AS u(label, jobs)
+         CROSS JOIN unnest((string_to_array(u.label, chr(31)))[4:]) AS b(name) WHERE b.name <> '') u GROUP BY u.name;
     SELECT array_agg(q.name) FILTER (WHERE q.delete_finished), v_freed OR coalesce(bool_or(q.limit_jobs IS NOT NULL), false)
-      INTO v_doomed, v_freed FROM windlass.queues q WHERE q.name = ANY (v_of) AND (q.delete_finished OR q.limit_jobs IS NOT NULL);
+      INTO v_doomed, v_freed FROM windlass.queues q
+     WHERE q.name IN (SELECT split_part(u.label, chr(31), 1) FROM unnest(v_of) AS u(label)) AND (q.delete_finished OR q.limit_jobs IS NOT NULL);
+    v_freed := v_freed OR EXISTS (SELECT FROM unnest(v_of) AS u(label) WHERE split_part(u.label, chr(31), 4) <> '');
     IF cardinality(v_of) = 1 THEN
-        INSERT INTO windlass.tally (what, name, delta) VALUES (0, v_of[1], -cardinality(v_ids));
         IF v_doomed IS NULL THEN
-            INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs) VALUES (v_of[1], v_now, cardinality(v_seqs), v_seqs);
+            INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs)
+            VALUES (split_part(v_of[1], chr(31), 1), v_now, cardinality(v_seqs), v_seqs);
         END IF;
     ELSE
-        INSERT INTO windlass.tally (what, name, delta)
-        SELECT 0, u.queue, -count(*) FROM unnest(v_queues) AS u(queue) GROUP BY u.queue;
         INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs)
-        SELECT u.queue, v_now, count(*), array_agg(u.seq) FROM unnest(v_queues, v_seqs) AS u(queue, seq)
+        SELECT u.queue, v_now, count(*), array_agg(u.seq)
+          FROM (SELECT split_part(u.label, chr(31), 1) AS queue, u.seq FROM unnest(v_labels, v_seqs) AS u(label, seq)) u
          WHERE v_doomed IS NULL OR u.queue <> ALL (v_doomed) GROUP BY u.queue;
     END IF;
-    IF p_note THEN
-        IF cardinality(v_ids) = cardinality(p_ids) AND cardinality(v_of) = 1 THEN
-            INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 2, v_of[1], p_ids);
-        ELSE
-            PERFORM windlass.note_1(v_now, 2, array_agg(u.queue ORDER BY u.ord), array_agg(u.id ORDER BY u.ord))
-               FROM unnest(v_ids, v_queues, v_ords) AS u(id, queue, ord);
-        END IF;
+    IF p_note AND cardinality(v_of) = 1 AND cardinality(v_seqs) = cardinality(p_ids) THEN
+        INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 2, split_part(v_of[1], chr(31), 1), p_ids);
+    ELSIF p_note THEN
+        PERFORM windlass.note_1(v_now, 2, array_agg(split_part(u.label, chr(31), 1) ORDER BY u.ord), array_agg(p_ids[u.ord] ORDER BY u.ord))
+           FROM unnest(v_labels, v_ords) AS u(label, ord);
     END IF;
     IF v_doomed IS NOT NULL THEN
         PERFORM windlass.delete_1(array_agg(u.seq))
-           FROM unnest(v_seqs, v_queues) AS u(seq, queue) WHERE u.queue = ANY (v_doomed);
+           FROM unnest(v_seqs, v_labels) AS u(seq, label) WHERE split_part(u.label, chr(31), 1) = ANY (v_doomed);
     END IF;
-    IF p_note AND cardinality(v_ids) = cardinality(p_ids) THEN
-        RETURN QUERY SELECT cardinality(v_ids)::bigint, NULL::uuid[], NULL::text[], v_freed;
+    IF p_note AND cardinality(v_seqs) = cardinality(p_ids) THEN
+        RETURN QUERY SELECT cardinality(v_seqs)::bigint, NULL::uuid[], NULL::text[], v_freed;
     ELSE
-        RETURN QUERY SELECT cardinality(v_ids)::bigint, v_ids, v_queues, v_freed;
+        RETURN QUERY SELECT cardinality(v_seqs)::bigint, array_agg(p_ids[u.ord]), array_agg(split_part(u.label, chr(31), 1)), v_freed
+          FROM unnest(v_labels, v_ords) AS u(label, ord);
     END IF;
 END $$;
 
--- Deletes jobs with their steps.
+-- Deletes jobs with all that they have.
 CREATE FUNCTION windlass.delete_1(p_seqs bigint[]) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 BEGIN
-    DELETE FROM windlass.steps s USING windlass.jobs j
-     WHERE j.seq = ANY (p_seqs) AND j.steps_count > 0 AND s.job_seq = j.seq;
+    DELETE FROM windlass.steps s USING windlass.runs r
+     WHERE r.seq = ANY (p_seqs) AND r.steps_count > 0 AND s.job_seq = r.seq;
+    DELETE FROM windlass.runs r WHERE r.seq = ANY (p_seqs);
     DELETE FROM windlass.jobs j WHERE j.seq = ANY (p_seqs);
 END $$;

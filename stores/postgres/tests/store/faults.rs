@@ -199,7 +199,7 @@ async fn a_renewal_is_a_hot_update() {
     let held = &held[..5];
     let ids: Vec<uuid::Uuid> = held.iter().map(|lease| lease.job_id.0).collect();
     let fences: Vec<i64> = held.iter().map(|lease| lease.fence as i64).collect();
-    scene.client.batch_execute("VACUUM windlass.jobs").await.expect("room on the pages");
+    scene.client.batch_execute("VACUUM windlass.runs").await.expect("room on the pages");
     scene.client.batch_execute("BEGIN").await.expect("a transaction");
     scene
         .client
@@ -207,7 +207,7 @@ async fn a_renewal_is_a_hot_update() {
         .await
         .expect("renew");
     let counted = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_xact_all_tables \
-                   WHERE relid = 'windlass.jobs'::regclass";
+                   WHERE relid = 'windlass.runs'::regclass";
     let row = scene.client.query_one(counted, &[]).await.expect("counters");
     assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (5, 5));
     scene.client.batch_execute("COMMIT").await.expect("commit");
