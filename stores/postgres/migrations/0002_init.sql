@@ -90,7 +90,10 @@ CREATE TABLE windlass.runs (
 -- Every queued job is in one of the next three tables. Whoever takes a row out
 -- of one of them holds it first, and then the job.
 
--- Those that a claim can take, in the order of their gate.
+-- Those that a claim can take, in the order of their gate. Jobs that came
+-- together, are alike and have no key share a row, the first of them in its
+-- columns and the others behind it: so they are written and taken by the dozen.
+-- Who takes some of them writes the others again.
 CREATE TABLE windlass.ready (
     gate      bigint NOT NULL,
     rank      bigint NOT NULL,
@@ -106,7 +109,10 @@ CREATE TABLE windlass.ready (
     -- What the gate stands for; see windlass.label_1.
     label     text COLLATE "C" NOT NULL,
     key       text COLLATE "C",
-    PRIMARY KEY (gate, rank, seq)
+    more_seqs bigint[],
+    more_ids  uuid[],
+    PRIMARY KEY (gate, rank, seq),
+    CHECK (cardinality(more_seqs) IS NOT DISTINCT FROM cardinality(more_ids) AND (key IS NULL OR more_seqs IS NULL))
 ) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
 -- Of the jobs of one key at most one runs. While none does, the best due one of
 -- each gate is ready, so that one that is held back holds back no other of its

@@ -1,7 +1,7 @@
 -- What must hold between the rows. Each row of the answer is a breach. What
 -- one row must hold by itself, and what is unique, the schema sees to.
 WITH places AS (
-    SELECT r.seq, 'ready' AS place FROM windlass.ready r
+    SELECT u.seq, 'ready' AS place FROM windlass.ready r CROSS JOIN unnest(r.seq || r.more_seqs) AS u(seq)
     UNION ALL
     SELECT d.seq, 'delayed' FROM windlass.delayed d
     UNION ALL
@@ -68,7 +68,8 @@ SELECT 'job ' || j.id || ' differs from what its run says of it' FROM windlass.r
        IS DISTINCT FROM (windlass.label_1(j.queue, j.kind, j.key, j.budgets), j.key, j.dedupe_key IS NOT NULL)
 UNION ALL
 SELECT 'job ' || j.id || ' differs from what its place says of it'
-  FROM (SELECT h.seq, h.id, h.fence, h.run_at_ms, h.known, h.deduped, h.label, h.key FROM windlass.ready h
+  FROM (SELECT u.seq, u.id, h.fence, h.run_at_ms, h.known, h.deduped, h.label, h.key
+          FROM windlass.ready h CROSS JOIN unnest(h.seq || h.more_seqs, h.id || h.more_ids) AS u(seq, id)
         UNION ALL
         SELECT w.seq, w.id, w.fence, w.run_at_ms, w.known, w.deduped, w.label, w.key FROM windlass.waiting w) p
   JOIN windlass.jobs_1 j ON j.seq = p.seq

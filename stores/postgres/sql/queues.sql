@@ -2,7 +2,7 @@
 WITH t AS (SELECT windlass.begin_1($1) AS now_ms),
 counted AS (
     SELECT split_part(r.label, chr(31), 1) AS queue, r.queued, 0 AS running, r.oldest FROM (
-        SELECT r.label, count(*) AS queued, min(r.run_at_ms) AS oldest FROM windlass.ready r GROUP BY r.label) r
+        SELECT r.label, sum(1 + coalesce(cardinality(r.more_seqs), 0)) AS queued, min(r.run_at_ms) AS oldest FROM windlass.ready r GROUP BY r.label) r
     UNION ALL
     SELECT d.queue, count(*), 0, min(d.run_at_ms) FILTER (WHERE d.run_at_ms <= t.now_ms)
       FROM windlass.delayed d CROSS JOIN t GROUP BY d.queue

@@ -73,6 +73,11 @@ DECLARE
     v_known boolean;
     v_gates bigint[];
     v_labels text[];
+    v_sizes bigint[];
+    v_left bigint[];
+    v_cuts tid[];
+    v_cut_takes bigint[];
+    v_waited boolean := false;
     v_of text[];
     v_budgets text[];
     v_lease_ms bigint[];
@@ -114,15 +119,18 @@ BEGIN
     ), gates AS (
         SELECT h.gate, h.label, split_part(h.label, chr(31), 1) AS queue, split_part(h.label, chr(31), 2) AS kind,
                split_part(h.label, chr(31), 3) = 'k' AS keyed,
-               array_to_string((string_to_array(h.label, chr(31)))[4:], chr(31)) AS names
+               array_to_string((string_to_array(h.label, chr(31)))[4:], chr(31)) AS names,
+               -- How many jobs a row seems to have: the first may be what a claim has left.
+               (SELECT 1 + coalesce(max(cardinality(first.more_seqs)), 0) FROM (
+                    SELECT r.more_seqs FROM windlass.ready r WHERE r.gate = h.gate ORDER BY r.rank, r.seq LIMIT 2) first) AS jobs
           FROM heads h
     )
-    SELECT array_agg(g.gate), array_agg(g.label), array_agg(g.queue), array_agg(g.names),
+    SELECT array_agg(g.gate), array_agg(g.label), array_agg(g.jobs), array_agg(g.queue), array_agg(g.names),
            array_agg(coalesce(p_lease_ms, q.lease_ms, 30000)), array_agg(g.keyed),
            array_agg(g.queue) FILTER (WHERE q.limit_jobs IS NOT NULL), bool_or(g.names <> ''), bool_or(g.keyed),
            -- Whether a key may have ready jobs in more than one gate.
            count(*) FILTER (WHERE g.keyed) > count(DISTINCT g.queue) FILTER (WHERE g.keyed)
-      INTO v_gates, v_labels, v_of, v_budgets, v_lease_ms, v_keyed, v_limited, v_spends, v_keys, v_crossed
+      INTO v_gates, v_labels, v_sizes, v_of, v_budgets, v_lease_ms, v_keyed, v_limited, v_spends, v_keys, v_crossed
       FROM gates g LEFT JOIN windlass.queues q ON q.name = g.queue
      WHERE g.queue = ANY (p_queues) AND (p_kinds IS NULL OR g.kind = ANY (p_kinds)) AND q.paused IS NOT TRUE;
 
@@ -160,7 +168,7 @@ BEGIN
                           FROM unnest(v_gates, v_labels, v_of, v_budgets) WITH ORDINALITY
                                AS u(gate, label, queue, names, at)) g
                  CROSS JOIN LATERAL (
-                       SELECT h.rank, h.seq, h.key FROM windlass.ready h
+                       SELECT h.rank, u.seq, h.key FROM windlass.ready h CROSS JOIN unnest(h.seq || h.more_seqs) AS u(seq)
                         WHERE h.gate = g.gate AND h.label = g.label
                         -- As many again can have a key that another gate takes.
                         ORDER BY h.rank, h.seq
@@ -190,7 +198,7 @@ BEGIN
                    SELECT h.at, count(*) AS takes FROM (
                        SELECT g.at FROM unnest(v_gates, v_labels) WITH ORDINALITY AS g(gate, label, at)
                         CROSS JOIN LATERAL (
-                              SELECT h.rank, h.seq FROM windlass.ready h
+                              SELECT h.rank, u.seq FROM windlass.ready h CROSS JOIN unnest(h.seq || h.more_seqs) AS u(seq)
                                WHERE h.gate = g.gate AND h.label = g.label
                                ORDER BY h.rank, h.seq LIMIT p_limit) head
                         ORDER BY head.rank, head.seq LIMIT p_limit) h
@@ -198,25 +206,68 @@ BEGIN
         END IF;
 
         IF false = ANY (v_keyed) THEN
-            WITH gone AS (
-                DELETE FROM windlass.ready h WHERE h.ctid = ANY (ARRAY(
-                    SELECT t.spot
-                      FROM unnest(v_gates, v_takes, v_labels, v_keyed) AS g(gate, takes, label, keyed)
-                     CROSS JOIN LATERAL (
-                           SELECT h.ctid AS spot FROM windlass.ready h
-                            WHERE h.gate = g.gate AND h.label = g.label
-                            ORDER BY h.rank, h.seq LIMIT g.takes FOR UPDATE SKIP LOCKED) t
-                     WHERE g.takes > 0 AND NOT g.keyed))
-                RETURNING array_position(v_gates, h.gate) AS at, h.rank, h.seq, h.id, h.fence, h.run_at_ms, h.known, h.deduped, h.label
-            ), begun AS (
-                INSERT INTO windlass.runs (seq, fence, run_at_ms, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, worker)
-                SELECT g.seq, g.fence, g.run_at_ms, v_now, v_lease_ms[g.at], windlass.moment_1(v_now + v_lease_ms[g.at]), 1, 1,
-                       g.deduped, g.label, p_worker
-                  FROM gone g WHERE NOT g.known
-            )
-            SELECT array_agg(g.seq), array_agg(g.rank), array_agg(g.at), array_agg(g.id), array_agg(g.fence), bool_or(g.known)
-              INTO v_seqs, v_ranks, v_ats, v_ids, v_fences, v_known
-              FROM (SELECT g.* FROM gone g ORDER BY g.rank, g.seq) g;
+            -- As many rows as seem to be needed are locked, then those that it takes are
+            -- taken, and so on until there are enough jobs or no more rows.
+            v_left := ARRAY(SELECT CASE WHEN u.keyed THEN 0 ELSE u.takes END
+                              FROM unnest(v_takes, v_keyed) WITH ORDINALITY AS u(takes, keyed, at) ORDER BY u.at);
+            LOOP
+                SELECT array_agg(t.spot), array_agg(t.spot) FILTER (WHERE t.before + t.jobs > t.left_over),
+                       array_agg(t.left_over - t.before) FILTER (WHERE t.before + t.jobs > t.left_over)
+                  INTO v_spots, v_cuts, v_cut_takes
+                  FROM (SELECT g.left_over, t.spot, t.jobs,
+                               sum(t.jobs) OVER (PARTITION BY g.at ORDER BY t.rank, t.seq)::bigint - t.jobs AS before
+                          FROM unnest(v_gates, v_labels, v_left, v_sizes) WITH ORDINALITY AS g(gate, label, left_over, size, at)
+                         CROSS JOIN LATERAL (
+                               SELECT h.ctid AS spot, h.rank, h.seq, 1 + coalesce(cardinality(h.more_seqs), 0) AS jobs
+                                 FROM windlass.ready h
+                                WHERE h.gate = g.gate AND h.label = g.label
+                                ORDER BY h.rank, h.seq LIMIT (g.left_over + g.size - 1) / g.size FOR UPDATE SKIP LOCKED) t
+                         WHERE g.left_over > 0) t
+                 WHERE t.before < t.left_over;
+                IF v_spots IS NULL THEN
+                    EXIT WHEN v_waited OR v_seqs IS NOT NULL OR NOT EXISTS (
+                        SELECT FROM unnest(v_left, v_sizes) AS g(left_over, size) WHERE g.left_over > 0 AND g.size > 1);
+                    -- Others hold the rows that there are, and will leave jobs in them.
+                    PERFORM FROM windlass.ready h
+                      WHERE h.gate = ANY (v_gates) AND h.more_seqs IS NOT NULL ORDER BY h.gate, h.rank, h.seq LIMIT 1 FOR UPDATE;
+                    v_waited := true;
+                    CONTINUE;
+                END IF;
+                WITH gone AS (
+                    DELETE FROM windlass.ready h WHERE h.ctid = ANY (v_spots)
+                    RETURNING array_position(v_gates, h.gate) AS at,
+                              coalesce(v_cut_takes[array_position(v_cuts, h.ctid)], 1 + coalesce(cardinality(h.more_seqs), 0))::integer AS takes,
+                              h.*
+                ), rest AS (
+                    INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label, more_seqs, more_ids)
+                    SELECT g.gate, g.rank, g.more_seqs[g.takes], g.more_ids[g.takes], g.fence, g.run_at_ms, g.known, g.deduped, g.label,
+                           nullif(g.more_seqs[g.takes + 1:], '{}'), nullif(g.more_ids[g.takes + 1:], '{}')
+                      FROM gone g WHERE g.takes <= cardinality(g.more_seqs)
+                ), taken AS (
+                    SELECT g.at, g.rank, g.fence, g.run_at_ms, g.known, g.deduped, g.label, u.seq, u.id
+                      FROM gone g
+                     CROSS JOIN LATERAL unnest(g.seq || g.more_seqs[:g.takes - 1], g.id || g.more_ids[:g.takes - 1]) AS u(seq, id)
+                ), begun AS (
+                    INSERT INTO windlass.runs (seq, fence, run_at_ms, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, worker)
+                    SELECT t.seq, t.fence, t.run_at_ms, v_now, v_lease_ms[t.at], windlass.moment_1(v_now + v_lease_ms[t.at]), 1, 1,
+                           t.deduped, t.label, p_worker
+                      FROM taken t WHERE NOT t.known
+                )
+                SELECT v_seqs || array_agg(t.seq), v_ranks || array_agg(t.rank), v_ats || array_agg(t.at), v_ids || array_agg(t.id),
+                       v_fences || array_agg(t.fence), coalesce(v_known, false) OR bool_or(t.known)
+                  INTO v_seqs, v_ranks, v_ats, v_ids, v_fences, v_known
+                  FROM (SELECT t.* FROM taken t ORDER BY t.rank, t.seq) t;
+                IF cardinality(v_gates) = 1 THEN
+                    v_left[1] := v_takes[1] - cardinality(v_seqs);
+                ELSE
+                    v_left := ARRAY(
+                        SELECT CASE WHEN g.keyed THEN 0 ELSE g.takes - (SELECT count(*) FROM unnest(v_ats) AS u(at) WHERE u.at = g.at) END
+                          FROM unnest(v_takes, v_keyed) WITH ORDINALITY AS g(takes, keyed, at) ORDER BY g.at);
+                END IF;
+                EXIT WHEN 0 >= ALL (v_left);
+                v_sizes := array_fill(greatest(1, cardinality(v_seqs) / cardinality(v_spots))::bigint, ARRAY[cardinality(v_gates)]);
+            END LOOP;
+            v_spots := NULL;
         END IF;
         IF v_keys THEN
             SELECT array_agg(t.spot), v_seqs || array_agg(t.seq), v_ranks || array_agg(t.rank), v_ats || array_agg(g.at),

@@ -72,9 +72,13 @@ BEGIN
             SELECT a.seq, a.id, a.kind, a.queue, a.payload, a.priority, a.key, a.dedupe_key, a.dedupe_key, a.budgets,
                    a.retry, a.timeout_ms, a.meta, a.rank, v_now, a.run_at_ms, a.gate FROM asked a
         )
-        INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label)
-        SELECT a.gate, a.rank, a.seq, a.id, 1, a.run_at_ms, false, a.dedupe_key IS NOT NULL, a.label
-          FROM asked a WHERE a.ready;
+        INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label, more_seqs, more_ids)
+        SELECT r.gate, r.rank, r.seqs[1], r.ids[1], 1, r.run_at_ms, false, r.deduped, r.label,
+               nullif(r.seqs[2:], '{}'), nullif(r.ids[2:], '{}')
+          FROM (SELECT a.gate, a.rank, a.run_at_ms, a.dedupe_key IS NOT NULL AS deduped, a.label,
+                       array_agg(a.seq) AS seqs, array_agg(a.id) AS ids
+                  FROM asked a WHERE a.ready
+                 GROUP BY a.seq / 64, a.gate, a.rank, a.run_at_ms, a.dedupe_key IS NOT NULL, a.label) r;
         IF array_remove(p_queues, p_queues[1]) = '{}' THEN
             INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 0, p_queues[1], p_ids);
         ELSE
