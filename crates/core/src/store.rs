@@ -211,6 +211,12 @@ pub trait Source: Send + Sync {
     /// from time to time.
     fn on_work(&self, wake: WakeFn);
 
+    /// How many claims of one worker are worth having under way at once, when there is more to do than one
+    /// gives: more than one where the store works on them side by side.
+    fn claims_at_once(&self) -> usize {
+        1
+    }
+
     /// Registers who may be asked for a claim inside the commit that brings new work: then a job that an idle
     /// worker waits for costs one commit until it starts, and not two. A source that cannot do that need not:
     /// it calls by [`Source::on_work`] after the commit in any case.

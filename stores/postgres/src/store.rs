@@ -93,6 +93,10 @@ impl Source for PostgresStore {
         call!(self, self.claim_once(&request))
     }
 
+    fn claims_at_once(&self) -> usize {
+        2
+    }
+
     async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
         call!(self, self.renew_once(&leases))
     }

@@ -14,6 +14,7 @@
 //! - `presence` says that the worker is alive;
 //! - `shutdown` brings it all to an end, the leases last.
 
+mod assistant;
 mod breaker;
 mod executor;
 mod housekeeper;
@@ -25,7 +26,7 @@ mod shutdown;
 mod standby;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Notify, mpsc, watch};
@@ -95,6 +96,8 @@ pub(crate) enum Phase {
 pub(crate) struct News {
     pub(crate) work: Notify,
     pub(crate) cancels: Notify,
+    /// A claim came back full.
+    pub(crate) full: Notify,
     /// Attempts were settled.
     pub(crate) settled: Notify,
 }
@@ -108,8 +111,12 @@ pub(crate) struct Counts {
     pub(crate) stuck: AtomicU64,
     /// The last claim found nothing, and nothing becomes due by time alone.
     pub(crate) idle: AtomicBool,
-    /// A claim is under way: its leases are about to be held.
-    pub(crate) claiming: AtomicBool,
+    /// The last claim of the producer gave all that was asked for: there is more.
+    pub(crate) full: AtomicBool,
+    /// Claims that are under way: their leases are about to be held.
+    pub(crate) claiming: AtomicUsize,
+    /// How many jobs they may give.
+    pub(crate) asked: AtomicUsize,
 }
 
 /// What a worker did, when it has ended.
@@ -180,8 +187,9 @@ impl Engine {
         let housekeeper = tokio::spawn(self.clone().keep_house());
         let presence = tokio::spawn(presence::run(self.clone()));
         let producer = tokio::spawn(producer::run(self.clone()));
+        let assistant = tokio::spawn(assistant::run(self.clone()));
         shutdown::drain(&self, shutdown).await;
-        for task in [producer, housekeeper, presence, settler, keeper] {
+        for task in [producer, assistant, housekeeper, presence, settler, keeper] {
             if let Err(error) = task.await {
                 tracing::error!(%error, "a loop of the worker ended badly");
             }
@@ -208,7 +216,7 @@ impl Engine {
     }
 
     fn summary(&self) -> Summary {
-        let Counts { claimed, settled, lost, stuck, idle: _, claiming: _ } = &self.counts;
+        let Counts { claimed, settled, lost, stuck, idle: _, full: _, claiming: _, asked: _ } = &self.counts;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Summary { claimed: read(claimed), settled: read(settled), lost: read(lost), stuck: read(stuck) }
     }

@@ -31,6 +31,13 @@ pub(super) struct Claimed {
     next_due_in_ms: Option<u64>,
 }
 
+impl Claimed {
+    /// Whether all that was asked for was given, so that there may be more.
+    pub(super) fn is_full(&self) -> bool {
+        self.count >= self.asked
+    }
+}
+
 pub(super) async fn run(engine: Arc<Engine>) {
     let mut poll = Backoff::new(POLL_MS_MIN, engine.settings.poll_ms_max);
     let mut trouble = Backoff::new(100, 5_000);
@@ -39,12 +46,12 @@ pub(super) async fn run(engine: Arc<Engine>) {
     while let Some(free) = free_slots(&engine, busy).await {
         // Said before looking at the phase: a shutdown either is seen here, or
         // sees that leases may still come and waits for them.
-        engine.counts.claiming.store(true, Ordering::SeqCst);
-        // Only a claim that was asked with nothing in hand can tell that there
-        // is nothing to do: what ends in the meantime may free others.
-        let empty_handed = engine.held_count() == 0;
+        let before = engine.counts.claiming.fetch_add(1, Ordering::SeqCst);
+        // Only a claim that was asked with nothing in hand, and alone, can tell that
+        // there is nothing to do: what ends in the meantime may free others.
+        let empty_handed = engine.held_count() == 0 && before == 0;
         let claimed = if engine.is_working() { Some(claim(&engine, free).await) } else { None };
-        engine.counts.claiming.store(false, Ordering::SeqCst);
+        engine.counts.claiming.fetch_sub(1, Ordering::SeqCst);
         let Some(claimed) = claimed else { return };
         let Ok(claimed) = claimed else {
             busy = false;
@@ -52,14 +59,18 @@ pub(super) async fn run(engine: Arc<Engine>) {
             continue;
         };
         trouble.reset();
-        busy = claimed.count >= claimed.asked;
+        busy = claimed.is_full();
+        engine.counts.full.store(busy, Ordering::Relaxed);
+        if busy {
+            engine.news.full.notify_one();
+        }
         if claimed.count > 0 {
             poll.reset();
         }
         let idle = empty_handed && claimed.count == 0 && claimed.next_due_in_ms.is_none();
         engine.counts.idle.store(idle, Ordering::Release);
         if !busy && let Some(handed) = wait(&engine, &mut poll, claimed.next_due_in_ms, &mut hands).await {
-            busy = handed.count >= handed.asked;
+            busy = handed.is_full();
             poll.reset();
         }
     }
@@ -72,8 +83,7 @@ async fn free_slots(engine: &Engine, busy: bool) -> Option<usize> {
             return None;
         }
         let free = room(engine);
-        let crowded = busy && free * CROWDED_SHARE < engine.slots.total();
-        if free > 0 && !crowded {
+        if free > 0 && !(busy && is_crowded(engine, free)) {
             return Some(free);
         }
         tokio::select! {
@@ -84,11 +94,46 @@ async fn free_slots(engine: &Engine, busy: bool) -> Option<usize> {
     }
 }
 
+/// Whether so few slots are free that waiting for more is worth while.
+pub(super) fn is_crowded(engine: &Engine, free: usize) -> bool {
+    free * CROWDED_SHARE < engine.slots.total()
+}
+
 /// How many jobs may be claimed: no more than there are free slots, nor so many
 /// that ended attempts pile up behind a slow store.
-fn room(engine: &Engine) -> usize {
+pub(super) fn room(engine: &Engine) -> usize {
+    room_beside(engine, engine.counts.asked.load(Ordering::SeqCst))
+}
+
+/// How many may be claimed when so many are asked for already.
+fn room_beside(engine: &Engine, asked: usize) -> usize {
     let unsettled = (engine.slots.total() * 2).saturating_sub(engine.held_count());
-    engine.slots.free().min(unsettled).min(engine.settings.claim_max)
+    engine.slots.free().min(unsettled).saturating_sub(asked).min(engine.settings.claim_max)
+}
+
+/// Slots that are spoken for by a claim under way.
+struct Spoken {
+    engine: Arc<Engine>,
+    jobs: usize,
+}
+
+impl Spoken {
+    /// Speaks for as many as wanted, as far as there is room beside the other claims.
+    fn of(engine: &Arc<Engine>, wanted: usize) -> Option<Self> {
+        let counted = &engine.counts.asked;
+        let mut jobs = 0;
+        let _ = counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |asked| {
+            jobs = wanted.min(room_beside(engine, asked));
+            Some(asked + jobs)
+        });
+        (jobs > 0).then(|| Self { engine: engine.clone(), jobs })
+    }
+}
+
+impl Drop for Spoken {
+    fn drop(&mut self) {
+        self.engine.counts.asked.fetch_sub(self.jobs, Ordering::SeqCst);
+    }
 }
 
 /// Waits for news, for a job that becomes due, or for the time to ask again. Answers what the store has
@@ -122,7 +167,7 @@ async fn wait(
         Handed::Failed(question, error) => ask_again(engine, question, &error).await,
         Handed::Nothing => None,
     };
-    engine.counts.claiming.store(false, Ordering::SeqCst);
+    engine.counts.claiming.fetch_sub(1, Ordering::SeqCst);
     claimed.filter(|claimed| claimed.count > 0)
 }
 
@@ -149,17 +194,19 @@ pub(super) struct Question {
     asked: usize,
     /// The leases count from before the question was sent.
     asked_ms: u64,
+    /// Held until what it gave is started.
+    spoken: Spoken,
 }
 
 impl Question {
-    /// A claim of so many jobs; nothing when no kind may be claimed now.
-    fn new(engine: &Engine, free: usize) -> Option<Self> {
+    /// A claim for the slots that are spoken for; nothing when no kind may be claimed now.
+    fn new(engine: &Engine, spoken: Spoken) -> Option<Self> {
         let asked_ms = engine.world.boot_ms();
         let known = &engine.settings.kinds;
         let trial = engine.breakers.to_try(known, asked_ms);
         let (kinds, asked) = match &trial {
             Some(kind) => (vec![kind.clone()], 1),
-            None => (engine.breakers.open(known, asked_ms), free),
+            None => (engine.breakers.open(known, asked_ms), spoken.jobs),
         };
         if kinds.is_empty() {
             return None;
@@ -172,20 +219,23 @@ impl Question {
             limit: u32::try_from(asked).unwrap_or(u32::MAX),
             lease_ms: engine.settings.lease_ms,
         };
-        Some(Self { request, trial, asked, asked_ms })
+        Some(Self { request, trial, asked, asked_ms, spoken })
     }
 
     /// A claim for the store to make by itself, of `idle_max` jobs at most when none is in hand.
-    pub(super) fn offered(engine: &Engine, idle_max: usize) -> Option<Self> {
+    pub(super) fn offered(engine: &Arc<Engine>, idle_max: usize) -> Option<Self> {
         let most = if engine.held_count() == 0 { idle_max } else { usize::MAX };
-        let free = room(engine).min(most);
-        if free == 0 { None } else { Self::new(engine, free) }
+        Self::new(engine, Spoken::of(engine, most)?)
     }
 }
 
 /// Claims, and starts what it got.
-async fn claim(engine: &Arc<Engine>, free: usize) -> Result<Claimed, StoreError> {
-    let Some(question) = Question::new(engine, free) else {
+pub(super) async fn claim(engine: &Arc<Engine>, free: usize) -> Result<Claimed, StoreError> {
+    let Some(spoken) = Spoken::of(engine, free) else {
+        // Somebody else claims for these slots.
+        return Ok(Claimed { count: 0, asked: 0, next_due_in_ms: None });
+    };
+    let Some(question) = Question::new(engine, spoken) else {
         let next_due_in_ms = engine.breakers.next_ms(engine.world.boot_ms());
         return Ok(Claimed { count: 0, asked: 1, next_due_in_ms });
     };
@@ -195,7 +245,7 @@ async fn claim(engine: &Arc<Engine>, free: usize) -> Result<Claimed, StoreError>
 
 /// Starts what a claim gave.
 pub(super) fn take(engine: &Arc<Engine>, question: Question, answer: ClaimAnswer) -> Claimed {
-    let Question { request: _, trial, asked, asked_ms } = question;
+    let Question { request: _, trial, asked, asked_ms, spoken } = question;
     let ClaimAnswer { leases, next_due_in_ms } = answer;
     let count = leases.len();
     if let Some(kind) = trial.filter(|_| count > 0) {
@@ -205,6 +255,7 @@ pub(super) fn take(engine: &Arc<Engine>, question: Question, answer: ClaimAnswer
     for leased in leases {
         start(engine, leased, asked_ms);
     }
+    drop(spoken);
     Claimed { count, asked, next_due_in_ms }
 }
 

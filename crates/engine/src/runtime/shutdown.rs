@@ -63,7 +63,7 @@ async fn wait_for_handlers(engine: &Engine) {
     loop {
         let grace_ends_ms = engine.world.boot_ms() + engine.settings.grace_ms;
         let held = engine.held();
-        if held.is_empty() && !engine.counts.claiming.load(Ordering::SeqCst) {
+        if held.is_empty() && engine.counts.claiming.load(Ordering::SeqCst) == 0 {
             return;
         }
         for attempt in held.iter().filter(|attempt| !attempt.is_finished()) {
@@ -88,7 +88,8 @@ fn halt_all(engine: &Engine) {
 async fn idle(engine: &Engine) {
     loop {
         engine.world.sleep_ms(IDLE_LOOK_MS).await;
-        if engine.counts.idle.load(Ordering::Acquire) && engine.held_count() == 0 {
+        let claiming = engine.counts.claiming.load(Ordering::SeqCst) > 0;
+        if engine.counts.idle.load(Ordering::Acquire) && !claiming && engine.held_count() == 0 {
             return;
         }
     }

@@ -66,7 +66,7 @@ pub(super) fn offer(engine: &Weak<Engine>) -> Option<Offer> {
     let mut hand = Hand { engine: engine.clone(), question: None, given: false };
     engine.counts.idle.store(false, Ordering::SeqCst);
     // Said before looking at the phase, as by the producer itself.
-    engine.counts.claiming.store(true, Ordering::SeqCst);
+    engine.counts.claiming.fetch_add(1, Ordering::SeqCst);
     let question = if engine.is_working() { Question::offered(&engine, OFFERED_IDLE_MAX) } else { None };
     let request = question.as_ref()?.request.clone();
     hand.question = question;
