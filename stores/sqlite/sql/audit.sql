@@ -1,27 +1,93 @@
 -- What must hold between the rows. Each row of the answer is a breach.
+WITH course AS MATERIALIZED (
+  SELECT jobs.seq, queue, gate, rank, run_at_ms, slot, dedupe_key, past.seq IS NOT NULL AS again,
+    CASE WHEN leases.seq IS NULL THEN coalesce(past.state, 0) ELSE 1 END AS state
+  FROM jobs LEFT JOIN leases ON leases.seq = jobs.seq LEFT JOIN past ON past.seq = jobs.seq
+),
+-- Without the rows of jobs that have left.
+waiting AS MATERIALIZED (
+  SELECT line.slot, line.gate, line.rank, line.seq FROM line JOIN course ON course.seq = line.seq WHERE state = 0
+)
 SELECT 'tally of queue ' || queue AS breach FROM (
   SELECT queue, sum(state = 0) AS queued, sum(state = 1) AS running, sum(state >= 2) AS finished
-  FROM jobs GROUP BY queue
+  FROM course GROUP BY queue
   UNION ALL
   SELECT name, -queued, -running, -finished FROM tallies WHERE sort = 0
 ) GROUP BY queue HAVING sum(queued) <> 0 OR sum(running) <> 0 OR sum(finished) <> 0
 UNION ALL
 SELECT 'tally of budget ' || name FROM (
-  SELECT budget.value AS name, 1 AS running FROM jobs, json_each(jobs.budgets) AS budget WHERE state = 1
+  SELECT budget.value AS name, 1 AS running
+  FROM leases JOIN jobs ON jobs.seq = leases.seq, json_each(jobs.budgets) AS budget
   UNION ALL
   SELECT name, -running FROM tallies WHERE sort = 1
 ) GROUP BY name HAVING sum(running) <> 0
 UNION ALL
-SELECT 'job ' || ready.seq || ' is ready and its key is running' FROM jobs AS ready
-WHERE ready.lane = 1 AND EXISTS (
-  SELECT 1 FROM jobs AS other WHERE other.state = 1 AND other.queue = ready.queue AND other.key = ready.key
+SELECT 'a place, a lease or a past of a job that is gone: ' || seq FROM (
+  SELECT seq FROM leases UNION ALL SELECT seq FROM past UNION ALL SELECT seq FROM ready UNION ALL SELECT seq FROM line
+  UNION ALL SELECT seq FROM holders UNION ALL SELECT seq FROM delayed UNION ALL SELECT seq FROM dedupes
+) WHERE seq NOT IN (SELECT seq FROM jobs)
+UNION ALL
+SELECT 'job ' || seq || ' is running and has a past' FROM leases WHERE seq IN (SELECT seq FROM past)
+UNION ALL
+SELECT 'job ' || course.seq || ' stands in ' || count(place.seq) || ' places' FROM course LEFT JOIN (
+  SELECT seq FROM delayed UNION ALL SELECT seq FROM waiting
+  UNION ALL SELECT ready.seq FROM ready JOIN jobs ON jobs.seq = ready.seq WHERE slot IS NULL
+) AS place ON place.seq = course.seq
+GROUP BY course.seq HAVING count(place.seq) <> (state = 0)
+UNION ALL
+SELECT 'job ' || course.seq || ' stands at a wrong place' FROM course LEFT JOIN ready ON ready.seq = course.seq
+  LEFT JOIN line ON line.seq = course.seq LEFT JOIN delayed ON delayed.seq = course.seq
+WHERE (ready.gate, ready.rank, ready.again) <> (course.gate, course.rank, course.again)
+  OR (line.slot, line.gate, line.rank) <> (course.slot, course.gate, course.rank)
+  OR (state = 0 AND line.again <> course.again)
+  OR delayed.run_at_ms <> course.run_at_ms
+UNION ALL
+SELECT 'job ' || seq || ' is ready and does not stand first in line of a free key' FROM ready
+WHERE seq IN (SELECT seq FROM jobs WHERE slot IS NOT NULL) AND NOT EXISTS (
+  SELECT 1 FROM waiting WHERE waiting.seq = ready.seq AND slot NOT IN (SELECT slot FROM holders) AND NOT EXISTS (
+    SELECT 1 FROM waiting AS other WHERE other.slot = waiting.slot AND other.gate = waiting.gate
+      AND (other.rank, other.seq) < (waiting.rank, waiting.seq)
+  )
 )
 UNION ALL
-SELECT 'job ' || waiting.seq || ' waits for nobody' FROM jobs AS waiting
-WHERE waiting.lane = 3 AND NOT EXISTS (
-  SELECT 1 FROM jobs AS other WHERE other.queue = waiting.queue AND other.key = waiting.key
-    AND (other.state = 1 OR (other.lane = 1 AND other.gate = waiting.gate
-      AND (other.rank, other.seq) < (waiting.rank, waiting.seq)))
+SELECT 'job ' || seq || ' waits for nobody' FROM waiting
+WHERE slot NOT IN (SELECT slot FROM holders) AND seq NOT IN (SELECT seq FROM ready) AND NOT EXISTS (
+  SELECT 1 FROM waiting AS other WHERE other.slot = waiting.slot AND other.gate = waiting.gate
+    AND (other.rank, other.seq) < (waiting.rank, waiting.seq)
+)
+UNION ALL
+SELECT 'job ' || waiting.seq || ' waits behind the holder of its key, unnoticed' FROM waiting
+JOIN holders ON holders.slot = waiting.slot
+WHERE warned = 0 AND (waiting.gate <> holders.gate OR (waiting.rank, waiting.seq) < (holders.rank, holders.seq))
+UNION ALL
+SELECT 'job ' || line.seq || ' has left its line and stands behind one that waits' FROM line
+WHERE line.seq NOT IN (SELECT seq FROM waiting) AND EXISTS (
+  SELECT 1 FROM waiting WHERE waiting.slot = line.slot AND waiting.gate = line.gate
+    AND (waiting.rank, waiting.seq) < (line.rank, line.seq)
+)
+UNION ALL
+SELECT 'job ' || course.seq || ' is ready, and is not queued' FROM course JOIN ready ON ready.seq = course.seq
+WHERE state <> 0
+UNION ALL
+SELECT 'job ' || seq || ' and the holder of its key' FROM (
+  SELECT slot, seq, gate, rank, 1 AS held FROM course WHERE state = 1 AND slot IS NOT NULL
+  UNION ALL
+  SELECT slot, seq, gate, rank, -1 FROM holders
+) GROUP BY slot, seq, gate, rank HAVING sum(held) <> 0
+UNION ALL
+SELECT 'jobs of one key in several lines, such as ' || min(seq) FROM jobs WHERE key IS NOT NULL
+GROUP BY queue, key HAVING min(slot) <> max(slot)
+UNION ALL
+SELECT 'job ' || seq || ' and the holder of its dedupe key' FROM (
+  SELECT dedupe_key, seq, 1 AS held FROM course WHERE state < 2 AND dedupe_key IS NOT NULL
+  UNION ALL
+  SELECT dedupe_key, seq, -1 FROM dedupes
+) GROUP BY dedupe_key, seq HAVING sum(held) <> 0
+UNION ALL
+SELECT 'job ' || seq || ' has ended and nobody will prune it' FROM (
+  SELECT jobs.queue, ended_ms, jobs.seq FROM past JOIN jobs ON jobs.seq = past.seq WHERE state >= 2
+  EXCEPT
+  SELECT queue, ended_ms, job.value FROM ended, json_each(ended.jobs) AS job
 )
 UNION ALL
 SELECT 'job ' || jobs.seq || ' miscounts its steps' FROM jobs
@@ -32,7 +98,7 @@ UNION ALL
 SELECT 'job ' || seq || ' lies beyond the counter' FROM jobs WHERE seq >= (SELECT next_seq FROM head)
 UNION ALL
 SELECT 'moments at which jobs of queue ' || queue || ' are due' FROM (
-  SELECT queue, run_at_ms, 1 AS jobs FROM jobs WHERE state = 0
+  SELECT queue, run_at_ms, 1 AS jobs FROM course WHERE state = 0
   UNION ALL
   SELECT queue, run_at_ms, -jobs FROM due
 ) GROUP BY queue, run_at_ms HAVING sum(jobs) <> 0

@@ -1,4 +1,3 @@
--- Those without a result, at once; a job that is running has none from before.
-UPDATE OR FAIL jobs SET
-  state = 2, ended_ms = ?2, lease_ms = NULL, expires_ms = NULL, cancel_requested = 0
-WHERE seq IN (SELECT value FROM rarray(?1))
+-- Those without a result, at once. CROSS JOIN: SQLite must not turn the loops around.
+INSERT OR FAIL INTO past (seq, state, fence, attempt, started_ms, ended_ms, worker)
+SELECT seq, 2, fence, attempt, started_ms, ?2, worker FROM rarray(?1) AS done CROSS JOIN leases ON seq = done.value

@@ -1,3 +1,2 @@
-UPDATE jobs SET
-  state = 2, ended_ms = ?2, result = ?3, lease_ms = NULL, expires_ms = NULL, cancel_requested = 0
-WHERE seq = ?1
+INSERT INTO past (seq, state, fence, attempt, started_ms, ended_ms, worker, result)
+SELECT seq, 2, fence, attempt, started_ms, ?2, worker, ?3 FROM leases WHERE seq = ?1

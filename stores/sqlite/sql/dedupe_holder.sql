@@ -1,1 +1,1 @@
-SELECT id FROM jobs INDEXED BY jobs_dedupe WHERE dedupe_key = ?1 AND state < 2
+SELECT id FROM dedupes CROSS JOIN jobs ON jobs.seq = dedupes.seq WHERE dedupes.dedupe_key = ?1

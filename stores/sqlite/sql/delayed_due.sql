@@ -1,2 +1,3 @@
-SELECT seq, rank, queue, key, gate FROM jobs INDEXED BY jobs_delayed
-WHERE lane = 2 AND run_at_ms <= ?1 ORDER BY run_at_ms LIMIT ?2
+SELECT delayed.run_at_ms, jobs.seq, gate, rank, slot, EXISTS (SELECT 1 FROM past WHERE past.seq = jobs.seq)
+FROM delayed CROSS JOIN jobs ON jobs.seq = delayed.seq
+WHERE delayed.run_at_ms <= ?1 ORDER BY delayed.run_at_ms, delayed.seq LIMIT ?2

@@ -1,1 +1,2 @@
-SELECT run_at_ms, queue, kind FROM jobs INDEXED BY jobs_delayed WHERE lane = 2 ORDER BY run_at_ms LIMIT ?1
+SELECT delayed.run_at_ms, queue, kind FROM delayed CROSS JOIN jobs ON jobs.seq = delayed.seq
+ORDER BY delayed.run_at_ms, delayed.seq LIMIT ?1

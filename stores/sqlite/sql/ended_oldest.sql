@@ -1,2 +1,1 @@
-SELECT seq, steps_count, ended_ms FROM jobs INDEXED BY jobs_ended
-WHERE state >= 2 AND queue = ?1 ORDER BY ended_ms, seq LIMIT ?2
+SELECT ended_ms, position, jobs FROM ended WHERE queue = ?1 ORDER BY ended_ms, position

@@ -1,1 +1,1 @@
-SELECT expires_ms FROM jobs INDEXED BY jobs_expiry WHERE state = 1 ORDER BY expires_ms LIMIT 1
+SELECT min(expires_ms) FROM leases

@@ -1,2 +1,2 @@
-SELECT gate, queue, kind, budgets FROM jobs INDEXED BY jobs_ready
-WHERE lane = 1 AND gate >= ?1 ORDER BY gate, rank, seq LIMIT 1
+SELECT ready.gate, queue, kind, budgets FROM ready CROSS JOIN jobs ON jobs.seq = ready.seq
+WHERE ready.gate >= ?1 ORDER BY ready.gate, ready.rank, ready.seq LIMIT 1

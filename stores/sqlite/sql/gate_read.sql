@@ -1,2 +1,2 @@
-INDEXED BY jobs_ready
-WHERE lane = 1 AND gate = ?1 AND (rank, seq) > (?2, ?3) ORDER BY rank, seq LIMIT ?4
+, ready.again FROM ready CROSS JOIN jobs ON jobs.seq = ready.seq
+WHERE ready.gate = ?1 AND (ready.rank, ready.seq) > (?2, ?3) ORDER BY ready.rank, ready.seq LIMIT ?4

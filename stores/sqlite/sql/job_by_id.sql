@@ -1,1 +1,1 @@
-WHERE id = ?1
+WHERE jobs.id = ?1

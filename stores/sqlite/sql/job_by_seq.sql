@@ -1,1 +1,1 @@
-WHERE seq = ?1
+WHERE jobs.seq = ?1

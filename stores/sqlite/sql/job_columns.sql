@@ -1,3 +1,3 @@
-seq, id, state, lane, gate, rank, run_at_ms, fence, attempt, lease_ms, expires_ms, cancel_requested,
-ended_ms, reason, crashes, retries, steps_count, created_ms, started_ms, priority, timeout_ms,
-kind, queue, key, dedupe_key, worker, budgets, retry, payload, meta, progress, result, history
+jobs.seq, jobs.id, jobs.gate, jobs.rank, jobs.run_at_ms, jobs.created_ms, jobs.priority, jobs.timeout_ms,
+jobs.steps_count, jobs.crashes, jobs.retries, jobs.slot, jobs.kind, jobs.queue, jobs.key, jobs.dedupe_key,
+jobs.budgets, jobs.retry, jobs.meta, jobs.progress, jobs.history, jobs.payload

@@ -1,1 +1,1 @@
-SELECT id FROM jobs INDEXED BY jobs_key_running WHERE queue = ?1 AND key = ?2 AND state = 1
+SELECT id FROM holders CROSS JOIN jobs ON jobs.seq = holders.seq WHERE holders.slot = ?1

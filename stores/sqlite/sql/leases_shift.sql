@@ -1,1 +1,1 @@
-UPDATE jobs SET expires_ms = min(max(expires_ms + ?1, ?2), ?3) WHERE state = 1
+UPDATE leases SET expires_ms = min(max(expires_ms + ?1, ?2), ?3)

@@ -1,1 +1,1 @@
-WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2
+WHERE jobs.seq < ?1 ORDER BY jobs.seq DESC LIMIT ?2

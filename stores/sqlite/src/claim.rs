@@ -2,21 +2,21 @@
 
 use rusqlite::{OptionalExtension, params};
 use windlass_core::book::claim::{check, leased};
-use windlass_core::id::{Key, QueueName, WorkerName};
 use windlass_core::job::Job;
-use windlass_core::state::StateName;
+use windlass_core::state::{Lease, StateName};
 use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased};
-use windlass_core::time::Time;
 use windlass_core::transition;
 
 use crate::claim_memory::{pack, unpack};
 use crate::fail::{Done, Fail};
 use crate::head::signed;
+use crate::lanes::Place;
+use crate::line::Holders;
 use crate::many::{Grouped, numbers};
-use crate::pick::{Picked, is_wanted, pick};
+use crate::pick::{Picked, Taken, is_wanted, pick};
 use crate::row::{self, Stored};
 use crate::tx::Tx;
-use crate::{budgets, lanes};
+use crate::{budgets, lanes, past};
 
 /// Gives leases of jobs that may run now, in order.
 pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<ClaimAnswer> {
@@ -25,8 +25,9 @@ pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<ClaimAnswer> {
         return Ok(answer);
     }
     let more_due = lanes::promote(tx)?;
-    let Picked { jobs, more, next_free, spent } = pick(tx, request)?;
-    let leases = lease_all(tx, request, jobs)?;
+    let Picked { jobs, taken, gates, more, next_free, spent } = pick(tx, request)?;
+    take_out(tx, &jobs, &taken)?;
+    let leases = lease_all(tx, request, jobs, gates)?;
     for budget in &spent {
         budgets::save(tx.conn, budget)?;
     }
@@ -44,48 +45,75 @@ pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<ClaimAnswer> {
     Ok(ClaimAnswer { leases, next_due_in_ms: next_due.map(|at| at.ms_since(tx.now)) })
 }
 
-fn lease_all(tx: &mut Tx<'_>, request: &ClaimRequest, picked: Vec<Stored>) -> Done<Vec<Leased>> {
+/// Takes the jobs of a claim out of the ready ones: at once those of a gate of which none was left out.
+fn take_out(tx: &Tx<'_>, jobs: &[Stored], taken: &[Taken]) -> Done<()> {
+    for Taken { last, count, whole } in taken {
+        if *whole {
+            let hidden = lanes::hide_up_to(tx, *last)?;
+            if hidden != *count {
+                return Err(Fail::damaged(format!("{hidden} ready jobs where {count} were read")));
+            }
+            continue;
+        }
+        for stored in jobs.iter().filter(|stored| stored.gate == last.gate) {
+            lanes::hide(tx, Place::of(stored)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn lease_all(
+    tx: &mut Tx<'_>,
+    request: &ClaimRequest,
+    picked: Vec<Stored>,
+    gates: usize,
+) -> Done<Vec<Leased>> {
     let mut leases = Vec::with_capacity(picked.len());
-    let mut by_length: Grouped<(u32, Time), i64> = Grouped::default();
-    let mut keys: Grouped<QueueName, Key> = Grouped::default();
+    let mut by_length: Grouped<u32, i64> = Grouped::default();
+    let mut holders = Holders::new(tx, gates)?;
     for mut stored in picked {
+        let place = Place::of(&stored)?;
         let queue = tx.queue(stored.job.spec.queue.as_str())?;
         let policy = &queue.queue.policy;
         let lease_ms = request.lease_ms.unwrap_or(policy.lease_ms);
         let moved = transition::claim(&mut stored.job, &request.worker, lease_ms, tx.now);
-        by_length.add(&(lease_ms, expires_at(&stored.job)?), signed(stored.job.seq)?);
-        if let Some(key) = &stored.job.spec.key {
-            keys.add(&queue.name, key.clone());
+        if place.again {
+            lease_again(tx, &stored.job)?;
+        } else {
+            by_length.add(&lease_ms, place.seq);
+        }
+        if let Some(slot) = stored.slot {
+            holders.hold(tx, slot, place)?;
         }
         tx.moved(moved.what, &stored.job, Some(StateName::Queued), Some(StateName::Running));
+        tx.memory.leased.add(&stored)?;
         leases.push(leased(stored.with_steps(tx.conn)?, policy));
     }
-    for ((lease_ms, expires_at), seqs) in by_length.0 {
-        write_leases(tx, &request.worker, lease_ms, expires_at, seqs)?;
-    }
-    for (queue, keys) in keys.0 {
-        lanes::hide_keys(tx, &queue, &keys)?;
+    for (lease_ms, seqs) in by_length.0 {
+        let expires_at = tx.now.plus_ms(i64::from(lease_ms));
+        let mut insert = tx.sql(include_str!("../sql/claim.sql"))?;
+        let worker = request.worker.as_str();
+        insert.execute(params![numbers(seqs), tx.now.ms(), lease_ms, expires_at.ms(), worker])?;
     }
     Ok(leases)
 }
 
-fn write_leases(
-    tx: &Tx<'_>,
-    worker: &WorkerName,
-    lease_ms: u32,
-    expires_at: Time,
-    seqs: Vec<i64>,
-) -> Done<()> {
-    let count = seqs.len();
-    let mut update = tx.sql(include_str!("../sql/claim.sql"))?;
-    let written =
-        update.execute(params![numbers(seqs), tx.now.ms(), worker.as_str(), lease_ms, expires_at.ms()])?;
-    if written == count { Ok(()) } else { Err(Fail::damaged("a job that was read and cannot be written")) }
-}
-
-fn expires_at(job: &Job) -> Done<Time> {
+/// Writes the lease of a job that was claimed before, or has had another life.
+fn lease_again(tx: &Tx<'_>, job: &Job) -> Done<()> {
     let lease = job.lease().ok_or_else(|| Fail::damaged("a claimed job that is not running"))?;
-    Ok(lease.expires_at)
+    let Lease { worker, fence, started_at, lease_ms, expires_at, cancel_requested: _ } = lease;
+    let seq = signed(job.seq)?;
+    past::forget(tx, seq)?;
+    tx.sql(include_str!("../sql/claim_again.sql"))?.execute(params![
+        seq,
+        signed(*fence)?,
+        job.attempt,
+        started_at.ms(),
+        lease_ms,
+        expires_at.ms(),
+        worker.as_str(),
+    ])?;
+    Ok(())
 }
 
 fn claimed_before(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Option<ClaimAnswer>> {

@@ -19,7 +19,7 @@ use crate::file;
 use crate::head::Head;
 use crate::offered::Offered;
 use crate::options::Options;
-use crate::tx::{QueueMemory, Tx};
+use crate::tx::{Memory, Tx};
 use crate::wake::Wakers;
 use crate::writer::{Call, Health, Sort};
 
@@ -39,7 +39,7 @@ const PAGE_BYTES: u64 = 4_096 + 24;
 pub struct Crew {
     conn: Connection,
     clock: Arc<dyn Clock>,
-    memory: QueueMemory,
+    memory: Memory,
     ballast: Ballast,
     wakers: Arc<Wakers>,
     health: Health,
@@ -69,7 +69,7 @@ impl Crew {
         let mut crew = Self {
             conn,
             clock: Arc::clone(&options.clock),
-            memory: QueueMemory::default(),
+            memory: Memory::default(),
             ballast: Ballast::new(path, options.ballast_bytes),
             wakers,
             health,

@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{CachedStatement, OptionalExtension, params};
-use uuid::Uuid;
+use rusqlite::CachedStatement;
 use windlass_core::error::{Invalid, StoreError};
 use windlass_core::event::What;
 use windlass_core::id::JobId;
@@ -13,9 +12,9 @@ use windlass_core::store::{ENQUEUE_MAX, Enqueued};
 use windlass_core::transition;
 
 use crate::fail::{Done, Fail};
-use crate::row;
+use crate::row::{self, Stored};
 use crate::tx::Tx;
-use crate::{gate, lanes, row_write};
+use crate::{dedupe, gate, lanes, row_write, slot};
 
 /// Accepts jobs, all or none.
 pub fn enqueue(tx: &mut Tx<'_>, new: &[NewJob]) -> Done<Vec<Enqueued>> {
@@ -49,8 +48,8 @@ impl<'a> Accept<'a> {
 
     /// Accepts one job, or answers with the one that is there.
     pub fn one(&mut self, tx: &mut Tx<'_>, new: &NewJob, same_id: SameId) -> Done<Enqueued> {
-        // A key's lanes are changed before the insert, so what is there must be known first.
-        if new.spec.key.is_some()
+        // The job of an id is found by its insert; that of a dedupe key stands in another table.
+        if new.spec.dedupe_key.is_some()
             && let Some(id) = there(tx, new, same_id)?
         {
             return Ok(Enqueued { id, deduplicated: true });
@@ -58,15 +57,18 @@ impl<'a> Accept<'a> {
         let queue = tx.queue(new.spec.queue.as_str())?;
         let job = transition::accept(new.clone(), tx.head.next_seq, &queue.queue.policy, tx.now);
         let gate = gate::of(&job.spec);
-        let lane = lanes::place(tx, &job, gate)?;
-        if !row_write::insert(&mut self.insert, &job, lane, gate)? {
+        let slot = job.spec.key.as_ref().map(|key| slot::of(job.spec.queue.as_str(), key.as_str()));
+        if !row_write::insert(&mut self.insert, &job, gate, slot)? {
             let id = there(tx, new, same_id)?
                 .ok_or_else(|| Fail::damaged("a job that can be neither inserted nor found"))?;
             return Ok(Enqueued { id, deduplicated: true });
         }
         tx.head.next_seq += 1;
-        tx.moved(What::Enqueued, &job, None, Some(StateName::Queued));
-        Ok(Enqueued { id: job.id, deduplicated: false })
+        dedupe::hold(tx, &job)?;
+        let stored = Stored { job, gate, slot, steps_count: 0 };
+        lanes::place(tx, &stored)?;
+        tx.moved(What::Enqueued, &stored.job, None, Some(StateName::Queued));
+        Ok(Enqueued { id: stored.job.id, deduplicated: false })
     }
 }
 
@@ -80,15 +82,8 @@ fn there(tx: &Tx<'_>, new: &NewJob, same_id: SameId) -> Done<Option<JobId>> {
     }
     match &new.spec.dedupe_key {
         None => Ok(None),
-        Some(key) => dedupe_holder(tx, key.as_str()),
+        Some(key) => dedupe::holder(tx, key),
     }
-}
-
-/// The job that is not final and has this dedupe key.
-pub fn dedupe_holder(tx: &Tx<'_>, key: &str) -> Done<Option<JobId>> {
-    let mut select = tx.sql(include_str!("../sql/dedupe_holder.sql"))?;
-    let id: Option<[u8; 16]> = select.query_row(params![key], |row| row.get(0)).optional()?;
-    Ok(id.map(|id| JobId(Uuid::from_bytes(id))))
 }
 
 /// Refuses a batch that names one id for two contents.

@@ -1,7 +1,7 @@
 //! Leases that have run out; and the moment at which the store follows a jump
 //! of the wall clock.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use windlass_core::store::{EXPIRE_MAX, Expired};
 use windlass_core::time::{Clock, Time};
 use windlass_core::transition;
@@ -39,7 +39,7 @@ fn run_out(tx: &Tx<'_>) -> Done<Vec<Stored>> {
 
 fn next_expiry(tx: &Tx<'_>) -> Done<Option<Time>> {
     let mut select = tx.sql(include_str!("../sql/expiry_next.sql"))?;
-    let next: Option<i64> = select.query_row([], |row| row.get(0)).optional()?;
+    let next: Option<i64> = select.query_row([], |row| row.get(0))?;
     Ok(next.map(Time::from_ms))
 }
 
@@ -56,6 +56,7 @@ fn follow_wall_clock(tx: &mut Tx<'_>, clock: &dyn Clock) -> Done<()> {
     budgets::shift_all(tx, ms)?;
     // What was due stays due.
     let shifted = tx.sql(include_str!("../sql/due_shift.sql"))?.execute(params![tx.now.ms(), before.ms()])?;
+    tx.sql(include_str!("../sql/delayed_shift.sql"))?.execute(params![tx.now.ms(), before.ms()])?;
     if shifted > 0 {
         due::recount(tx.conn)?;
     }

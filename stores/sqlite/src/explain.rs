@@ -20,7 +20,7 @@ pub fn explain(conn: &Connection, id: JobId, now: Time) -> Done<Option<Explanati
     let Some(stored) = row::by_id(conn, id)? else { return Ok(None) };
     let job = stored.job;
     let holds = match job.state {
-        State::Queued => holds_of(conn, &job, now)?,
+        State::Queued => holds_of(conn, &job, stored.slot, now)?,
         _ => Vec::new(),
     };
     let ready = matches!(job.state, State::Queued) && holds.is_empty();
@@ -29,14 +29,14 @@ pub fn explain(conn: &Connection, id: JobId, now: Time) -> Done<Option<Explanati
     Ok(Some(explain_job(&job, holds, ahead, workers)))
 }
 
-fn holds_of(conn: &Connection, job: &Job, now: Time) -> Done<Vec<Hold>> {
+fn holds_of(conn: &Connection, job: &Job, slot: Option<i64>, now: Time) -> Done<Vec<Hold>> {
     let queue = queues::load(conn, job.spec.queue.as_str())?.unwrap_or_default();
     let running = tally::of_queue(conn, job.spec.queue.as_str())?.running;
     let queue_now = QueueNow {
         policy: &queue.policy,
         paused: queue.paused,
         running: u32::try_from(running).unwrap_or(u32::MAX),
-        key_holder: key_holder(conn, job)?,
+        key_holder: key_holder(conn, slot)?,
     };
     let mut named = Vec::new();
     for name in &job.spec.budgets {
@@ -50,12 +50,11 @@ fn holds_of(conn: &Connection, job: &Job, now: Time) -> Done<Vec<Hold>> {
     Ok(holds(job, &queue_now, &budgets_now.collect(), now))
 }
 
-/// The running job that has this job's key.
-fn key_holder(conn: &Connection, job: &Job) -> Done<Option<JobId>> {
-    let Some(key) = &job.spec.key else { return Ok(None) };
+/// The running job that has this key.
+fn key_holder(conn: &Connection, slot: Option<i64>) -> Done<Option<JobId>> {
+    let Some(slot) = slot else { return Ok(None) };
     let mut select = conn.prepare_cached(include_str!("../sql/key_holder.sql"))?;
-    let id: Option<[u8; 16]> =
-        select.query_row(params![job.spec.queue.as_str(), key.as_str()], |row| row.get(0)).optional()?;
+    let id: Option<[u8; 16]> = select.query_row(params![slot], |row| row.get(0)).optional()?;
     Ok(id.map(|id| JobId(Uuid::from_bytes(id))))
 }
 

@@ -1,101 +1,126 @@
 //! Lanes: how a claim finds ready jobs without looking at any that are not.
 //!
-//! A queued job is ready, delayed, or waiting behind its key. Of the due jobs
-//! of a key, while none of them is running, each gate shows the first by
-//! (rank, seq) in the lane "ready"; all others wait. While one is running, all
-//! wait. So a million jobs behind a busy key cost a claim nothing.
-//!
-//! One per gate and not one per key: a job whose kind nobody asks for, or whose
-//! budget is spent, must not hold back a job of its key that could run.
+//! A queued job is delayed, or ready, or stands in the line of its key
+//! (`line.rs`), of which the first may be ready as well.
 
-use rusqlite::{CachedStatement, OptionalExtension, params};
-use windlass_core::id::{Key, QueueName};
-use windlass_core::job::Job;
+use rusqlite::{Row, params};
 use windlass_core::store::PROMOTE_MAX;
 use windlass_core::time::Time;
 
-use crate::fail::Done;
-use crate::many::{numbers, texts};
-use crate::row::{Lane, opt_text, text};
+use crate::fail::{Done, Fail};
+use crate::head::signed;
+use crate::line::After;
+use crate::row::{Stored, text};
 use crate::tx::Tx;
+use crate::{line, past};
 
-/// The lane of a job that comes into the queue now. One of its key that has to
-/// stand behind it is moved.
-pub fn place(tx: &mut Tx<'_>, job: &Job, gate: i64) -> Done<Lane> {
-    if job.run_at > tx.now {
-        return Ok(Lane::Delayed);
+/// Where a job stands that may be claimed, or will be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its gate.
+    pub gate: i64,
+    /// Lower first.
+    pub rank: i64,
+    /// Then lower first.
+    pub seq: i64,
+    /// It has a past.
+    pub again: bool,
+}
+
+impl Place {
+    /// The place of a queued job.
+    pub fn of(stored: &Stored) -> Done<Self> {
+        let Stored { job, gate, slot: _, steps_count: _ } = stored;
+        Ok(Self { gate: *gate, rank: job.rank, seq: signed(job.seq)?, again: past::is_there(job) })
     }
-    let Some(key) = &job.spec.key else {
-        tx.wake = true;
-        return Ok(Lane::Ready);
+
+    /// Reads a row of gate, rank, seq, and whether it has a past.
+    pub fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self { gate: row.get(0)?, rank: row.get(1)?, seq: row.get(2)?, again: row.get(3)? })
+    }
+}
+
+/// Places a job that comes into the queue now.
+pub fn place(tx: &mut Tx<'_>, stored: &Stored) -> Done<()> {
+    let place = Place::of(stored)?;
+    if stored.job.run_at > tx.now {
+        return delay(tx, stored.job.run_at, place.seq);
+    }
+    place_due(tx, place, stored.slot)
+}
+
+fn place_due(tx: &mut Tx<'_>, place: Place, slot: Option<i64>) -> Done<()> {
+    let comes_first = match slot {
+        Some(slot) => line::join(tx, slot, place)?,
+        None => true,
     };
-    place_due(tx, job.spec.queue.as_str(), key.as_str(), gate, (job.rank, job.seq))
+    if comes_first {
+        tx.wake = true;
+        show(tx, place)?;
+    }
+    Ok(())
 }
 
-fn place_due(tx: &mut Tx<'_>, queue: &str, key: &str, gate: i64, place: (i64, u64)) -> Done<Lane> {
-    if tx.sql(include_str!("../sql/key_is_running.sql"))?.exists(params![queue, key])? {
-        return Ok(Lane::Waiting);
-    }
-    let mut select = tx.sql(include_str!("../sql/key_ready.sql"))?;
-    let shown: Option<(i64, i64)> =
-        select.query_row(params![queue, key, gate], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-    if let Some((rank, seq)) = shown {
-        if (rank, seq.unsigned_abs()) < place {
-            return Ok(Lane::Waiting);
-        }
-        set(tx, seq, Lane::Waiting)?;
-    }
-    tx.wake = true;
-    Ok(Lane::Ready)
-}
-
-/// Keys have become free: the first of their waiting jobs in each gate are shown.
-pub fn free_keys(tx: &mut Tx<'_>, queue: &QueueName, keys: &[Key]) -> Done<()> {
-    let mut shown = Vec::new();
-    let mut select = tx.sql(include_str!("../sql/key_first_waiting.sql"))?;
-    for key in keys {
-        let mut from = i64::MIN;
-        while let Some((gate, seq)) = first_waiting(&mut select, queue, key, from, i64::MAX)? {
-            shown.push(seq);
-            match gate.checked_add(1) {
-                Some(next) => from = next,
-                None => break,
+/// Places a job again whose attempt is over. In the line of its key it stands
+/// until the key is freed, which then shows the first.
+pub fn place_again(tx: &Tx<'_>, stored: &Stored) -> Done<()> {
+    let place = Place::of(stored)?;
+    match stored.slot {
+        _ if stored.job.run_at > tx.now => {
+            if let Some(slot) = stored.slot {
+                line::leave(tx, slot, place)?;
             }
+            delay(tx, stored.job.run_at, place.seq)
+        }
+        Some(slot) => line::stand(tx, slot, place),
+        None => show(tx, place),
+    }
+}
+
+/// Takes a queued job out of wherever it stands; the next of its key takes its place.
+pub fn leave(tx: &mut Tx<'_>, stored: &Stored) -> Done<()> {
+    let place = Place::of(stored)?;
+    let mut undelay = tx.sql(include_str!("../sql/delayed_delete.sql"))?;
+    if undelay.execute(params![stored.job.run_at.ms(), place.seq])? > 0 {
+        return Ok(());
+    }
+    let shown = hide(tx, place)?;
+    let was_there = match stored.slot {
+        Some(slot) => line::leave(tx, slot, place)?,
+        None => shown,
+    };
+    if !was_there {
+        return Err(Fail::damaged(format!("job {} at no place", place.seq)));
+    }
+    if shown && let Some(slot) = stored.slot {
+        let next = After::new(tx)?.find(slot, place.gate, (place.rank, place.seq))?;
+        if let Some(next) = next {
+            show(tx, next)?;
+            tx.wake = true;
         }
     }
-    if !shown.is_empty() {
-        tx.wake = true;
-        tx.sql(include_str!("../sql/lane_show.sql"))?.execute(params![numbers(shown)])?;
-    }
     Ok(())
 }
 
-/// A job that was shown has left: the next of its key and gate takes its place.
-pub fn show_next(tx: &mut Tx<'_>, queue: &QueueName, key: &Key, gate: i64) -> Done<()> {
-    let mut select = tx.sql(include_str!("../sql/key_first_waiting.sql"))?;
-    if let Some((_, seq)) = first_waiting(&mut select, queue, key, gate, gate)? {
-        set(tx, seq, Lane::Ready)?;
-        tx.wake = true;
-    }
+/// A job may be claimed from now on.
+fn show(tx: &Tx<'_>, Place { gate, rank, seq, again }: Place) -> Done<()> {
+    tx.sql(include_str!("../sql/ready_insert.sql"))?.execute(params![gate, rank, seq, again])?;
     Ok(())
 }
 
-/// Jobs of these keys run now: all others of them wait.
-pub fn hide_keys(tx: &Tx<'_>, queue: &QueueName, keys: &[Key]) -> Done<()> {
-    tx.sql(include_str!("../sql/key_hide.sql"))?.execute(params![queue.as_str(), texts(keys)])?;
-    Ok(())
+/// Takes a job out of the ready ones; answers whether it was one of them.
+pub fn hide(tx: &Tx<'_>, Place { gate, rank, seq, again: _ }: Place) -> Done<bool> {
+    Ok(tx.sql(include_str!("../sql/ready_delete.sql"))?.execute(params![gate, rank, seq])? > 0)
 }
 
-fn first_waiting(
-    select: &mut CachedStatement<'_>,
-    queue: &QueueName,
-    key: &Key,
-    from: i64,
-    to: i64,
-) -> Done<Option<(i64, i64)>> {
-    let first = select
-        .query_row(params![queue.as_str(), key.as_str(), from, to], |row| Ok((row.get(0)?, row.get(1)?)));
-    Ok(first.optional()?)
+/// Takes the ready jobs of a gate up to this one; answers how many they were.
+pub fn hide_up_to(tx: &Tx<'_>, Place { gate, rank, seq, again: _ }: Place) -> Done<usize> {
+    Ok(tx.sql(include_str!("../sql/ready_take.sql"))?.execute(params![gate, rank, seq])?)
+}
+
+fn delay(tx: &Tx<'_>, run_at: Time, seq: i64) -> Done<()> {
+    tx.sql(include_str!("../sql/delayed_insert.sql"))?.execute(params![run_at.ms(), seq])?;
+    Ok(())
 }
 
 /// Moves delayed jobs whose time has come, those that were due first first.
@@ -103,23 +128,18 @@ fn first_waiting(
 pub fn promote(tx: &mut Tx<'_>) -> Done<bool> {
     let due = select_due(tx)?;
     let more = due.len() >= PROMOTE_MAX as usize;
-    for Due { seq, rank, queue, key, gate } in due {
-        let lane = match key {
-            None => Lane::Ready,
-            Some(key) => place_due(tx, &queue, &key, gate, (rank, seq.unsigned_abs()))?,
-        };
-        set(tx, seq, lane)?;
+    for Due { run_at_ms, place, slot } in due {
+        tx.sql(include_str!("../sql/delayed_delete.sql"))?.execute(params![run_at_ms, place.seq])?;
+        place_due(tx, place, slot)?;
     }
     Ok(more)
 }
 
 /// A delayed job whose time has come.
 struct Due {
-    seq: i64,
-    rank: i64,
-    queue: String,
-    key: Option<String>,
-    gate: i64,
+    run_at_ms: i64,
+    place: Place,
+    slot: Option<i64>,
 }
 
 fn select_due(tx: &Tx<'_>) -> Done<Vec<Due>> {
@@ -127,13 +147,8 @@ fn select_due(tx: &Tx<'_>) -> Done<Vec<Due>> {
     let mut rows = select.query(params![tx.now.ms(), PROMOTE_MAX])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(Due {
-            seq: row.get(0)?,
-            rank: row.get(1)?,
-            queue: text(row, 2)?.to_owned(),
-            key: opt_text(row, 3)?.map(str::to_owned),
-            gate: row.get(4)?,
-        });
+        let place = Place { seq: row.get(1)?, gate: row.get(2)?, rank: row.get(3)?, again: row.get(5)? };
+        found.push(Due { run_at_ms: row.get(0)?, place, slot: row.get(4)? });
     }
     Ok(found)
 }
@@ -152,21 +167,4 @@ pub fn next_due(tx: &Tx<'_>, wanted: impl Fn(&str, &str) -> bool) -> Done<Option
         }
     }
     Ok(None)
-}
-
-fn set(tx: &Tx<'_>, seq: i64, lane: Lane) -> Done<()> {
-    tx.sql(include_str!("../sql/lane_set.sql"))?.execute(params![seq, lane as i64])?;
-    Ok(())
-}
-
-/// The lane of a queued job that has left its attempt. It stands with the
-/// waiting ones of its key until the key is freed, which then shows the first.
-pub fn after_attempt(tx: &Tx<'_>, job: &Job) -> Lane {
-    if job.run_at > tx.now {
-        Lane::Delayed
-    } else if job.spec.key.is_some() {
-        Lane::Waiting
-    } else {
-        Lane::Ready
-    }
 }

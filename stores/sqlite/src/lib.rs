@@ -10,7 +10,7 @@
 //! verb. What a job may do is decided in `windlass_core::transition`, never here.
 //!
 //! Deliberately absent: a network protocol, a migration backwards, and any
-//! cache of jobs: another process may have changed them.
+//! cache of what can change of a job: another process may have changed it.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -28,17 +28,24 @@ mod readers;
 mod wake;
 mod writer;
 
+mod dedupe;
 mod due;
+mod ended;
 mod head;
+mod known;
 mod many;
+mod stretch;
 mod tally;
 mod tx;
 
+mod past;
 mod row;
 mod row_write;
 
 mod gate;
 mod lanes;
+mod line;
+mod slot;
 
 mod claim;
 mod enqueue;

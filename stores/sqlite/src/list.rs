@@ -4,11 +4,10 @@
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 use windlass_core::query::{Cursor, JobFilter, ListRequest, PAGE_MAX, Page};
-use windlass_core::state::StateName;
 use windlass_core::time::Time;
 
 use crate::fail::Done;
-use crate::row::{Stored, opt_text, select_jobs, text};
+use crate::row::{self, Stored, at, opt_text, select_jobs, text};
 
 /// How many rows one question looks at.
 const LOOKS_MAX: u32 = 20_000;
@@ -54,8 +53,8 @@ impl<'a> Filter<'a> {
 
     fn admits(&self, row: &Row<'_>, bytes: &mut usize) -> Done<bool> {
         let JobFilter { states, queue, kind, key, since, until, text: _ } = self.filter;
-        let created_at = Time::from_ms(row.get(17)?);
-        let state = StateName::from_code(row.get(2)?);
+        let created_at = Time::from_ms(row.get(at::CREATED_MS)?);
+        let state = row::state(row)?;
         let fits = (states.is_empty() || state.is_some_and(|state| states.contains(&state)))
             && since.is_none_or(|since| created_at >= since)
             && until.is_none_or(|until| created_at < until);
@@ -63,13 +62,13 @@ impl<'a> Filter<'a> {
             return Ok(false);
         }
         let named = match queue {
-            Some(queue) => text(row, 22)? == queue.as_str(),
+            Some(queue) => text(row, at::QUEUE)? == queue.as_str(),
             None => true,
         } && match kind {
-            Some(kind) => text(row, 21)? == kind.as_str(),
+            Some(kind) => text(row, at::KIND)? == kind.as_str(),
             None => true,
         } && match key {
-            Some(key) => opt_text(row, 23)? == Some(key.as_str()),
+            Some(key) => opt_text(row, at::KEY)? == Some(key.as_str()),
             None => true,
         };
         match &self.text {
@@ -81,12 +80,12 @@ impl<'a> Filter<'a> {
 
 /// Whether a job has a text in its id, kind, key or payload.
 fn has_text(row: &Row<'_>, wanted: &str, bytes: &mut usize) -> Done<bool> {
-    let id = Uuid::from_bytes(row.get(1)?).to_string();
-    let payload = text(row, 28)?;
+    let id = Uuid::from_bytes(row.get(at::ID)?).to_string();
+    let payload = text(row, at::PAYLOAD)?;
     *bytes += payload.len();
     Ok(holds(&id, wanted)
-        || holds(text(row, 21)?, wanted)
-        || opt_text(row, 23)?.is_some_and(|key| holds(key, wanted))
+        || holds(text(row, at::KIND)?, wanted)
+        || opt_text(row, at::KEY)?.is_some_and(|key| holds(key, wanted))
         || holds(payload, wanted))
 }
 

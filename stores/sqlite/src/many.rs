@@ -10,16 +10,6 @@ pub fn numbers(numbers: impl IntoIterator<Item = i64>) -> Array {
     Rc::new(numbers.into_iter().map(Value::Integer).collect())
 }
 
-/// Texts, as the parameter of `rarray`.
-pub fn texts<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Array {
-    Rc::new(texts.into_iter().map(|text| Value::Text(text.as_ref().to_owned())).collect())
-}
-
-/// Byte strings, as the parameter of `rarray`.
-pub fn blobs<T: AsRef<[u8]>>(blobs: impl IntoIterator<Item = T>) -> Array {
-    Rc::new(blobs.into_iter().map(|blob| Value::Blob(blob.as_ref().to_vec())).collect())
-}
-
 /// What belongs together, in the order in which the first of each sort came.
 #[derive(Debug)]
 pub struct Grouped<K, V>(pub Vec<(K, Vec<V>)>);

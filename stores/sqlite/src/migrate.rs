@@ -2,21 +2,27 @@
 
 use std::path::Path;
 
+use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, TransactionBehavior};
 use windlass_core::error::StoreError;
 
 use crate::fail::{Done, Fail};
+use crate::slot;
 
 /// What marks a file as ours: "WNDL".
 const APPLICATION_ID: i64 = 0x574E_444C;
 
-const MIGRATIONS: [&str; 2] =
-    [include_str!("../migrations/0001_init.sql"), include_str!("../migrations/0002_due.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("../migrations/0001_init.sql"),
+    include_str!("../migrations/0002_due.sql"),
+    include_str!("../migrations/0003_narrow.sql"),
+];
 
 /// Refuses a file that belongs to another program, or to a newer version of
 /// this one. Changes nothing.
 pub fn refuse_strangers(conn: &Connection, path: &Path) -> Done<()> {
-    match marks(conn) {
+    // In one transaction: another program may be making the schema at this moment.
+    match conn.unchecked_transaction().and_then(|tx| marks(&tx)) {
         Ok(marks) => marks.check(path),
         Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
             Err(StoreError::Schema(format!(
@@ -39,12 +45,22 @@ pub fn run(conn: &mut Connection, path: &Path) -> Done<()> {
     if done == MIGRATIONS.len() {
         return Ok(());
     }
+    know_slots(&tx)?;
     for migration in &MIGRATIONS[done..] {
         tx.execute_batch(migration)?;
     }
     tx.pragma_update(None, "application_id", APPLICATION_ID)?;
     tx.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
     tx.commit()?;
+    Ok(())
+}
+
+/// Migrations have to give keys their slots.
+fn know_slots(conn: &Connection) -> Done<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    conn.create_scalar_function("windlass_slot", 2, flags, |call| {
+        Ok(slot::of(call.get_raw(0).as_str()?, call.get_raw(1).as_str()?))
+    })?;
     Ok(())
 }
 

@@ -1,15 +1,16 @@
 //! What comes over jobs from outside: cancel and retry.
 
+use rusqlite::params;
 use windlass_core::id::JobId;
 use windlass_core::state::StateName;
 use windlass_core::store::{CancelAnswer, RetryAnswer};
 use windlass_core::transition::{self, Cancel, Moved};
 
-use crate::enqueue::dedupe_holder;
 use crate::fail::Done;
-use crate::row::{self, Lane, Stored};
+use crate::head::signed;
+use crate::row::{self, Stored};
 use crate::tx::Tx;
-use crate::{lanes, row_write};
+use crate::{dedupe, lanes, past, row_write};
 
 /// Asks for a job to be canceled.
 pub fn cancel(tx: &mut Tx<'_>, id: JobId) -> Done<CancelAnswer> {
@@ -21,7 +22,9 @@ pub fn cancel(tx: &mut Tx<'_>, id: JobId) -> Done<CancelAnswer> {
             Ok(CancelAnswer::Canceled)
         }
         Cancel::Requested(moved) => {
-            row_write::update(tx, &stored.job, None)?;
+            let seq = signed(stored.job.seq)?;
+            tx.sql(include_str!("../sql/lease_cancel.sql"))?.execute(params![seq])?;
+            row_write::update(tx, &stored.job)?;
             tx.moved(moved.what, &stored.job, Some(StateName::Running), Some(StateName::Running));
             tx.wake = true;
             Ok(CancelAnswer::Requested)
@@ -33,18 +36,18 @@ pub fn cancel(tx: &mut Tx<'_>, id: JobId) -> Done<CancelAnswer> {
 
 /// Writes a job that was queued and is over now.
 fn end_queued(tx: &mut Tx<'_>, stored: &Stored, moved: Moved) -> Done<()> {
-    let Stored { job, lane, gate, steps_count } = stored;
+    let job = &stored.job;
+    lanes::leave(tx, stored)?;
+    dedupe::free(tx, job.spec.dedupe_key.as_ref())?;
     let to = if moved.delete {
-        row_write::delete(tx, job.seq, *steps_count)?;
+        row_write::delete(tx, signed(job.seq)?)?;
         None
     } else {
-        row_write::update(tx, job, None)?;
+        row_write::update(tx, job)?;
+        past::save(tx, job)?;
         Some(job.state.name())
     };
     tx.moved(moved.what, job, Some(StateName::Queued), to);
-    if let (Some(Lane::Ready), Some(key)) = (lane, &job.spec.key) {
-        lanes::show_next(tx, &job.spec.queue, key, *gate)?;
-    }
     Ok(())
 }
 
@@ -54,12 +57,14 @@ pub fn retry(tx: &mut Tx<'_>, id: JobId) -> Done<RetryAnswer> {
     let from = stored.job.state.name();
     let Some(moved) = transition::retry(&mut stored.job, tx.now) else { return Ok(RetryAnswer::NotFinal) };
     if let Some(key) = &stored.job.spec.dedupe_key
-        && let Some(holder) = dedupe_holder(tx, key.as_str())?
+        && let Some(holder) = dedupe::holder(tx, key)?
     {
         return Ok(RetryAnswer::Taken(holder));
     }
-    let lane = lanes::place(tx, &stored.job, stored.gate)?;
-    row_write::update(tx, &stored.job, Some(lane))?;
+    dedupe::hold(tx, &stored.job)?;
+    row_write::update(tx, &stored.job)?;
+    past::save(tx, &stored.job)?;
+    lanes::place(tx, &stored)?;
     tx.moved(moved.what, &stored.job, Some(from), Some(StateName::Queued));
     Ok(RetryAnswer::Retried)
 }

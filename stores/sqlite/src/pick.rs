@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rusqlite::params;
 use windlass_core::book::claim::free_by_time;
 use windlass_core::eligible::{BudgetNow, QueueNow, holds};
-use windlass_core::id::{BudgetName, Key, QueueName};
+use windlass_core::id::{BudgetName, QueueName};
 use windlass_core::job::Job;
 use windlass_core::policy::budget::Budget;
 use windlass_core::store::ClaimRequest;
@@ -16,14 +16,19 @@ use windlass_core::time::Time;
 
 use crate::fail::Done;
 use crate::head::signed;
-use crate::row::{Names, Stored, opt_text, select_jobs, text};
+use crate::lanes::Place;
+use crate::row::{Names, Stored, at, opt_text, select_queued, text};
 use crate::tx::{NamedQueue, Tx};
-use crate::{budgets, tally};
+use crate::{budgets, past, tally};
 
 /// What a claim takes.
 pub struct Picked {
     /// The jobs, in order.
     pub jobs: Vec<Stored>,
+    /// The same, by gate.
+    pub taken: Vec<Taken>,
+    /// How many gates have ready jobs, asked for or not.
+    pub gates: usize,
     /// There are more that may run; the claim asked for no more.
     pub more: bool,
     /// When time alone may free another that is ready by now.
@@ -32,9 +37,20 @@ pub struct Picked {
     pub spent: Vec<Budget>,
 }
 
+/// What a claim takes of a gate.
+#[derive(Debug, Clone, Copy)]
+pub struct Taken {
+    /// The last of them.
+    pub last: Place,
+    /// How many they are.
+    pub count: usize,
+    /// Whether they are all that stand before the last.
+    pub whole: bool,
+}
+
 /// Chooses the jobs of a claim. Writes nothing.
 pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
-    let mut gates = open_gates(tx, request)?;
+    let (mut gates, seen) = open_gates(tx, request)?;
     let alone = gates.len() == 1;
     let mut hall = Hall::default();
     let mut heads = BinaryHeap::new();
@@ -44,33 +60,50 @@ pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
         heads.extend(gate.head(tx, request.limit)?.map(|place| Reverse((place, at))));
     }
     let mut jobs = Vec::new();
+    let mut more = false;
     while let Some(Reverse((_, at))) = heads.pop() {
         if jobs.len() >= request.limit as usize {
-            return Ok(Picked { jobs, more: true, next_free: None, spent: hall.into_spent() });
+            more = true;
+            break;
         }
         let Some(found) = gates[at].found.pop_front() else { continue };
-        let passes = gates[at].lets_pass(&found.job, tx.now);
-        let entry = if passes { Entry::Passes } else { hall.may_enter(tx, &found.job)? };
+        let entry = if found.slot.is_some_and(|slot| hall.keys.contains(&slot)) {
+            Entry::KeyTaken
+        } else if gates[at].lets_pass(&found.job, tx.now) {
+            Entry::Passes
+        } else {
+            hall.may_enter(tx, &found.job)?
+        };
         let open = match entry {
             Entry::Passes => {
-                jobs.push(found);
+                hall.keys.extend(found.slot);
+                gates[at].take(found, &mut jobs)?;
                 true
             }
             Entry::Open => {
+                hall.keys.extend(found.slot);
                 hall.enter(&found.job, tx.now);
-                jobs.push(found);
+                gates[at].take(found, &mut jobs)?;
                 true
             }
-            Entry::KeyTaken => true,
+            Entry::KeyTaken => {
+                gates[at].left_out = true;
+                true
+            }
             // What holds it back holds back all behind it, unless two gates share a number.
-            Entry::Held => !gates[at].admits(&found.job),
+            Entry::Held => {
+                gates[at].left_out = true;
+                !gates[at].admits(&found.job)
+            }
         };
         if open {
             let left = request.limit as usize - jobs.len();
             heads.extend(gates[at].head(tx, left as u32)?.map(|place| Reverse((place, at))));
         }
     }
-    Ok(Picked { jobs, more: false, next_free: hall.next_free, spent: hall.into_spent() })
+    let taken = gates.iter().filter_map(|gate| gate.taken).collect();
+    let next_free = if more { None } else { hall.next_free };
+    Ok(Picked { jobs, taken, gates: seen, more, next_free, spent: hall.into_spent() })
 }
 
 /// How many jobs of a gate are read at first, when it may close or others may go first.
@@ -87,9 +120,20 @@ struct Gate {
     read_to: (i64, i64),
     batch: u32,
     over: bool,
+    /// One that was looked at was not taken.
+    left_out: bool,
+    taken: Option<Taken>,
 }
 
 impl Gate {
+    fn take(&mut self, found: Stored, jobs: &mut Vec<Stored>) -> Done<()> {
+        let last = Place::of(&found)?;
+        let count = self.taken.map_or(0, |taken| taken.count) + 1;
+        self.taken = Some(Taken { last, count, whole: !self.left_out });
+        jobs.push(found);
+        Ok(())
+    }
+
     /// The place of the first job that was not looked at. No more are read
     /// than the claim still wants, and one that tells whether there are more.
     fn head(&mut self, tx: &Tx<'_>, left: u32) -> Done<Option<(i64, u64)>> {
@@ -101,13 +145,17 @@ impl Gate {
     }
 
     fn read(&mut self, tx: &Tx<'_>) -> Done<()> {
-        let mut select = tx.sql(select_jobs!("../sql/gate_read.sql"))?;
+        let mut select = tx.sql(select_queued!("../sql/gate_read.sql"))?;
         let (rank, seq) = self.read_to;
         let mut rows = select.query(params![self.number, rank, seq, self.batch])?;
         let mut names = Names::default();
         self.found.reserve(self.batch as usize);
         while let Some(row) = rows.next()? {
-            self.found.push_back(Stored::read_next(row, &mut names)?);
+            let mut stored = Stored::read_queued(row, &mut names)?;
+            if row.get(at::AFTER)? {
+                past::load(tx, &mut stored.job)?;
+            }
+            self.found.push_back(stored);
         }
         self.over = self.found.len() < self.batch as usize;
         if let Some(Stored { job, .. }) = self.found.back() {
@@ -119,11 +167,7 @@ impl Gate {
 
     /// Whether nothing but the end of the claim can hold back this job: the rules need not be asked.
     fn lets_pass(&self, job: &Job, now: Time) -> bool {
-        self.unbounded
-            && job.spec.key.is_none()
-            && job.spec.budgets.is_empty()
-            && job.run_at <= now
-            && self.admits(job)
+        self.unbounded && job.spec.budgets.is_empty() && job.run_at <= now && self.admits(job)
     }
 
     fn admits(&self, job: &Job) -> bool {
@@ -131,15 +175,17 @@ impl Gate {
     }
 }
 
-/// The gates that have ready jobs and are asked for: a loose scan of the
-/// index, one step per gate, however many jobs stand behind it.
-fn open_gates(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Vec<Gate>> {
+/// The gates that have ready jobs and are asked for, and how many have ready
+/// jobs at all: one step per gate, however many jobs stand behind it.
+fn open_gates(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<(Vec<Gate>, usize)> {
     let mut gates = Vec::new();
+    let mut seen = 0;
     let mut select = tx.sql(include_str!("../sql/gate_next.sql"))?;
     let mut from = i64::MIN;
     loop {
         let mut rows = select.query(params![from])?;
         let Some(row) = rows.next()? else { break };
+        seen += 1;
         let number: i64 = row.get(0)?;
         let (queue, kind) = (text(row, 1)?, text(row, 2)?);
         let policy = tx.queue(queue)?;
@@ -153,6 +199,8 @@ fn open_gates(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Vec<Gate>> {
                 read_to: (i64::MIN, -1),
                 batch: 1,
                 over: false,
+                left_out: false,
+                taken: None,
             });
         }
         match number.checked_add(1) {
@@ -160,7 +208,7 @@ fn open_gates(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Vec<Gate>> {
             None => break,
         }
     }
-    Ok(gates)
+    Ok((gates, seen))
 }
 
 /// Whether a claim asks for jobs of this queue and kind.
@@ -171,7 +219,7 @@ pub fn is_wanted(request: &ClaimRequest, queue: &str, kind: &str) -> bool {
 
 /// Whether a job may be taken.
 enum Entry {
-    /// Nobody needs to be told.
+    /// No limit and no budget needs to be told.
     Passes,
     Open,
     KeyTaken,
@@ -183,7 +231,8 @@ enum Entry {
 struct Hall {
     queues: HashMap<QueueName, (Arc<NamedQueue>, u32)>,
     budgets: BTreeMap<BudgetName, Named>,
-    keys: HashSet<(QueueName, Key)>,
+    /// By their slots.
+    keys: HashSet<i64>,
     next_free: Option<Time>,
 }
 
@@ -197,10 +246,6 @@ struct Named {
 impl Hall {
     fn may_enter(&mut self, tx: &mut Tx<'_>, job: &Job) -> Done<Entry> {
         self.learn(tx, job)?;
-        if job.spec.key.as_ref().is_some_and(|key| self.keys.contains(&(job.spec.queue.clone(), key.clone())))
-        {
-            return Ok(Entry::KeyTaken);
-        }
         let Some((queue, running)) = self.queues.get(&job.spec.queue) else { return Ok(Entry::Held) };
         let queue_now = QueueNow {
             policy: &queue.queue.policy,
@@ -250,9 +295,6 @@ impl Hall {
     fn enter(&mut self, job: &Job, now: Time) {
         if let Some((_, running)) = self.queues.get_mut(&job.spec.queue) {
             *running = running.saturating_add(1);
-        }
-        if let Some(key) = &job.spec.key {
-            self.keys.insert((job.spec.queue.clone(), key.clone()));
         }
         for name in &job.spec.budgets {
             if let Some(named) = self.budgets.get_mut(name) {

@@ -1,10 +1,10 @@
 //! Retention: what has been kept long enough goes, in bounded bites.
 
-use rusqlite::{OptionalExtension, params};
-use windlass_core::policy::queue::QueuePolicy;
+use rusqlite::params;
 use windlass_core::state::StateName;
 use windlass_core::store::{CLAIM_MEMORY_MS, PRUNE_MAX};
 
+use crate::ended::{self, Ended};
 use crate::fail::Done;
 use crate::tx::Tx;
 use crate::{events, row_write, tally, workers};
@@ -17,53 +17,58 @@ pub fn prune(tx: &mut Tx<'_>) -> Done<u64> {
     events::sweep(tx.conn, &tx.head)?;
     tally::sweep(tx.conn)?;
     let mut pruned = 0;
-    let mut queue = next_queue(tx, "")?;
+    let mut queue = ended::next_queue(tx, "")?;
     while let Some(name) = queue {
         let room = u64::from(PRUNE_MAX) - pruned;
         if room == 0 {
             break;
         }
         pruned += prune_queue(tx, &name, room)?;
-        queue = next_queue(tx, &name)?;
+        queue = ended::next_queue(tx, &name)?;
     }
     Ok(pruned)
 }
 
-/// The first queue with finished jobs whose name comes after this one.
-fn next_queue(tx: &Tx<'_>, after: &str) -> Done<Option<String>> {
-    let mut select = tx.sql(include_str!("../sql/ended_next_queue.sql"))?;
-    Ok(select.query_row(params![after], |row| row.get(0)).optional()?)
-}
-
-struct Doomed {
-    seq: i64,
-    steps_count: u32,
-}
-
+/// Deletes the finished jobs of a queue that are too old, or too many; oldest first.
 fn prune_queue(tx: &mut Tx<'_>, name: &str, room: u64) -> Done<u64> {
     let queue = tx.queue(name)?;
-    let doomed = doomed(tx, name, &queue.queue.policy, room)?;
-    for Doomed { seq, steps_count } in &doomed {
-        row_write::delete(tx, seq.unsigned_abs(), *steps_count)?;
-        tx.changes.moved(&queue.name, &[], Some(StateName::Completed), None);
-    }
-    Ok(doomed.len() as u64)
-}
-
-/// The finished jobs of a queue that are too old, or too many; oldest first.
-fn doomed(tx: &Tx<'_>, name: &str, policy: &QueuePolicy, room: u64) -> Done<Vec<Doomed>> {
+    let policy = &queue.queue.policy;
     let finished = tally::of_queue(tx.conn, name)?.finished.unsigned_abs();
-    let surplus = finished.saturating_sub(policy.finished_max);
-    let oldest = tx.now.plus_ms(-policy.retention_ms()).ms();
-    let mut select = tx.sql(include_str!("../sql/ended_oldest.sql"))?;
-    let mut rows = select.query(params![name, i64::try_from(room).unwrap_or(i64::MAX)])?;
-    let mut doomed = Vec::new();
-    while let Some(row) = rows.next()? {
-        let ended_ms: i64 = row.get(2)?;
-        if doomed.len() as u64 >= surplus && ended_ms > oldest {
+    let mut surplus = finished.saturating_sub(policy.finished_max);
+    let oldest = tx.now.plus_ms(-policy.retention_ms());
+    let mut pruned = 0;
+    while pruned < room
+        && let Some(ended) = ended::oldest(tx, name, room - pruned)?
+    {
+        let most = if ended.at <= oldest { room - pruned } else { surplus.min(room - pruned) };
+        if most == 0 {
             break;
         }
-        doomed.push(Doomed { seq: row.get(0)?, steps_count: row.get(1)? });
+        let gone = delete_up_to(tx, name, &ended, most)?;
+        surplus = surplus.saturating_sub(gone);
+        pruned += gone;
     }
-    Ok(doomed)
+    for _ in 0..pruned {
+        tx.changes.moved(&queue.name, &[], Some(StateName::Completed), None);
+    }
+    Ok(pruned)
+}
+
+/// Deletes jobs that ended together, `most` at most. What has left that end behind is only taken off the list.
+fn delete_up_to(tx: &Tx<'_>, queue: &str, ended: &Ended, most: u64) -> Done<u64> {
+    let mut is_final = tx.sql(include_str!("../sql/ended_is_final.sql"))?;
+    let mut gone = 0;
+    let mut looked = 0;
+    for seq in &ended.seqs {
+        if gone == most {
+            break;
+        }
+        looked += 1;
+        if is_final.exists(params![seq, ended.at.ms()])? {
+            row_write::delete(tx, *seq)?;
+            gone += 1;
+        }
+    }
+    ended::take(tx, queue, ended, &ended.seqs[looked..])?;
+    Ok(gone)
 }

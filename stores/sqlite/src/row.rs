@@ -8,7 +8,7 @@ use rusqlite::{CachedStatement, Connection, Row, params};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 use windlass_core::error::Invalid;
-use windlass_core::id::{JobId, Kind, QueueName, StepName, WorkerName};
+use windlass_core::id::{JobId, Kind, QueueName, StepName};
 use windlass_core::job::{Job, JobSpec};
 use windlass_core::json::Json;
 use windlass_core::state::{FailureReason, Lease, State, StateName};
@@ -17,36 +17,57 @@ use windlass_core::time::Time;
 
 use crate::fail::{Done, Fail};
 
-/// The statement that selects whole jobs, with what follows `FROM jobs` in a file.
+/// The statement that selects jobs with where they are in their life, with what follows `FROM jobs` in a file.
 macro_rules! select_jobs {
     ($tail:literal) => {
-        concat!("SELECT ", include_str!("../sql/job_columns.sql"), " FROM jobs ", include_str!($tail))
+        concat!(
+            "SELECT ",
+            include_str!("../sql/job_columns.sql"),
+            ", ",
+            include_str!("../sql/course_columns.sql"),
+            " FROM jobs ",
+            include_str!("../sql/course_joins.sql"),
+            include_str!($tail)
+        )
     };
 }
 pub(crate) use select_jobs;
+
+/// The statement that selects queued jobs, with what follows their columns in a file.
+macro_rules! select_queued {
+    ($tail:literal) => {
+        concat!("SELECT ", include_str!("../sql/job_columns.sql"), include_str!($tail))
+    };
+}
+pub(crate) use select_queued;
+
+/// The columns that a filter looks at before a row is read as a job.
+pub mod at {
+    pub const ID: usize = 1;
+    pub const CREATED_MS: usize = 5;
+    pub const KIND: usize = 12;
+    pub const QUEUE: usize = 13;
+    pub const KEY: usize = 14;
+    pub const PAYLOAD: usize = 21;
+    /// The first column after those of the job itself.
+    pub const AFTER: usize = 22;
+    /// The fence of a lease; nothing when the job is not running.
+    pub const LEASE: usize = AFTER;
+    /// The state of a job with a past.
+    pub const PAST: usize = LEASE + 7;
+}
 
 /// A job, without its steps, and where it stands.
 #[derive(Debug)]
 pub struct Stored {
     /// The job; its steps are not loaded.
     pub job: Job,
-    /// Its lane, when it is queued.
-    pub lane: Option<Lane>,
     /// Its gate.
     pub gate: i64,
+    /// The slot of its key.
+    pub slot: Option<i64>,
     /// How many steps it has stored.
     pub steps_count: u32,
-}
-
-/// Where a queued job stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lane {
-    /// It may be claimed, if its gate is open.
-    Ready = 1,
-    /// Its time has not come.
-    Delayed = 2,
-    /// Its time has come; another job of its key goes first.
-    Waiting = 3,
 }
 
 /// The names of the row that was read before: rows that follow each other often have the same.
@@ -54,53 +75,52 @@ pub enum Lane {
 pub struct Names {
     kind: Option<Kind>,
     queue: Option<QueueName>,
-    worker: Option<WorkerName>,
 }
 
 impl Stored {
-    /// Reads a row of `job_columns.sql`.
+    /// Reads a row of `select_jobs`.
     pub fn read(row: &Row<'_>) -> Done<Self> {
-        Self::read_next(row, &mut Names::default())
+        let mut stored = Self::read_queued(row, &mut Names::default())?;
+        read_course(row, &mut stored.job)?;
+        Ok(stored)
     }
 
-    /// Reads a row of many, and shares the names that it has in common with the one before.
-    pub fn read_next(row: &Row<'_>, names: &mut Names) -> Done<Self> {
+    /// Reads a row of many queued jobs as one that was never claimed. Shares the names that it has in
+    /// common with the row before.
+    pub fn read_queued(row: &Row<'_>, names: &mut Names) -> Done<Self> {
         let seq = number(row, 0)?;
-        let fence = number(row, 7)?;
-        let started_at = opt_time(row, 18)?;
-        let worker = opt_text(row, 25)?.map(|name| shared(&mut names.worker, name)).transpose()?;
         let spec = JobSpec {
-            kind: shared(&mut names.kind, text(row, 21)?)?,
-            queue: shared(&mut names.queue, text(row, 22)?)?,
-            payload: json(row, 28)?.ok_or_else(|| Fail::damaged(format!("job {seq} without a payload")))?,
-            priority: row.get(19)?,
-            key: opt_name(row, 23)?,
-            dedupe_key: opt_name(row, 24)?,
-            budgets: parsed(row, 26)?.unwrap_or_default(),
-            retry: parsed(row, 27)?,
-            timeout_ms: row.get::<_, Option<i64>>(20)?.map(i64::cast_unsigned),
-            meta: json(row, 29)?,
+            kind: shared(&mut names.kind, text(row, at::KIND)?)?,
+            queue: shared(&mut names.queue, text(row, at::QUEUE)?)?,
+            payload: json(row, at::PAYLOAD)?
+                .ok_or_else(|| Fail::damaged(format!("job {seq} without a payload")))?,
+            priority: row.get(6)?,
+            key: opt_name(row, at::KEY)?,
+            dedupe_key: opt_name(row, 15)?,
+            budgets: parsed(row, 16)?.unwrap_or_default(),
+            retry: parsed(row, 17)?,
+            timeout_ms: row.get::<_, Option<i64>>(7)?.map(i64::cast_unsigned),
+            meta: json(row, 18)?,
         };
-        let state = read_state(row, seq, fence, started_at, worker.as_ref())?;
         let job = Job {
-            id: job_id(row, 1)?,
+            id: job_id(row, at::ID)?,
             seq,
             spec,
-            rank: row.get(5)?,
-            created_at: Time::from_ms(row.get(17)?),
-            run_at: Time::from_ms(row.get(6)?),
-            state,
-            attempt: row.get(8)?,
-            crashes: row.get(14)?,
-            fence,
-            retries: row.get(15)?,
-            started_at,
-            worker,
-            progress: json(row, 30)?,
+            rank: row.get(3)?,
+            created_at: Time::from_ms(row.get(at::CREATED_MS)?),
+            run_at: Time::from_ms(row.get(4)?),
+            state: State::Queued,
+            attempt: 0,
+            crashes: row.get(9)?,
+            fence: 0,
+            retries: row.get(10)?,
+            started_at: None,
+            worker: None,
+            progress: json(row, 19)?,
             steps: Vec::new(),
-            history: parsed(row, 32)?.unwrap_or_default(),
+            history: parsed(row, 20)?.unwrap_or_default(),
         };
-        Ok(Self { job, lane: read_lane(row, seq)?, gate: row.get(4)?, steps_count: row.get(16)? })
+        Ok(Self { job, gate: row.get(2)?, slot: row.get(11)?, steps_count: row.get(8)? })
     }
 
     /// Reads the first row that a statement gives.
@@ -111,7 +131,7 @@ impl Stored {
 
     /// The job with its steps.
     pub fn with_steps(self, conn: &Connection) -> Done<Job> {
-        let Self { mut job, lane: _, gate: _, steps_count } = self;
+        let Self { mut job, gate: _, slot: _, steps_count } = self;
         if steps_count > 0 {
             job.steps = load_steps(conn, job.seq)?;
         }
@@ -146,43 +166,49 @@ fn load_steps(conn: &Connection, seq: u64) -> Done<Vec<Step>> {
     Ok(steps)
 }
 
-fn read_lane(row: &Row<'_>, seq: u64) -> Done<Option<Lane>> {
-    Ok(match row.get::<_, Option<i64>>(3)? {
-        None => None,
-        Some(1) => Some(Lane::Ready),
-        Some(2) => Some(Lane::Delayed),
-        Some(3) => Some(Lane::Waiting),
-        Some(lane) => return Err(Fail::damaged(format!("job {seq} in lane {lane}"))),
-    })
-}
-
-fn read_state(
-    row: &Row<'_>,
-    seq: u64,
-    fence: u64,
-    started_at: Option<Time>,
-    worker: Option<&WorkerName>,
-) -> Done<State> {
+/// Where a job is in its life: it is running, or has something behind it, or was never claimed.
+fn read_course(row: &Row<'_>, job: &mut Job) -> Done<()> {
+    let seq = job.seq;
     let lacks = |what: &str| Fail::damaged(format!("job {seq} without {what}"));
-    let ended_at = || opt_time(row, 12)?.ok_or_else(|| lacks("its end"));
-    let code: i16 = row.get(2)?;
-    let name = StateName::from_code(code).ok_or_else(|| lacks("a known state"))?;
-    Ok(match name {
+    let Some(state) = state(row)? else { return Err(lacks("a known state")) };
+    let from = if state == StateName::Running { at::LEASE } else { at::PAST + 1 };
+    if state == StateName::Queued && row.get::<_, Option<i64>>(from)?.is_none() {
+        return Ok(());
+    }
+    job.fence = number(row, from)?;
+    job.attempt = row.get(from + 1)?;
+    job.started_at = opt_time(row, from + 2)?;
+    let ended_at = || opt_time(row, at::PAST + 4)?.ok_or_else(|| lacks("its end"));
+    job.worker = opt_name(row, if state == StateName::Running { at::LEASE + 6 } else { at::PAST + 6 })?;
+    job.state = match state {
         StateName::Queued => State::Queued,
         StateName::Running => State::Running(Lease {
-            worker: worker.cloned().ok_or_else(|| lacks("its worker"))?,
-            fence,
-            started_at: started_at.ok_or_else(|| lacks("its start"))?,
-            lease_ms: row.get(9)?,
-            expires_at: opt_time(row, 10)?.ok_or_else(|| lacks("its expiry"))?,
-            cancel_requested: row.get(11)?,
+            worker: job.worker.clone().ok_or_else(|| lacks("its worker"))?,
+            fence: job.fence,
+            started_at: job.started_at.ok_or_else(|| lacks("its start"))?,
+            lease_ms: row.get(at::LEASE + 3)?,
+            expires_at: opt_time(row, at::LEASE + 4)?.ok_or_else(|| lacks("its expiry"))?,
+            cancel_requested: row.get(at::LEASE + 5)?,
         }),
-        StateName::Completed => State::Completed { ended_at: ended_at()?, result: json(row, 31)? },
+        StateName::Completed => State::Completed { ended_at: ended_at()?, result: json(row, at::PAST + 7)? },
         StateName::Failed => State::Failed {
             ended_at: ended_at()?,
-            reason: FailureReason::from_code(row.get(13)?).ok_or_else(|| lacks("a known reason"))?,
+            reason: FailureReason::from_code(row.get(at::PAST + 5)?)
+                .ok_or_else(|| lacks("a known reason"))?,
         },
         StateName::Canceled => State::Canceled { ended_at: ended_at()? },
+    };
+    Ok(())
+}
+
+/// The state of a row of `select_jobs`.
+pub fn state(row: &Row<'_>) -> Done<Option<StateName>> {
+    if row.get::<_, Option<i64>>(at::LEASE)?.is_some() {
+        return Ok(Some(StateName::Running));
+    }
+    Ok(match row.get(at::PAST)? {
+        Some(code) => StateName::from_code(code),
+        None => Some(StateName::Queued),
     })
 }
 
@@ -223,7 +249,8 @@ fn shared<T: FromStr<Err = Invalid> + AsRef<str> + Clone>(before: &mut Option<T>
     Ok(before.insert(name.parse()?).clone())
 }
 
-fn opt_name<T: FromStr<Err = Invalid>>(row: &Row<'_>, at: usize) -> Done<Option<T>> {
+/// A name of a row that may be missing.
+pub fn opt_name<T: FromStr<Err = Invalid>>(row: &Row<'_>, at: usize) -> Done<Option<T>> {
     Ok(opt_text(row, at)?.map(str::parse).transpose()?)
 }
 

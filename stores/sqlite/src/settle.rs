@@ -2,21 +2,22 @@
 //! completions: they are found and written together. Every other end goes
 //! through the core's function.
 
-use std::collections::HashSet;
-use std::sync::Arc;
-
-use rusqlite::{Row, params};
+use rusqlite::{Rows, params};
 use windlass_core::event::What;
-use windlass_core::id::{BudgetName, JobId, Key, QueueName};
+use windlass_core::id::JobId;
 use windlass_core::state::StateName;
 use windlass_core::store::{LeaseRef, Settlement, Written};
 use windlass_core::transition::{self, Lost, Moved, Outcome};
 
 use crate::fail::Done;
-use crate::many::{Grouped, blobs, numbers};
-use crate::row::{self, Stored, opt_text, parse, text};
-use crate::tx::{NamedQueue, Tx};
-use crate::{lanes, row_write};
+use crate::head::signed;
+use crate::known::{self, Known};
+use crate::line::Held;
+use crate::many::numbers;
+use crate::row::{self, Stored};
+use crate::stretch::stretches;
+use crate::tx::Tx;
+use crate::{dedupe, lanes, line, past, row_write};
 
 /// Ends attempts, and answers in the order asked.
 pub fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> Done<Vec<Written>> {
@@ -38,13 +39,18 @@ pub fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> Done<Vec<Written>>
 /// Completes the jobs that are held as their settlements say. One that is not
 /// is settled already, or its lease is lost.
 fn complete_all(tx: &mut Tx<'_>, run: &[Settlement], answers: &mut Vec<Written>) -> Done<()> {
-    let mut held = find_held(tx, run)?.into_iter().peekable();
+    let jobs: Vec<Option<Known>> =
+        run.iter().map(|settlement| known::take(tx, settlement.lease.job_id)).collect::<Done<_>>()?;
+    let mut held = find_held(tx, jobs.iter().flatten())?;
     let mut done = Completed::default();
-    for Settlement { lease, outcome } in run {
-        let found = held.next_if(|held| held.id == lease.job_id);
-        match found.filter(|held| held.fence == lease.fence.cast_signed() && done.seqs.insert(held.seq)) {
-            Some(held) => {
-                done.note(tx, &held, outcome)?;
+    for (Settlement { lease, outcome }, job) in run.iter().zip(jobs) {
+        let found =
+            job.and_then(|job| Some((held.binary_search_by_key(&job.seq, |held| held.seq).ok()?, job)));
+        match found.filter(|(at, _)| held[*at].fence == lease.fence.cast_signed()) {
+            Some((at, job)) => {
+                // Whoever settles it once more finds it ended.
+                held[at].fence = 0;
+                done.note(tx, job, lease.job_id, outcome)?;
                 answers.push(Written::Done);
             }
             None => {
@@ -57,39 +63,32 @@ fn complete_all(tx: &mut Tx<'_>, run: &[Settlement], answers: &mut Vec<Written>)
     done.write(tx)
 }
 
-/// What completing a job needs to know of it.
-struct Held {
+/// A lease that has not run out.
+struct HeldLease {
     seq: i64,
-    id: JobId,
     fence: i64,
-    queue: Arc<NamedQueue>,
-    key: Option<Key>,
-    budgets: Vec<BudgetName>,
-    steps_count: u32,
 }
 
-impl Held {
-    fn read(tx: &mut Tx<'_>, row: &Row<'_>) -> Done<Self> {
-        Ok(Self {
-            seq: row.get(0)?,
-            id: row::job_id(row, 1)?,
-            fence: row.get(2)?,
-            queue: tx.queue(text(row, 3)?)?,
-            key: opt_text(row, 4)?.map(Key::new).transpose()?,
-            budgets: opt_text(row, 5)?.map(parse).transpose()?.unwrap_or_default(),
-            steps_count: row.get(6)?,
-        })
-    }
-}
-
-/// The running jobs of these settlements, in their order; of one that is asked for twice, both.
-fn find_held(tx: &mut Tx<'_>, run: &[Settlement]) -> Done<Vec<Held>> {
-    let ids = blobs(run.iter().map(|settlement| settlement.lease.job_id.0.into_bytes()));
-    let mut select = tx.sql(include_str!("../sql/lease_find.sql"))?;
-    let mut rows = select.query(params![ids, tx.now.ms()])?;
-    let mut found = Vec::with_capacity(run.len());
-    while let Some(row) = rows.next()? {
-        found.push(Held::read(tx, row)?);
+/// The leases that have not run out, by number.
+fn find_held<'a>(tx: &Tx<'_>, jobs: impl Iterator<Item = &'a Known>) -> Done<Vec<HeldLease>> {
+    let mut seqs: Vec<i64> = jobs.map(|job| job.seq).collect();
+    seqs.sort_unstable();
+    seqs.dedup();
+    let mut found = Vec::with_capacity(seqs.len());
+    let mut take = |mut rows: Rows<'_>| -> Done<()> {
+        while let Some(row) = rows.next()? {
+            found.push(HeldLease { seq: row.get(0)?, fence: row.get(1)? });
+        }
+        Ok(())
+    };
+    if let Some(stretches) = stretches(&seqs) {
+        let mut select = tx.sql(include_str!("../sql/leases_held_range.sql"))?;
+        for (from, to) in stretches {
+            take(select.query(params![from, to, tx.now.ms()])?)?;
+        }
+    } else {
+        let mut select = tx.sql(include_str!("../sql/leases_held.sql"))?;
+        take(select.query(params![numbers(seqs), tx.now.ms()])?)?;
     }
     Ok(found)
 }
@@ -97,48 +96,77 @@ fn find_held(tx: &mut Tx<'_>, run: &[Settlement]) -> Done<Vec<Held>> {
 /// Jobs that are completed, to be written together.
 #[derive(Default)]
 struct Completed {
-    seqs: HashSet<i64>,
+    ended: Vec<i64>,
     plain: Vec<i64>,
-    keys: Grouped<QueueName, Key>,
+    held: Vec<Held>,
 }
 
 impl Completed {
     /// Takes a job; one that has a result, or is not kept, is written at once.
-    fn note(&mut self, tx: &mut Tx<'_>, held: &Held, outcome: &Outcome) -> Done<()> {
-        let Held { seq, id, fence: _, queue, key, budgets, steps_count } = held;
+    fn note(&mut self, tx: &mut Tx<'_>, job: Known, id: JobId, outcome: &Outcome) -> Done<()> {
+        let Known { seq, queue, held, budgets, dedupe_key } = job;
+        let queue = tx.queue(queue.as_str())?;
         let policy = &queue.queue.policy;
         let mut to = Some(StateName::Completed);
         if policy.delete_finished {
-            row_write::delete(tx, seq.unsigned_abs(), *steps_count)?;
+            row_write::delete(tx, seq)?;
             to = None;
-        } else if let Outcome::Completed { result: Some(result) } = outcome {
-            let mut update = tx.sql(include_str!("../sql/complete_with.sql"))?;
-            update.execute(params![seq, tx.now.ms(), result.as_str()])?;
         } else {
-            self.plain.push(*seq);
+            tx.ended.add(&queue.name, seq);
+            if let Outcome::Completed { result: Some(result) } = outcome {
+                let mut insert = tx.sql(include_str!("../sql/complete_with.sql"))?;
+                insert.execute(params![seq, tx.now.ms(), result.as_str()])?;
+            } else {
+                self.plain.push(seq);
+            }
         }
-        tx.moves.add_id(What::Completed, &queue.name, *id);
-        tx.changes.moved(&queue.name, budgets, Some(StateName::Running), to);
+        self.ended.push(seq);
+        dedupe::free(tx, dedupe_key.as_ref())?;
+        tx.moves.add_id(What::Completed, &queue.name, id);
+        tx.changes.moved(&queue.name, &budgets, Some(StateName::Running), to);
         if policy.limit.is_some() || !budgets.is_empty() {
             tx.wake = true;
         }
-        if let Some(key) = key {
-            self.keys.add(&queue.name, key.clone());
-        }
+        self.held.extend(held);
         Ok(())
     }
 
     fn write(self, tx: &mut Tx<'_>) -> Done<()> {
-        let Self { seqs: _, plain, keys } = self;
-        if !plain.is_empty() {
-            let mut update = tx.sql(include_str!("../sql/complete.sql"))?;
-            update.execute(params![numbers(plain), tx.now.ms()])?;
-        }
-        for (queue, keys) in keys.0 {
-            lanes::free_keys(tx, &queue, &keys)?;
+        let Self { mut ended, mut plain, held } = self;
+        ended.sort_unstable();
+        plain.sort_unstable();
+        write_past(tx, plain)?;
+        end_leases(tx, ended)?;
+        if !held.is_empty() {
+            line::free(tx, &held, false)?;
         }
         Ok(())
     }
+}
+
+/// Notes that running jobs are completed without a result.
+fn write_past(tx: &Tx<'_>, seqs: Vec<i64>) -> Done<()> {
+    let Some(stretches) = stretches(&seqs) else {
+        tx.sql(include_str!("../sql/complete.sql"))?.execute(params![numbers(seqs), tx.now.ms()])?;
+        return Ok(());
+    };
+    let mut insert = tx.sql(include_str!("../sql/complete_range.sql"))?;
+    for (from, to) in stretches {
+        insert.execute(params![from, to, tx.now.ms()])?;
+    }
+    Ok(())
+}
+
+fn end_leases(tx: &Tx<'_>, seqs: Vec<i64>) -> Done<()> {
+    let Some(stretches) = stretches(&seqs) else {
+        tx.sql(include_str!("../sql/leases_delete.sql"))?.execute(params![numbers(seqs)])?;
+        return Ok(());
+    };
+    let mut delete = tx.sql(include_str!("../sql/leases_delete_range.sql"))?;
+    for (from, to) in stretches {
+        delete.execute(params![from, to])?;
+    }
+    Ok(())
 }
 
 fn settle_slowly(tx: &mut Tx<'_>, lease: LeaseRef, outcome: &Outcome) -> Done<Written> {
@@ -157,20 +185,27 @@ fn settle_slowly(tx: &mut Tx<'_>, lease: LeaseRef, outcome: &Outcome) -> Done<Wr
 /// Writes a job that was running and is not any more.
 pub fn end_attempt(tx: &mut Tx<'_>, stored: &Stored, moved: Moved) -> Done<()> {
     let job = &stored.job;
-    let state = job.state.name();
-    let lane = (state == StateName::Queued).then(|| lanes::after_attempt(tx, job));
+    let (seq, state) = (signed(job.seq)?, job.state.name());
+    tx.sql(include_str!("../sql/lease_delete.sql"))?.execute(params![seq])?;
     let to = if moved.delete {
-        row_write::delete(tx, job.seq, stored.steps_count)?;
+        row_write::delete(tx, seq)?;
         None
     } else {
-        row_write::update(tx, job, lane)?;
+        row_write::update(tx, job)?;
+        past::save(tx, job)?;
         Some(state)
     };
+    if state == StateName::Queued {
+        lanes::place_again(tx, stored)?;
+    } else {
+        dedupe::free(tx, job.spec.dedupe_key.as_ref())?;
+    }
     tx.moved(moved.what, job, Some(StateName::Running), to);
     // A slot of its queue or of a budget is free again, or the job itself can be claimed.
     tx.wake = true;
-    if let Some(key) = &job.spec.key {
-        lanes::free_keys(tx, &job.spec.queue, std::slice::from_ref(key))?;
+    if let Some(slot) = stored.slot {
+        let waits = state == StateName::Queued && job.run_at <= tx.now;
+        line::free(tx, &[Held { slot, gate: stored.gate, rank: job.rank, seq }], waits)?;
     }
     Ok(())
 }

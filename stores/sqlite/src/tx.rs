@@ -15,8 +15,10 @@ use windlass_core::time::Time;
 use crate::due::DueChanges;
 use crate::fail::Done;
 use crate::head::Head;
+use crate::known::KnownJobs;
+use crate::many::Grouped;
 use crate::tally::Changes;
-use crate::{events, queues};
+use crate::{ended, events, queues};
 
 /// A queue with its name, as the operations of a writer share it.
 #[derive(Debug)]
@@ -27,31 +29,38 @@ pub struct NamedQueue {
     pub queue: Queue,
 }
 
-/// What is remembered of queues between operations, as long as none of them changes.
+/// What is remembered between operations: queues, as long as none of them changes, and what never changes of leased jobs.
 #[derive(Debug, Default)]
-pub struct QueueMemory {
+pub struct Memory {
     rev: i64,
     queues: HashMap<QueueName, Arc<NamedQueue>>,
     /// The one that was asked for last.
     newest: Option<Arc<NamedQueue>>,
+    /// The jobs that were leased and are not settled.
+    pub leased: KnownJobs,
 }
 
 /// Names beyond this are not remembered: queues may be many.
 const QUEUES_REMEMBERED: usize = 10_000;
 
-impl QueueMemory {
-    /// Forgets everything when a queue has changed since.
+impl Memory {
+    /// Forgets the queues when one has changed since.
     pub fn follow(&mut self, rev: i64) {
         if self.rev != rev || self.queues.len() > QUEUES_REMEMBERED {
             self.rev = rev;
-            self.forget();
+            self.forget_queues();
         }
     }
 
-    /// Forgets everything.
-    pub fn forget(&mut self) {
+    fn forget_queues(&mut self) {
         self.queues.clear();
         self.newest = None;
+    }
+
+    /// Forgets everything: writes were undone.
+    pub fn forget(&mut self) {
+        self.forget_queues();
+        self.leased.forget();
     }
 }
 
@@ -63,21 +72,23 @@ pub struct Tx<'a> {
     pub now: Time,
     /// The counters.
     pub head: Head,
-    /// What is remembered of queues.
-    pub memory: &'a mut QueueMemory,
+    /// What is remembered between operations.
+    pub memory: &'a mut Memory,
     /// What moved, for the events.
     pub moves: Moves,
     /// What moved, for the numbers.
     pub changes: Changes,
     /// What moved, for the moments at which queued jobs are due.
     pub due: DueChanges,
+    /// What ended, for retention.
+    pub ended: Grouped<QueueName, i64>,
     /// Whether a worker may find something that it did not find before.
     pub wake: bool,
 }
 
 impl<'a> Tx<'a> {
     /// An operation at `now`.
-    pub fn new(conn: &'a Connection, head: Head, memory: &'a mut QueueMemory, now: Time) -> Self {
+    pub fn new(conn: &'a Connection, head: Head, memory: &'a mut Memory, now: Time) -> Self {
         memory.follow(head.queues_rev);
         Self {
             conn,
@@ -87,6 +98,7 @@ impl<'a> Tx<'a> {
             moves: Moves::default(),
             changes: Changes::default(),
             due: DueChanges::default(),
+            ended: Grouped::default(),
             wake: false,
         }
     }
@@ -129,6 +141,9 @@ impl<'a> Tx<'a> {
     pub fn moved(&mut self, what: What, job: &Job, from: Option<StateName>, to: Option<StateName>) {
         self.moves.add(what, job);
         self.changes.moved(&job.spec.queue, &job.spec.budgets, from, to);
+        if to.is_some_and(StateName::is_final) {
+            self.ended.add(&job.spec.queue, job.seq.cast_signed());
+        }
         // No move out of the queue changes the moment, so what it was is what it is.
         let queued = |state| i64::from(state == Some(StateName::Queued));
         self.due.add(&job.spec.queue, job.run_at, queued(to) - queued(from));
@@ -140,6 +155,9 @@ impl<'a> Tx<'a> {
         for (what, queue, jobs) in moves.0 {
             self.head.next_event += 1;
             events::insert(self.conn, self.head.next_event, self.now, what, &queue, &jobs)?;
+        }
+        for (queue, seqs) in std::mem::take(&mut self.ended).0 {
+            ended::add(&self, &queue, self.head.next_event.cast_signed(), &seqs)?;
         }
         self.changes.save(self.conn)?;
         std::mem::take(&mut self.due).save(self.conn)?;

@@ -9,6 +9,8 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::audit::audit;
 use windlass_testkit::needs;
 
+const STATE: &str = "SELECT iif(leases.seq IS NULL, coalesce(past.state, 0), 1) FROM jobs
+    LEFT JOIN leases ON leases.seq = jobs.seq LEFT JOIN past ON past.seq = jobs.seq WHERE id = ?1";
 const WRITES: &str = "pwrite64,pwritev,write,fsync,fdatasync,ftruncate,unlink,fallocate";
 
 /// Fault 1: killed at the n-th write, for every n of making the file, adding,
@@ -74,7 +76,7 @@ impl Testimony {
         for said in self.lines.iter().filter(|said| said.code() == "ok" && said.rest.len() == 2) {
             let number: u128 = said.rest[0].parse().expect("a number");
             let state: Option<i64> = conn
-                .query_row("SELECT state FROM jobs WHERE id = ?1", [number.to_be_bytes()], |row| row.get(0))
+                .query_row(STATE, [number.to_be_bytes()], |row| row.get(0))
                 .optional()
                 .expect("an answer");
             let least = match said.what.as_str() {

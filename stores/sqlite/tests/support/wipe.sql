@@ -1,6 +1,14 @@
 BEGIN IMMEDIATE;
 DELETE FROM steps;
 DELETE FROM jobs;
+DELETE FROM leases;
+DELETE FROM past;
+DELETE FROM ready;
+DELETE FROM line;
+DELETE FROM holders;
+DELETE FROM delayed;
+DELETE FROM dedupes;
+DELETE FROM ended;
 DELETE FROM queues;
 DELETE FROM budgets;
 DELETE FROM tallies;

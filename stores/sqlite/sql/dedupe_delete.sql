@@ -1,0 +1,1 @@
+DELETE FROM dedupes WHERE dedupe_key = ?1

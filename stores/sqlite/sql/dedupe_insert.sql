@@ -1,0 +1,1 @@
+INSERT INTO dedupes (dedupe_key, seq) VALUES (?1, ?2)

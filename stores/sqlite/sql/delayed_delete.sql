@@ -1,0 +1,1 @@
+DELETE FROM delayed WHERE run_at_ms = ?1 AND seq = ?2

@@ -1,0 +1,1 @@
+INSERT INTO delayed (run_at_ms, seq) VALUES (?1, ?2)

@@ -1,0 +1,1 @@
+SELECT gate, rank, seq FROM holders WHERE slot = ?1

@@ -1,0 +1,1 @@
+DELETE FROM holders WHERE slot IN (SELECT value FROM rarray(?1))

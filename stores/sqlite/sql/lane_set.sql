@@ -1,1 +1,0 @@
-UPDATE jobs SET lane = ?2 WHERE seq = ?1

@@ -1,0 +1,1 @@
+UPDATE leases SET cancel_requested = 1 WHERE seq = ?1

@@ -1,0 +1,1 @@
+DELETE FROM leases WHERE seq IN (SELECT value FROM rarray(?1))

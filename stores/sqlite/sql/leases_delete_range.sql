@@ -1,0 +1,1 @@
+DELETE FROM leases WHERE seq BETWEEN ?1 AND ?2

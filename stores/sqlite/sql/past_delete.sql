@@ -1,0 +1,1 @@
+DELETE FROM past WHERE seq = ?1

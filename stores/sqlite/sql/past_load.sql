@@ -1,0 +1,1 @@
+SELECT fence, attempt, started_ms, worker FROM past WHERE seq = ?1

@@ -1,0 +1,1 @@
+INSERT INTO ready (gate, rank, seq, again) VALUES (?1, ?2, ?3, ?4)

@@ -1,0 +1,139 @@
+//! Files of programs before this one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use windlass_core::id::DedupeKey;
+use windlass_core::state::{State, StateName};
+use windlass_core::store::{LeaseRef, Settlement, Source, Store, Written};
+use windlass_core::transition::Outcome;
+use windlass_sqlite::SqliteStore;
+use windlass_testkit::clock::FakeClock;
+
+use crate::audit::audit;
+use crate::scene::{claim, done, id, job, open, state};
+
+/// What the clock of the tests says.
+const NOW_MS: i64 = 1_767_225_600_000;
+const APPLICATION_ID: i64 = 0x574E_444C;
+
+/// A file of the second schema, with jobs in every state.
+async fn second_schema(path: &Path, clock: &FakeClock) {
+    // The row of the clock is the same in all of them.
+    let model = path.with_extension("model");
+    drop(open(&model, clock).await);
+    let conn = Connection::open(path).expect("a file");
+    conn.execute_batch(include_str!("../../migrations/0001_init.sql")).expect("the first schema");
+    conn.execute_batch(include_str!("../../migrations/0002_due.sql")).expect("the second schema");
+    conn.pragma_update(None, "application_id", APPLICATION_ID).expect("our mark");
+    conn.execute("ATTACH ?1 AS model", [model.to_str()]).expect("a file of today");
+    conn.execute_batch("INSERT INTO head SELECT * FROM model.head").expect("a clock");
+    let jobs = include_str!("../support/schema_2.sql").replace("?now?", &NOW_MS.to_string());
+    conn.execute_batch(&jobs).expect("jobs");
+}
+
+/// Completes whatever can be claimed, and answers the numbers of the jobs in their order.
+async fn drain(store: &Arc<SqliteStore>, request: &mut u128) -> Vec<u128> {
+    let mut ran = Vec::new();
+    loop {
+        *request += 1;
+        let leases = claim(store, *request, 3).await;
+        if leases.is_empty() {
+            return ran;
+        }
+        ran.extend(leases.iter().map(|lease| lease.job.id.0.as_u128()));
+        let written = store.settle(leases.iter().map(done).collect()).await.expect("a settlement");
+        assert!(written.iter().all(|written| *written == Written::Done));
+    }
+}
+
+/// Fault 22: a file of the second schema is brought up to date, with jobs in
+/// every state, and they go on from where they were.
+#[tokio::test]
+async fn fault_22_an_older_schema_is_migrated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("w.db");
+    let clock = FakeClock::default();
+    second_schema(&path, &clock).await;
+    let store = open(&path, &clock).await;
+    assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+    use StateName::{Canceled, Completed, Failed, Queued, Running};
+    let states = [
+        Queued, Queued, Running, Queued, Completed, Failed, Canceled, Queued, Queued, Queued, Queued,
+        Completed, Running, Queued,
+    ];
+    for (number, expected) in (1..).zip(states) {
+        assert_eq!(state(&store, id(number)).await, expected, "{number}");
+    }
+    let third = store.get(id(3)).await.expect("an answer").expect("the job");
+    assert_eq!((third.fence, third.attempt, third.steps.len()), (4, 2, 1));
+    let fifth = store.get(id(5)).await.expect("an answer").expect("the job");
+    assert!(
+        matches!(&fifth.state, State::Completed { result: Some(gave), .. } if gave.as_str() == "{\"gave\":5}")
+    );
+    let sixth = store.get(id(6)).await.expect("an answer").expect("the job");
+    assert_eq!((sixth.fence, sixth.history.len()), (1, 1));
+
+    let mut again = job(99, 1);
+    again.spec.dedupe_key = Some(DedupeKey::new("once").expect("a key"));
+    let answer = store.enqueue(vec![again]).await.expect("an answer");
+    assert_eq!((answer[0].id, answer[0].deduplicated), (id(11), true));
+
+    let mut request = 0;
+    assert_eq!(drain(&store, &mut request).await, [1, 8, 9, 10, 11]);
+    let eighth = store.get(id(8)).await.expect("an answer").expect("the job");
+    assert_eq!((eighth.fence, eighth.attempt), (3, 2));
+    // What was running is still held with the fence of before, and frees its key.
+    let lease = |number, fence| LeaseRef { job_id: id(number), fence };
+    let renewed = store.renew(vec![lease(3, 4), lease(13, 1)]).await.expect("a renewal");
+    assert_eq!((renewed.renewed.len(), renewed.cancel_requested), (2, vec![id(13)]));
+    let ends = [(3, 4, Outcome::DONE), (13, 1, Outcome::Canceled)];
+    let ends = ends.map(|(number, fence, outcome)| Settlement { lease: lease(number, fence), outcome });
+    assert_eq!(store.settle(ends.into()).await.expect("a settlement"), [Written::Done, Written::Done]);
+    assert_eq!(drain(&store, &mut request).await, [4]);
+    clock.advance(60_000);
+    assert_eq!(drain(&store, &mut request).await, [2, 14]);
+    clock.advance(365 * 86_400_000);
+    assert_eq!(store.prune().await.expect("a pruning"), 14);
+    drop(store);
+    audit(&path);
+}
+
+/// Fault 22: a file of the first schema goes the whole way.
+#[tokio::test]
+async fn fault_22_the_oldest_schema_is_migrated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("w.db");
+    let clock = FakeClock::default();
+    second_schema(&path, &clock).await;
+    let conn = Connection::open(&path).expect("the file");
+    conn.execute_batch(
+        "DROP TABLE due; DROP INDEX jobs_ready;
+         CREATE INDEX jobs_ready ON jobs (gate, rank, seq, run_at_ms) WHERE lane = 1; PRAGMA user_version = 1;",
+    )
+    .expect("the first version");
+    drop(conn);
+    let store = open(&path, &clock).await;
+    assert!(store.queues().await.expect("the queues")[0].oldest_due.is_some());
+    assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+}
+
+/// Fault 22: a program of the second schema that is still running beside this
+/// one is refused by the file, and changes nothing.
+#[tokio::test]
+async fn fault_22_an_older_program_beside_a_newer_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("w.db");
+    let clock = FakeClock::default();
+    second_schema(&path, &clock).await;
+    let older = Connection::open(&path).expect("the file");
+    let mut claims = older
+        .prepare("UPDATE jobs SET state = 1, lane = NULL, fence = fence + 1 WHERE seq = 1")
+        .expect("a statement of the second schema");
+    let store = open(&path, &clock).await;
+    let error = claims.execute([]).expect_err("another schema");
+    assert!(error.to_string().contains("no such column"), "{error}");
+    assert_eq!(claim(&store, 1, 1).await[0].job.id, id(1));
+    assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+}
