@@ -312,6 +312,12 @@ pub trait Store: Source {
     /// Accepts jobs, all or none, at most [`ENQUEUE_MAX`], and answers in the order asked.
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError>;
 
+    /// Whether enqueues that come at the same time share a commit by themselves. Otherwise whoever calls
+    /// does well to gather them.
+    fn shares_commits(&self) -> bool {
+        false
+    }
+
     /// One job with all that is known of it.
     async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError>;
 

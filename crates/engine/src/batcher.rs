@@ -1,6 +1,6 @@
 //! Enqueue calls that come at the same time share a commit.
 //!
-//! While one commit is under way the calls that come in are gathered, and go
+//! For stores that do not see to that themselves: while one commit is under way the calls that come in are gathered, and go
 //! together in the next. Nobody waits for company: a call that comes alone goes
 //! at once.
 
@@ -40,7 +40,7 @@ impl Batcher {
 
     /// Enqueues jobs, all or none; answers when they are durable.
     pub(crate) async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
-        if jobs.len() > SHARED_MAX / 2 {
+        if jobs.len() > SHARED_MAX / 2 || self.store.shares_commits() {
             return self.store.enqueue(jobs).await;
         }
         let (answer, answered) = oneshot::channel();

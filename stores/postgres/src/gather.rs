@@ -1,7 +1,8 @@
-//! Concurrent enqueues share a commit. Calls are written by lanes on the
-//! store's own thread: what has come in by the time that a lane begins goes
-//! together, and what comes in meanwhile goes next. Nobody waits for others to
-//! come.
+//! Concurrent enqueues share a commit. Calls are written by one clerk on the
+//! store's own thread: what has come in by the time that a batch begins goes
+//! together, and what comes in meanwhile goes next. A call that comes alone
+//! waits for nobody; those who were answered just now, and mostly have the next
+//! job in hand, are given a moment to come back and go with the others.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,8 +17,9 @@ use crate::enqueue::{Batch, insert};
 use crate::error::late;
 use crate::store::call;
 
-/// So many batches are under way at once: while one commits, others are prepared.
-const LANES_MAX: usize = 3;
+/// How often the clerk looks in vain for those who may come back, each time after all else that the
+/// thread has to do: a tenth or two of a millisecond.
+const LOOKS_MAX: u32 = 100;
 /// A call with so many jobs gains nothing by company.
 const ALONE_MIN: usize = 100;
 /// So many jobs go together.
@@ -38,8 +40,8 @@ struct Shared {
 struct Waiting {
     calls: VecDeque<Call>,
     jobs: usize,
-    /// How many batches are under way.
-    lanes: usize,
+    /// Whether a clerk serves them.
+    served: bool,
 }
 
 struct Call {
@@ -69,7 +71,7 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a call to those that wait, and opens a lane for them when one is free.
+    /// Adds a call to those that wait, and calls the clerk unless he is there.
     fn enter(shared: &Arc<Self>, jobs: Vec<NewJob>) -> Result<oneshot::Receiver<Answer>, StoreError> {
         let runtime = shared.connections.handle()?;
         let mut waiting = shared.waiting();
@@ -81,10 +83,9 @@ impl Shared {
         let (answer, answered) = oneshot::channel();
         waiting.jobs += jobs.len();
         waiting.calls.push_back(Call { jobs, answer });
-        if waiting.lanes < LANES_MAX {
-            waiting.lanes += 1;
+        if !std::mem::replace(&mut waiting.served, true) {
             drop(waiting);
-            runtime.spawn(Lane { shared: Arc::clone(shared), done: false }.serve());
+            runtime.spawn(Clerk { shared: Arc::clone(shared), done: false }.serve());
         }
         Ok(answered)
     }
@@ -97,7 +98,21 @@ impl Shared {
         })
     }
 
-    /// Those that go together now. When there are none, the lane that asks is closed.
+    /// Waits until so many calls are there, as long as they keep coming.
+    async fn gathered(&self, expected: usize) {
+        let (mut there, mut looks) = (0, 0);
+        while looks < LOOKS_MAX {
+            let now = self.waiting().calls.len();
+            if now >= expected {
+                return;
+            }
+            looks = if now > there { 0 } else { looks + 1 };
+            there = now;
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Those that go together now. When there are none, the clerk leaves.
     fn take(&self) -> Vec<Call> {
         let mut waiting = self.waiting();
         let (mut calls, mut jobs) = (Vec::new(), 0);
@@ -109,9 +124,7 @@ impl Shared {
                 calls.push(call);
             }
         }
-        if calls.is_empty() {
-            waiting.lanes -= 1;
-        }
+        waiting.served = !calls.is_empty();
         calls
     }
 
@@ -150,13 +163,13 @@ fn share(calls: Vec<Call>, answers: Vec<Enqueued>) {
     }
 }
 
-/// A lane that serves those that wait until there are none.
-struct Lane {
+/// Serves those that wait until there are none.
+struct Clerk {
     shared: Arc<Shared>,
     done: bool,
 }
 
-impl Lane {
+impl Clerk {
     async fn serve(mut self) {
         loop {
             let calls = self.shared.take();
@@ -164,17 +177,22 @@ impl Lane {
                 self.done = true;
                 return;
             }
+            let answered = calls.len();
             self.shared.write(calls).await;
+            let expected = answered + self.shared.waiting().calls.len();
+            if expected > 1 {
+                self.shared.gathered(expected).await;
+            }
         }
     }
 }
 
-impl Drop for Lane {
+impl Drop for Clerk {
     /// Ended half-way, with the runtime: those that wait hear that nobody comes.
     fn drop(&mut self) {
         if !self.done {
             let mut waiting = self.shared.waiting();
-            waiting.lanes -= 1;
+            waiting.served = false;
             waiting.jobs = 0;
             waiting.calls.clear();
         }

@@ -145,6 +145,10 @@ impl Store for PostgresStore {
         Ok(answers)
     }
 
+    fn shares_commits(&self) -> bool {
+        true
+    }
+
     async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         call!(self, self.get_once(id))
     }
