@@ -1,8 +1,10 @@
 //! Which ready jobs a claim takes: the first by (rank, seq) over all open
 //! gates, exactly as the book would.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rusqlite::params;
@@ -57,6 +59,7 @@ pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
     for (at, gate) in gates.iter_mut().enumerate() {
         let batch = if alone && gate.unbounded { request.limit } else { BATCH_FIRST };
         gate.batch = batch.min(request.limit);
+        gate.room = hall.room(tx, &gate.queue)?;
         heads.extend(gate.head(tx, request.limit)?.map(|place| Reverse((place, at))));
     }
     let mut jobs = Vec::new();
@@ -69,13 +72,14 @@ pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
         let Some(found) = gates[at].found.pop_front() else { continue };
         let entry = if found.slot.is_some_and(|slot| hall.keys.contains(&slot)) {
             Entry::KeyTaken
-        } else if gates[at].lets_pass(&found.job, tx.now) {
+        } else if gates[at].lets_pass(&found.job, tx.now) && gates[at].has_room() {
             Entry::Passes
         } else {
             hall.may_enter(tx, &found.job)?
         };
         let open = match entry {
             Entry::Passes => {
+                gates[at].fill_room();
                 hall.keys.extend(found.slot);
                 gates[at].take(found, &mut jobs)?;
                 true
@@ -112,8 +116,9 @@ const BATCH_FIRST: u32 = 16;
 /// The ready jobs of one queue, kind and set of budgets, read as they are needed.
 struct Gate {
     number: i64,
-    queue: String,
+    queue: Arc<NamedQueue>,
     kind: String,
+    room: Option<Room>,
     /// No limit and no budget can close it.
     unbounded: bool,
     found: VecDeque<Stored>,
@@ -170,8 +175,18 @@ impl Gate {
         self.unbounded && job.spec.budgets.is_empty() && job.run_at <= now && self.admits(job)
     }
 
+    fn has_room(&self) -> bool {
+        self.room.as_ref().is_none_or(|room| room.running.get() < room.limit)
+    }
+
+    fn fill_room(&self) {
+        if let Some(room) = &self.room {
+            room.running.set(room.running.get().saturating_add(1));
+        }
+    }
+
     fn admits(&self, job: &Job) -> bool {
-        self.queue == job.spec.queue.as_str() && self.kind == job.spec.kind.as_str()
+        self.queue.name == job.spec.queue && self.kind == job.spec.kind.as_str()
     }
 }
 
@@ -193,8 +208,9 @@ fn open_gates(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<(Vec<Gate>, usize
             gates.push(Gate {
                 unbounded: policy.queue.policy.limit.is_none() && opt_text(row, 3)?.is_none(),
                 number,
-                queue: queue.to_owned(),
+                queue: Arc::clone(&policy),
                 kind: kind.to_owned(),
+                room: None,
                 found: VecDeque::new(),
                 read_to: (i64::MIN, -1),
                 batch: 1,
@@ -219,17 +235,23 @@ pub fn is_wanted(request: &ClaimRequest, queue: &str, kind: &str) -> bool {
 
 /// Whether a job may be taken.
 enum Entry {
-    /// No limit and no budget needs to be told.
+    /// No budget needs to be told.
     Passes,
     Open,
     KeyTaken,
     Held,
 }
 
+/// How many jobs of a queue with a limit run; gates of one queue share it.
+struct Room {
+    limit: u32,
+    running: Rc<Cell<u32>>,
+}
+
 /// Who runs, with those that this claim has taken.
 #[derive(Default)]
 struct Hall {
-    queues: HashMap<QueueName, (Arc<NamedQueue>, u32)>,
+    queues: HashMap<QueueName, (Arc<NamedQueue>, Rc<Cell<u32>>)>,
     budgets: BTreeMap<BudgetName, Named>,
     /// By their slots.
     keys: HashSet<i64>,
@@ -250,7 +272,7 @@ impl Hall {
         let queue_now = QueueNow {
             policy: &queue.queue.policy,
             paused: queue.queue.paused,
-            running: *running,
+            running: running.get(),
             // A ready job's key is free: that is what the lane means.
             key_holder: None,
         };
@@ -272,12 +294,7 @@ impl Hall {
     fn learn(&mut self, tx: &mut Tx<'_>, job: &Job) -> Done<()> {
         if !self.queues.contains_key(&job.spec.queue) {
             let queue = tx.queue(job.spec.queue.as_str())?;
-            let running = match queue.queue.policy.limit {
-                Some(_) => tally::of_queue(tx.conn, job.spec.queue.as_str())?.running,
-                None => 0,
-            };
-            let running = u32::try_from(running).unwrap_or(u32::MAX);
-            self.queues.insert(job.spec.queue.clone(), (queue, running));
+            self.learn_queue(tx, &queue)?;
         }
         for name in &job.spec.budgets {
             if !self.budgets.contains_key(name) {
@@ -292,9 +309,28 @@ impl Hall {
         Ok(())
     }
 
+    fn learn_queue(&mut self, tx: &Tx<'_>, queue: &Arc<NamedQueue>) -> Done<()> {
+        let running = match queue.queue.policy.limit {
+            Some(_) => tally::of_queue(tx.conn, queue.name.as_str())?.running,
+            None => 0,
+        };
+        let running = Rc::new(Cell::new(u32::try_from(running).unwrap_or(u32::MAX)));
+        self.queues.insert(queue.name.clone(), (Arc::clone(queue), running));
+        Ok(())
+    }
+
+    /// The room of a queue; nothing when it has no limit.
+    fn room(&mut self, tx: &Tx<'_>, queue: &Arc<NamedQueue>) -> Done<Option<Room>> {
+        let Some(limit) = queue.queue.policy.limit else { return Ok(None) };
+        if !self.queues.contains_key(&queue.name) {
+            self.learn_queue(tx, queue)?;
+        }
+        Ok(self.queues.get(&queue.name).map(|(_, running)| Room { limit, running: Rc::clone(running) }))
+    }
+
     fn enter(&mut self, job: &Job, now: Time) {
-        if let Some((_, running)) = self.queues.get_mut(&job.spec.queue) {
-            *running = running.saturating_add(1);
+        if let Some((_, running)) = self.queues.get(&job.spec.queue) {
+            running.set(running.get().saturating_add(1));
         }
         for name in &job.spec.budgets {
             if let Some(named) = self.budgets.get_mut(name) {

@@ -8,7 +8,7 @@ use rusqlite::{CachedStatement, Connection, Row, params};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 use windlass_core::error::Invalid;
-use windlass_core::id::{JobId, Kind, QueueName, StepName};
+use windlass_core::id::{BudgetName, JobId, Kind, QueueName, StepName};
 use windlass_core::job::{Job, JobSpec};
 use windlass_core::json::Json;
 use windlass_core::state::{FailureReason, Lease, State, StateName};
@@ -75,6 +75,20 @@ pub struct Stored {
 pub struct Names {
     kind: Option<Kind>,
     queue: Option<QueueName>,
+    /// As they are written, and as they are read.
+    budgets: Option<(String, Vec<BudgetName>)>,
+}
+
+impl Names {
+    fn budgets(&mut self, text: Option<&str>) -> Done<Vec<BudgetName>> {
+        let Some(text) = text else { return Ok(Vec::new()) };
+        if let Some((_, budgets)) = self.budgets.as_ref().filter(|(before, _)| before == text) {
+            return Ok(budgets.clone());
+        }
+        let budgets: Vec<BudgetName> = parse(text)?;
+        self.budgets = Some((text.to_owned(), budgets.clone()));
+        Ok(budgets)
+    }
 }
 
 impl Stored {
@@ -97,7 +111,7 @@ impl Stored {
             priority: row.get(6)?,
             key: opt_name(row, at::KEY)?,
             dedupe_key: opt_name(row, 15)?,
-            budgets: parsed(row, 16)?.unwrap_or_default(),
+            budgets: names.budgets(opt_text(row, 16)?)?,
             retry: parsed(row, 17)?,
             timeout_ms: row.get::<_, Option<i64>>(7)?.map(i64::cast_unsigned),
             meta: json(row, 18)?,
