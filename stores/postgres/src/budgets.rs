@@ -15,8 +15,8 @@ use crate::store::PostgresStore;
 
 impl PostgresStore {
     pub(crate) async fn budgets_once(&self) -> Result<Vec<BudgetStatus>, Fault> {
-        let mut link = self.link().await?;
-        let now = now(&mut link, self.given_now()).await?;
+        let link = self.link().await?;
+        let now = now(&link, self.given_now()).await?;
         let all: Option<Vec<&str>> = None;
         let rows = link.rows(include_str!("../sql/budgets.sql"), &[(&all, Type::TEXT_ARRAY)]).await?;
         let status =
@@ -46,7 +46,7 @@ impl PostgresStore {
     }
 
     pub(crate) async fn spend_once(&self, name: &BudgetName, amount: u32) -> Result<Spent, Fault> {
-        let mut link = self.reserved_link().await?;
+        let link = self.reserved_link().await?;
         link.begin().await?;
         let locked =
             link.rows(include_str!("../sql/lock_budget.sql"), &[(&name.as_str(), Type::TEXT)]).await?;
@@ -56,7 +56,7 @@ impl PostgresStore {
         };
         let (mut budget, _) = read_budget(row)?;
         // The time is read under the lock, so that it does not run behind what was spent.
-        let now = now(&mut link, self.given_now()).await?;
+        let now = now(&link, self.given_now()).await?;
         let answer = spend(&mut budget, amount, now);
         if answer == Spent::Granted {
             let second = to_json(&budget.second)?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use windlass_core::book::claim::leased;
 use windlass_core::id::QueueName;
 use windlass_core::policy::queue::QueuePolicy;
@@ -10,39 +10,46 @@ use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased, PROMOTE_MAX};
 use windlass_core::time::Time;
 
 use crate::error::Fault;
+use crate::link::{Link, Param};
 use crate::row::{Stored, read_job};
 use crate::store::PostgresStore;
 
+pub(crate) const SQL: &str = include_str!("../sql/claim.sql");
+/// What [`SQL`] is given.
+pub(crate) const TYPES: [Type; 8] = [
+    Type::INT8,
+    Type::UUID,
+    Type::TEXT,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::INT4,
+    Type::INT8,
+    Type::INT4,
+];
+
 impl PostgresStore {
     pub(crate) async fn claim_once(&self, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
-        let ClaimRequest { request_id, worker, queues, kinds, limit, lease_ms } = request;
-        let now = self.given_now();
-        let queues: Vec<&str> = queues.iter().map(|queue| queue.as_str()).collect();
-        let kinds: Option<Vec<&str>> =
-            kinds.as_ref().map(|kinds| kinds.iter().map(|kind| kind.as_str()).collect());
-        let lease_ms = lease_ms.map(i64::from);
-        let (limit, promote_max) = (*limit as i32, PROMOTE_MAX as i32);
-        let rows = self
-            .link()
-            .await?
-            .rows(
-                include_str!("../sql/claim.sql"),
-                &[
-                    (&now, Type::INT8),
-                    (request_id, Type::UUID),
-                    (&worker.as_str(), Type::TEXT),
-                    (&queues, Type::TEXT_ARRAY),
-                    (&kinds, Type::TEXT_ARRAY),
-                    (&limit, Type::INT4),
-                    (&lease_ms, Type::INT8),
-                    (&promote_max, Type::INT4),
-                ],
-            )
-            .await?;
-        let answer = answer(&rows)?;
+        let answer = claim(&self.link().await?, request, self.given_now()).await?;
         self.numbers.remember(&answer.leases);
         Ok(answer)
     }
+}
+
+pub(crate) async fn claim(
+    link: &Link,
+    request: &ClaimRequest,
+    now: Option<i64>,
+) -> Result<ClaimAnswer, Fault> {
+    let ClaimRequest { request_id, worker, queues, kinds, limit, lease_ms } = request;
+    let queues: Vec<&str> = queues.iter().map(|queue| queue.as_str()).collect();
+    let kinds: Option<Vec<&str>> =
+        kinds.as_ref().map(|kinds| kinds.iter().map(|kind| kind.as_str()).collect());
+    let lease_ms = lease_ms.map(i64::from);
+    let (worker, limit, promote_max) = (worker.as_str(), *limit as i32, PROMOTE_MAX as i32);
+    let values: [&(dyn ToSql + Sync); TYPES.len()] =
+        [&now, request_id, &worker, &queues, &kinds, &limit, &lease_ms, &promote_max];
+    let params: Vec<Param<'_>> = values.into_iter().zip(TYPES).collect();
+    answer(&link.rows(SQL, &params).await?)
 }
 
 fn answer(rows: &[tokio_postgres::Row]) -> Result<ClaimAnswer, Fault> {

@@ -36,8 +36,8 @@ impl PostgresStore {
     }
 
     async fn open(target: Target, connections: Connections) -> Result<Arc<Self>, Fault> {
-        let mut link = connections.link().await?;
-        migrate(&mut link).await?;
+        let link = connections.link().await?;
+        migrate(&link).await?;
         let instance: String = link.row(include_str!("../sql/instance.sql"), &[]).await?.try_get(0)?;
         drop(link);
         let Target { config, pooled, tls } = target;

@@ -1,17 +1,17 @@
 //! Enqueueing, as columns: one array per field.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 use windlass_core::error::{Invalid, StoreError};
 use windlass_core::id::JobId;
 use windlass_core::job::{JobSpec, NewJob, Start};
-use windlass_core::store::{ENQUEUE_MAX, Enqueued};
+use windlass_core::store::{ClaimAnswer, ENQUEUE_MAX, Enqueued};
 use windlass_core::time::Time;
 
 use crate::error::Fault;
-use crate::link::Link;
+use crate::link::{Link, Param};
 
 /// Refuses a batch that is too long, or that names one id for two contents.
 pub(crate) fn check(jobs: &[NewJob]) -> Result<(), StoreError> {
@@ -62,6 +62,12 @@ impl<'a> Batch<'a> {
         batch
     }
 
+    /// Whether a claim gave all of them.
+    pub(crate) fn is_among(&self, claimed: &ClaimAnswer) -> bool {
+        let given: HashSet<Uuid> = claimed.leases.iter().map(|leased| leased.job.id.0).collect();
+        self.ids.iter().all(|id| given.contains(id))
+    }
+
     fn add(&mut self, NewJob { id, spec, start }: &'a NewJob) {
         let JobSpec { kind, queue, payload, priority, key, dedupe_key, budgets, retry, timeout_ms, meta } =
             spec;
@@ -87,9 +93,29 @@ impl<'a> Batch<'a> {
     }
 }
 
+pub(crate) const SQL: &str = include_str!("../sql/enqueue.sql");
+/// What [`SQL`] is given.
+pub(crate) const TYPES: [Type; 15] = [
+    Type::INT8,
+    Type::BOOL,
+    Type::UUID_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::INT2_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::INT8_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::INT8_ARRAY,
+    Type::INT8_ARRAY,
+];
+
 /// Accepts a batch; no answer says that all of it is new. `strict` refuses an id that is there with another content.
 pub(crate) async fn insert(
-    link: &mut Link,
+    link: &Link,
     batch: &Batch<'_>,
     now: Option<i64>,
     strict: bool,
@@ -97,28 +123,25 @@ pub(crate) async fn insert(
     if batch.ids.is_empty() {
         return Ok(Vec::new());
     }
-    let rows = link
-        .rows(
-            include_str!("../sql/enqueue.sql"),
-            &[
-                (&now, Type::INT8),
-                (&strict, Type::BOOL),
-                (&batch.ids, Type::UUID_ARRAY),
-                (&batch.kinds, Type::TEXT_ARRAY),
-                (&batch.queues, Type::TEXT_ARRAY),
-                (&batch.payloads, Type::TEXT_ARRAY),
-                (&batch.priorities, Type::INT2_ARRAY),
-                (&if_any(&batch.keys), Type::TEXT_ARRAY),
-                (&if_any(&batch.dedupe_keys), Type::TEXT_ARRAY),
-                (&if_any(&batch.budgets), Type::TEXT_ARRAY),
-                (&if_any(&batch.retries), Type::TEXT_ARRAY),
-                (&if_any(&batch.timeouts), Type::INT8_ARRAY),
-                (&if_any(&batch.metas), Type::TEXT_ARRAY),
-                (&if_any(&batch.run_at), Type::INT8_ARRAY),
-                (&if_any(&batch.delays), Type::INT8_ARRAY),
-            ],
-        )
-        .await?;
+    let values: [&(dyn ToSql + Sync); TYPES.len()] = [
+        &now,
+        &strict,
+        &batch.ids,
+        &batch.kinds,
+        &batch.queues,
+        &batch.payloads,
+        &batch.priorities,
+        &if_any(&batch.keys),
+        &if_any(&batch.dedupe_keys),
+        &if_any(&batch.budgets),
+        &if_any(&batch.retries),
+        &if_any(&batch.timeouts),
+        &if_any(&batch.metas),
+        &if_any(&batch.run_at),
+        &if_any(&batch.delays),
+    ];
+    let params: Vec<Param<'_>> = values.into_iter().zip(TYPES).collect();
+    let rows = link.rows(SQL, &params).await?;
     if rows.is_empty() {
         let new = |id: &Uuid| Enqueued { id: JobId(*id), deduplicated: false };
         return Ok(batch.ids.iter().map(new).collect());

@@ -22,8 +22,8 @@ const LOOKS_MAX: u32 = 20;
 impl PostgresStore {
     pub(crate) async fn events_once(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, Fault> {
         let since = since.unwrap_or_default();
-        let mut link = self.link().await?;
-        let horizon = horizon(&mut link).await?;
+        let link = self.link().await?;
+        let horizon = horizon(&link).await?;
         let params: [crate::link::Param<'_>; 4] = [
             (&since.major.to_string(), Type::TEXT),
             (&i64::try_from(since.minor).unwrap_or(i64::MAX), Type::INT8),
@@ -35,15 +35,15 @@ impl PostgresStore {
     }
 
     pub(crate) async fn events_end_once(&self) -> Result<Position, Fault> {
-        let mut link = self.link().await?;
-        let horizon = horizon(&mut link).await?;
+        let link = self.link().await?;
+        let horizon = horizon(&link).await?;
         let rows = link.rows(include_str!("../sql/events_end.sql"), &[(&horizon, Type::TEXT)]).await?;
         rows.first().map_or(Ok(Position::default()), position)
     }
 }
 
 /// The transaction below which all is decided.
-async fn horizon(link: &mut Link) -> Result<String, Fault> {
+async fn horizon(link: &Link) -> Result<String, Fault> {
     let mut looks = 0;
     loop {
         let row = link.row(include_str!("../sql/events_horizon.sql"), &[]).await?;

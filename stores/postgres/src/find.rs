@@ -24,7 +24,7 @@ const LOOK_MAX: i64 = 20_000;
 
 impl PostgresStore {
     pub(crate) async fn now_once(&self) -> Result<Time, Fault> {
-        now(&mut self.link().await?, self.given_now()).await
+        now(&self.link().await?, self.given_now()).await
     }
 
     pub(crate) async fn audit_once(&self) -> Result<Vec<String>, Fault> {
@@ -33,17 +33,17 @@ impl PostgresStore {
     }
 
     pub(crate) async fn get_once(&self, id: JobId) -> Result<Option<Job>, Fault> {
-        Ok(get(&mut self.link().await?, id).await?.map(|stored| stored.job))
+        Ok(get(&self.link().await?, id).await?.map(|stored| stored.job))
     }
 
     pub(crate) async fn list_once(&self, request: &ListRequest) -> Result<Page, Fault> {
         let limit = request.limit.clamp(1, PAGE_MAX) as usize;
         let before = request.after.map_or(i64::MAX, |cursor| i64::try_from(cursor.0).unwrap_or(i64::MAX));
-        let mut link = self.link().await?;
+        let link = self.link().await?;
         let params: [crate::link::Param<'_>; 2] = [(&before, Type::INT8), (&(LOOK_MAX - 1), Type::INT8)];
         let floor = link.rows(include_str!("../sql/list_floor.sql"), &params).await?;
         let floor: Option<i64> = floor.first().map(|row| row.try_get(0)).transpose()?;
-        let mut jobs = list(&mut link, &request.filter, floor.unwrap_or(i64::MIN), before, limit + 1).await?;
+        let mut jobs = list(&link, &request.filter, floor.unwrap_or(i64::MIN), before, limit + 1).await?;
         let more = jobs.len() > limit;
         jobs.truncate(limit);
         let next = match floor {
@@ -55,15 +55,15 @@ impl PostgresStore {
     }
 
     pub(crate) async fn explain_once(&self, id: JobId) -> Result<Option<Explanation>, Fault> {
-        let mut link = self.link().await?;
-        let now = now(&mut link, self.given_now()).await?;
-        let Some(stored) = get(&mut link, id).await? else { return Ok(None) };
+        let link = self.link().await?;
+        let now = now(&link, self.given_now()).await?;
+        let Some(stored) = get(&link, id).await? else { return Ok(None) };
         let job = &stored.job;
         if job.state != State::Queued {
             return Ok(Some(explain(job, Vec::new(), 0, 0)));
         }
-        let holds = held_by(&mut link, &stored, now).await?;
-        let ahead = if holds.is_empty() { ahead(&mut link, job, now).await? } else { 0 };
+        let holds = held_by(&link, &stored, now).await?;
+        let ahead = if holds.is_empty() { ahead(&link, job, now).await? } else { 0 };
         let workers = link.rows(include_str!("../sql/workers.sql"), &[]).await?;
         let workers = workers.iter().map(read_worker).collect::<Result<Vec<_>, _>>()?;
         let alive = workers.iter().filter(|worker| now.ms_since(worker.seen_at) <= WORKER_ALIVE_MS);
@@ -72,18 +72,18 @@ impl PostgresStore {
     }
 }
 
-pub(crate) async fn now(link: &mut Link, given: Option<i64>) -> Result<Time, Fault> {
+pub(crate) async fn now(link: &Link, given: Option<i64>) -> Result<Time, Fault> {
     let row = link.row(include_str!("../sql/begin.sql"), &[(&given, Type::INT8)]).await?;
     Ok(Time::from_ms(row.try_get(0)?))
 }
 
-async fn get(link: &mut Link, id: JobId) -> Result<Option<Stored>, Fault> {
+async fn get(link: &Link, id: JobId) -> Result<Option<Stored>, Fault> {
     let rows = link.rows(include_str!("../sql/get.sql"), &[(&id.0, Type::UUID)]).await?;
     rows.first().map(|row| read_job(row, 0)).transpose()
 }
 
 async fn list(
-    link: &mut Link,
+    link: &Link,
     filter: &JobFilter,
     floor: i64,
     before: i64,
@@ -113,7 +113,7 @@ async fn list(
 }
 
 async fn held_by(
-    link: &mut Link,
+    link: &Link,
     stored: &Stored,
     now: Time,
 ) -> Result<Vec<windlass_core::eligible::Hold>, Fault> {
@@ -138,7 +138,7 @@ async fn held_by(
     Ok(holds(job, &queue, &budgets, now))
 }
 
-async fn ahead(link: &mut Link, job: &Job, now: Time) -> Result<u32, Fault> {
+async fn ahead(link: &Link, job: &Job, now: Time) -> Result<u32, Fault> {
     let params: [crate::link::Param<'_>; 5] = [
         (&job.spec.queue.as_str(), Type::TEXT),
         (&now.ms(), Type::INT8),

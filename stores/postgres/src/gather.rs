@@ -10,11 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use windlass_core::error::StoreError;
 use windlass_core::job::NewJob;
-use windlass_core::store::Enqueued;
+use windlass_core::store::{ClaimAnswer, Enqueued, Offer};
 
-use crate::connect::Connections;
-use crate::enqueue::{Batch, insert};
-use crate::error::late;
+use crate::claim::{self, claim};
+use crate::connect::{Connections, settled};
+use crate::enqueue::{self, Batch, insert};
+use crate::error::{Fault, late};
+use crate::numbers::Numbers;
+use crate::offers::Offers;
 use crate::store::call;
 
 /// How often the clerk looks in vain for those who may come back, each time after all else that the
@@ -27,13 +30,22 @@ const TOGETHER_MAX: usize = 1_000;
 /// So many jobs wait at most.
 const WAITING_MAX: usize = 50_000;
 
-type Answer = Result<Vec<Enqueued>, StoreError>;
+type Answer = Result<Entered, StoreError>;
+
+/// What became of a call.
+pub(crate) struct Entered {
+    pub(crate) answers: Vec<Enqueued>,
+    /// Workers of this program have all of it in hand already: nobody need be told.
+    pub(crate) taken: bool,
+}
 
 pub(crate) struct Gather(Arc<Shared>);
 
 struct Shared {
     waiting: Mutex<Waiting>,
     connections: Arc<Connections>,
+    numbers: Arc<Numbers>,
+    offers: Arc<Offers>,
 }
 
 #[derive(Default)]
@@ -50,8 +62,8 @@ struct Call {
 }
 
 impl Gather {
-    pub(crate) fn new(connections: Arc<Connections>) -> Self {
-        Self(Arc::new(Shared { waiting: Mutex::default(), connections }))
+    pub(crate) fn new(connections: Arc<Connections>, numbers: Arc<Numbers>, offers: Arc<Offers>) -> Self {
+        Self(Arc::new(Shared { waiting: Mutex::default(), connections, numbers, offers }))
     }
 
     pub(crate) async fn enqueue(&self, jobs: Vec<NewJob>) -> Answer {
@@ -92,10 +104,54 @@ impl Shared {
 
     async fn insert(&self, jobs: &[NewJob]) -> Answer {
         let batch = Batch::of(jobs);
+        if let Some(offer) = self.offer(jobs)
+            && let Some(answer) = self.insert_and_claim(&batch, offer).await
+        {
+            return answer;
+        }
         let connections = &self.connections;
-        call!(connections, async {
-            insert(&mut connections.link().await?, &batch, connections.given_now(), true).await
-        })
+        let answers = call!(connections, async {
+            insert(&connections.link().await?, &batch, connections.given_now(), true).await
+        });
+        answers.map(|answers| Entered { answers, taken: false })
+    }
+
+    /// The claim of a worker that waits for jobs such as these. With keys, locks would be taken out of order.
+    fn offer(&self, jobs: &[NewJob]) -> Option<Offer> {
+        let fit = jobs.len() < ALONE_MIN && jobs.iter().all(|job| job.spec.key.is_none());
+        if fit { self.offers.take() } else { None }
+    }
+
+    /// Writes a batch and makes a claim in the same commit, sent together. Nothing when neither was done.
+    async fn insert_and_claim(&self, batch: &Batch<'_>, offer: Offer) -> Option<Answer> {
+        let Offer { request, answer } = offer;
+        if let Err(refused) = windlass_core::book::claim::check(&request) {
+            answer(Err(refused.into()));
+            return None;
+        }
+        let connections = &self.connections;
+        let both = async {
+            let (link, now) = (connections.link().await?, connections.given_now());
+            link.prepare(enqueue::SQL, &enqueue::TYPES).await?;
+            link.prepare(claim::SQL, &claim::TYPES).await?;
+            let sent =
+                (link.begin(), insert(&link, batch, now, true), claim(&link, &request, now), link.commit());
+            let (begun, entered, claimed, committed) = tokio::join!(sent.0, sent.1, sent.2, sent.3);
+            begun.and(committed)?;
+            // Where one of them failed, the commit was none.
+            Ok::<_, Fault>(entered.ok().zip(claimed.ok()))
+        };
+        match tokio::time::timeout(connections.call_time(), both).await {
+            Ok(Ok(Some((answers, claimed)))) => {
+                self.numbers.remember(&claimed.leases);
+                let taken = batch.is_among(&claimed);
+                answer(Ok(claimed));
+                Some(Ok(Entered { answers, taken }))
+            }
+            Ok(Ok(None)) => None,
+            Ok(Err(fault)) => Some(Err(told(answer, settled(fault)))),
+            Err(_) => Some(Err(told(answer, late()))),
+        }
     }
 
     /// Waits until so many calls are there, as long as they keep coming.
@@ -155,12 +211,19 @@ impl Shared {
     }
 }
 
-fn share(calls: Vec<Call>, answers: Vec<Enqueued>) {
+fn share(calls: Vec<Call>, answers: Entered) {
+    let Entered { answers, taken } = answers;
     let mut answers = answers.into_iter();
     for call in calls {
         let own = answers.by_ref().take(call.jobs.len()).collect();
-        let _ = call.answer.send(Ok(own));
+        let _ = call.answer.send(Ok(Entered { answers: own, taken }));
     }
+}
+
+/// Tells the worker that its claim may or may not have been made.
+fn told(answer: Box<dyn FnOnce(Result<ClaimAnswer, StoreError>) + Send>, error: StoreError) -> StoreError {
+    answer(Err(error.clone()));
+    error
 }
 
 /// Serves those that wait until there are none.

@@ -28,6 +28,7 @@ mod link;
 mod migrate;
 mod moves;
 mod numbers;
+mod offers;
 mod options;
 mod queues;
 mod row;

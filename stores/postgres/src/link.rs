@@ -5,6 +5,8 @@
 //! with it, so that the next caller never waits behind it or finds itself in
 //! somebody else's transaction.
 
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
 use deadpool_postgres::{Object, Pool};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -26,50 +28,75 @@ pub(crate) struct Link {
     object: Option<Object>,
     /// Whether statements have names, so that the server reads each of them once.
     named: bool,
-    under_way: bool,
-    in_transaction: bool,
+    under_way: AtomicU32,
+    in_transaction: AtomicBool,
 }
 
 impl Link {
     pub(crate) async fn of(Lines { pool, named }: &Lines) -> Result<Self, Fault> {
         let object = Some(pool.get().await?);
-        Ok(Self { object, named: *named, under_way: false, in_transaction: false })
+        Ok(Self {
+            object,
+            named: *named,
+            under_way: AtomicU32::new(0),
+            in_transaction: AtomicBool::new(false),
+        })
     }
 
-    /// One statement, one round trip; two when the connection meets it for the first time.
-    pub(crate) async fn rows(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Fault> {
+    /// Makes a statement known, so that the next use of it is sent at once.
+    pub(crate) async fn prepare(&self, sql: &str, types: &[Type]) -> Result<(), Fault> {
         let Some(object) = &self.object else { return Err(gone()) };
-        self.under_way = true;
+        if self.named {
+            self.begun();
+            let answer = object.prepare_typed_cached(sql, types).await;
+            self.ended();
+            answer?;
+        }
+        Ok(())
+    }
+
+    /// One statement, one round trip; two when the connection meets it for the first time. Statements that
+    /// are known are sent in the order in which they are first looked at, so several can be under way.
+    pub(crate) async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Fault> {
+        let Some(object) = &self.object else { return Err(gone()) };
+        self.begun();
         let answer =
             if self.named { named(object, sql, params).await } else { object.query_typed(sql, params).await };
-        self.under_way = false;
+        self.ended();
         Ok(answer?)
     }
 
     /// One statement that answers with one row.
-    pub(crate) async fn row(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Row, Fault> {
+    pub(crate) async fn row(&self, sql: &str, params: &[Param<'_>]) -> Result<Row, Fault> {
         let rows = self.rows(sql, params).await?;
         rows.into_iter().next().ok_or_else(|| Fault::unreadable("an answer", "it has no row"))
     }
 
-    pub(crate) async fn begin(&mut self) -> Result<(), Fault> {
-        self.simple("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
-        self.in_transaction = true;
-        Ok(())
+    pub(crate) async fn begin(&self) -> Result<(), Fault> {
+        self.in_transaction.store(true, Ordering::Relaxed);
+        self.simple("BEGIN ISOLATION LEVEL READ COMMITTED").await
     }
 
-    pub(crate) async fn commit(&mut self) -> Result<(), Fault> {
+    pub(crate) async fn commit(&self) -> Result<(), Fault> {
         self.simple("COMMIT").await?;
-        self.in_transaction = false;
+        self.in_transaction.store(false, Ordering::Relaxed);
         Ok(())
     }
 
-    pub(crate) async fn simple(&mut self, sql: &str) -> Result<(), Fault> {
+    pub(crate) async fn simple(&self, sql: &str) -> Result<(), Fault> {
         let Some(object) = &self.object else { return Err(gone()) };
-        self.under_way = true;
+        self.begun();
         let answer = object.batch_execute(sql).await;
-        self.under_way = false;
+        self.ended();
         Ok(answer?)
+    }
+
+    fn begun(&self) {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn ended(&self) {
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -82,7 +109,7 @@ async fn named(object: &Object, sql: &str, params: &[Param<'_>]) -> Result<Vec<R
 
 impl Drop for Link {
     fn drop(&mut self) {
-        if (self.under_way || self.in_transaction)
+        if (*self.under_way.get_mut() > 0 || *self.in_transaction.get_mut())
             && let Some(object) = self.object.take()
         {
             drop(Object::take(object));

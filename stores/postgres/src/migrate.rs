@@ -35,7 +35,7 @@ const OLDEST: i32 = 2;
 const SERVER_MIN: i32 = 130_000;
 
 /// Checks the server and brings the schema up to date.
-pub(crate) async fn migrate(link: &mut Link) -> Result<(), Fault> {
+pub(crate) async fn migrate(link: &Link) -> Result<(), Fault> {
     check_server(link).await?;
     let newest = MIGRATIONS[MIGRATIONS.len() - 1].version;
     if installed(link).await? == Some(newest) {
@@ -70,7 +70,7 @@ pub(crate) async fn migrate(link: &mut Link) -> Result<(), Fault> {
     link.commit().await
 }
 
-async fn installed(link: &mut Link) -> Result<Option<i32>, Fault> {
+async fn installed(link: &Link) -> Result<Option<i32>, Fault> {
     let row = link.row(include_str!("../sql/migrate_exists.sql"), &[]).await?;
     if !row.try_get::<_, bool>(0)? {
         return Ok(None);
@@ -79,7 +79,7 @@ async fn installed(link: &mut Link) -> Result<Option<i32>, Fault> {
     Ok(row.try_get::<_, Option<i32>>(0)?)
 }
 
-async fn check_server(link: &mut Link) -> Result<(), Fault> {
+async fn check_server(link: &Link) -> Result<(), Fault> {
     let row = link.row(include_str!("../sql/server.sql"), &[]).await?;
     let version: i32 = row.try_get(0)?;
     let encoding: String = row.try_get(1)?;

@@ -24,15 +24,15 @@ pub(crate) struct Moving {
 }
 
 impl Moving {
-    pub(crate) async fn begin(mut link: Link, now: Option<i64>) -> Result<Self, Fault> {
+    pub(crate) async fn begin(link: Link, now: Option<i64>) -> Result<Self, Fault> {
         link.begin().await?;
         let row = link.row(include_str!("../sql/begin.sql"), &[(&now, Type::INT8)]).await?;
         let now = Time::from_ms(row.try_get(0)?);
         Ok(Self { link, now, rows: Vec::new(), moves: Moves::default() })
     }
 
-    pub(crate) fn link(&mut self) -> &mut Link {
-        &mut self.link
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
     }
 
     /// Locks jobs and reads them as they now are, in no order.
@@ -58,7 +58,7 @@ impl Moving {
     }
 
     /// Saves all that moved. Answers whether anything did.
-    pub(crate) async fn commit(mut self) -> Result<bool, Fault> {
+    pub(crate) async fn commit(self) -> Result<bool, Fault> {
         let moved = !self.moves.0.is_empty();
         if moved {
             let rows = to_json(&self.rows)?;
@@ -94,12 +94,12 @@ fn to_json<T: serde::Serialize>(rows: &T) -> Result<String, Fault> {
 impl PostgresStore {
     pub(crate) async fn expire_once(&self) -> Result<Expired, Fault> {
         let now = self.given_now();
-        let mut link = self.reserved_link().await?;
+        let link = self.reserved_link().await?;
         let params: [crate::link::Param<'_>; 2] = [(&now, Type::INT8), (&(EXPIRE_MAX as i32), Type::INT4)];
         let rows = link.rows(include_str!("../sql/run_out.sql"), &params).await?;
         let ids = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<Uuid>, _>>()?;
         if ids.is_empty() {
-            let next_in_ms = next_expiry(&mut link, now).await?;
+            let next_in_ms = next_expiry(&link, now).await?;
             return Ok(Expired { jobs: Vec::new(), next_in_ms });
         }
         let mut moving = Moving::begin(link, now).await?;
@@ -116,7 +116,7 @@ impl PostgresStore {
         if moving.commit().await? {
             self.wake.work();
         }
-        expired.next_in_ms = next_expiry(&mut self.reserved_link().await?, now).await?;
+        expired.next_in_ms = next_expiry(&self.reserved_link().await?, now).await?;
         Ok(expired)
     }
 
@@ -169,7 +169,7 @@ impl PostgresStore {
     }
 }
 
-async fn next_expiry(link: &mut Link, now: Option<i64>) -> Result<Option<u64>, Fault> {
+async fn next_expiry(link: &Link, now: Option<i64>) -> Result<Option<u64>, Fault> {
     let row = link.row(include_str!("../sql/next_expiry.sql"), &[(&now, Type::INT8)]).await?;
     let next: Option<i64> = row.try_get(0)?;
     let now: i64 = row.try_get(1)?;

@@ -83,8 +83,8 @@ impl PostgresStore {
 
     pub(crate) async fn prune_once(&self) -> Result<u64, Fault> {
         let default = QueuePolicy::default();
-        let mut link = self.link().await?;
-        let now = crate::find::now(&mut link, self.given_now()).await?.ms();
+        let link = self.link().await?;
+        let now = crate::find::now(&link, self.given_now()).await?.ms();
         let rest: [crate::link::Param<'_>; 4] = [
             (&now, Type::INT8),
             (&CLAIM_MEMORY_MS, Type::INT8),

@@ -17,7 +17,7 @@ use crate::store::PostgresStore;
 
 impl PostgresStore {
     pub(crate) async fn schedules_once(&self) -> Result<Vec<Schedule>, Fault> {
-        read_all(&mut self.link().await?, include_str!("../sql/schedules.sql")).await
+        read_all(&self.link().await?, include_str!("../sql/schedules.sql")).await
     }
 
     pub(crate) async fn put_schedule_once(
@@ -25,9 +25,9 @@ impl PostgresStore {
         name: &ScheduleName,
         policy: &SchedulePolicy,
     ) -> Result<(), Fault> {
-        let mut link = self.link().await?;
+        let link = self.link().await?;
         link.begin().await?;
-        let now = now(&mut link, self.given_now()).await?;
+        let now = now(&link, self.given_now()).await?;
         let new = Schedule::new(name.clone(), policy.clone(), now);
         let params: [crate::link::Param<'_>; 2] =
             [(&name.as_str(), Type::TEXT), (&to_text(&new)?, Type::TEXT)];
@@ -38,7 +38,7 @@ impl PostgresStore {
             let Some(row) = one.first() else { return Err(Fault::Collided("the schedule vanished".into())) };
             let mut schedule = read_schedule(row)?;
             schedule.policy = policy.clone();
-            save(&mut link, &schedule).await?;
+            save(&link, &schedule).await?;
         }
         link.commit().await
     }
@@ -50,15 +50,15 @@ impl PostgresStore {
     }
 
     pub(crate) async fn fire_schedules_once(&self) -> Result<Fired, Fault> {
-        let mut link = self.link().await?;
-        let moment = now(&mut link, self.given_now()).await?;
-        let seen = read_all(&mut link, include_str!("../sql/schedules.sql")).await?;
+        let link = self.link().await?;
+        let moment = now(&link, self.given_now()).await?;
+        let seen = read_all(&link, include_str!("../sql/schedules.sql")).await?;
         if seen.iter().all(|schedule| schedule.policy.paused) {
             return Ok(Fired::default());
         }
         link.begin().await?;
-        let mut schedules = read_all(&mut link, include_str!("../sql/lock_schedules.sql")).await?;
-        let runs = fire(&mut link, &mut schedules, moment).await?;
+        let mut schedules = read_all(&link, include_str!("../sql/lock_schedules.sql")).await?;
+        let runs = fire(&link, &mut schedules, moment).await?;
         link.commit().await?;
         if runs.iter().any(|run| !run.skipped) {
             self.wake.work();
@@ -71,7 +71,7 @@ fn next_in(schedules: &[Schedule], now: Time) -> Option<u64> {
     schedules.iter().filter_map(Schedule::next_due).min().map(|at| at.ms_since(now))
 }
 
-async fn fire(link: &mut Link, schedules: &mut [Schedule], now: Time) -> Result<Vec<FiredRun>, Fault> {
+async fn fire(link: &Link, schedules: &mut [Schedule], now: Time) -> Result<Vec<FiredRun>, Fault> {
     let mut due: Vec<(usize, Time)> = Vec::new();
     let mut jobs: Vec<NewJob> = Vec::new();
     for (at, schedule) in schedules.iter().enumerate() {
@@ -102,14 +102,14 @@ async fn fire(link: &mut Link, schedules: &mut [Schedule], now: Time) -> Result<
     Ok(runs)
 }
 
-async fn save(link: &mut Link, schedule: &Schedule) -> Result<(), Fault> {
+async fn save(link: &Link, schedule: &Schedule) -> Result<(), Fault> {
     let params: [crate::link::Param<'_>; 2] =
         [(&schedule.name.as_str(), Type::TEXT), (&to_text(schedule)?, Type::TEXT)];
     link.rows(include_str!("../sql/save_schedule.sql"), &params).await?;
     Ok(())
 }
 
-async fn read_all(link: &mut Link, sql: &str) -> Result<Vec<Schedule>, Fault> {
+async fn read_all(link: &Link, sql: &str) -> Result<Vec<Schedule>, Fault> {
     let rows = link.rows(sql, &[]).await?;
     rows.iter().map(read_schedule).collect()
 }

@@ -32,12 +32,12 @@ impl PostgresStore {
         if settlements.is_empty() {
             return Ok(Vec::new());
         }
-        let mut link = self.reserved_link().await?;
+        let link = self.reserved_link().await?;
         let now = self.given_now();
         let ids: HashSet<JobId> = settlements.iter().map(|settlement| settlement.lease.job_id).collect();
         let all_complete = settlements.iter().all(completes) && ids.len() == settlements.len();
         if all_complete {
-            let done = complete(&mut link, settlements, &self.numbers.take(settlements), now, true).await?;
+            let done = complete(&link, settlements, &self.numbers.take(settlements), now, true).await?;
             if done.freed {
                 self.wake.work();
             }
@@ -65,7 +65,6 @@ impl PostgresStore {
     ) -> Result<Vec<Written>, Fault> {
         let left = settlements.iter().map(|settlement| settlement.lease.job_id.0);
         let left: Vec<Uuid> = left.filter(|id| !done.queues.contains_key(id)).collect();
-        let mut link = link;
         let rows = link.rows(include_str!("../sql/get_many.sql"), &[(&left, Type::UUID_ARRAY)]).await?;
         let mut there: HashMap<Uuid, Stored> = HashMap::with_capacity(rows.len());
         for row in &rows {
@@ -87,7 +86,7 @@ fn completes(settlement: &Settlement) -> bool {
 }
 
 async fn complete(
-    link: &mut Link,
+    link: &Link,
     settlements: &[Settlement],
     known: &Known,
     now: Option<i64>,

@@ -15,16 +15,18 @@ use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::store::{
-    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, ProgressWrite,
-    RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn, WorkerBeat, Written,
+    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, OfferFn,
+    ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn, WorkerBeat,
+    Written,
 };
 use windlass_core::time::Time;
 
 use crate::connect::Connections;
 use crate::error::Fault;
-use crate::gather::Gather;
+use crate::gather::{Entered, Gather};
 use crate::link::Link;
 use crate::numbers::Numbers;
+use crate::offers::Offers;
 use crate::wake::Wake;
 
 /// How often a call that collided with another is made again.
@@ -33,7 +35,8 @@ pub(crate) const TRIES_MAX: u32 = 10;
 /// Jobs in a Postgres database.
 pub struct PostgresStore {
     pub(crate) wake: Wake,
-    pub(crate) numbers: Numbers,
+    pub(crate) numbers: Arc<Numbers>,
+    offers: Arc<Offers>,
     gather: Gather,
     /// Last, since fields are dropped in order: what uses them goes first.
     connections: Arc<Connections>,
@@ -62,8 +65,9 @@ pub(crate) use call;
 impl PostgresStore {
     pub(crate) fn new(wake: Wake, connections: Connections) -> Self {
         let connections = Arc::new(connections);
-        let gather = Gather::new(Arc::clone(&connections));
-        Self { wake, numbers: Numbers::default(), gather, connections }
+        let (numbers, offers) = (Arc::new(Numbers::default()), Arc::new(Offers::default()));
+        let gather = Gather::new(Arc::clone(&connections), Arc::clone(&numbers), Arc::clone(&offers));
+        Self { wake, numbers, offers, gather, connections }
     }
 
     pub(crate) fn call_time(&self) -> Duration {
@@ -132,14 +136,18 @@ impl Source for PostgresStore {
     fn on_work(&self, wake: WakeFn) {
         self.wake.register(wake);
     }
+
+    fn on_commit(&self, offer: OfferFn) {
+        self.offers.register(offer);
+    }
 }
 
 #[async_trait]
 impl Store for PostgresStore {
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
         crate::enqueue::check(&jobs)?;
-        let answers = self.gather.enqueue(jobs).await?;
-        if answers.iter().any(|answer| !answer.deduplicated) {
+        let Entered { answers, taken } = self.gather.enqueue(jobs).await?;
+        if !taken && answers.iter().any(|answer| !answer.deduplicated) {
             self.wake.work();
         }
         Ok(answers)

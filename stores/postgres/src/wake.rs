@@ -102,7 +102,7 @@ async fn tell(instance: String, lines: Lines, told: Arc<Notify>) {
 }
 
 async fn tell_once(instance: &str, lines: &Lines) -> Result<(), Fault> {
-    let mut link = Link::of(lines).await?;
+    let link = Link::of(lines).await?;
     link.rows(include_str!("../sql/notify.sql"), &[(&instance, Type::TEXT)]).await?;
     Ok(())
 }

@@ -208,8 +208,11 @@ BEGIN
         IF false = ANY (v_keyed) THEN
             -- As many rows as seem to be needed are locked, then those that it takes are
             -- taken, and so on until there are enough jobs or no more rows.
-            v_left := ARRAY(SELECT CASE WHEN u.keyed THEN 0 ELSE u.takes END
-                              FROM unnest(v_takes, v_keyed) WITH ORDINALITY AS u(takes, keyed, at) ORDER BY u.at);
+            v_left := v_takes;
+            IF v_keys THEN
+                v_left := ARRAY(SELECT CASE WHEN u.keyed THEN 0 ELSE u.takes END
+                                  FROM unnest(v_takes, v_keyed) WITH ORDINALITY AS u(takes, keyed, at) ORDER BY u.at);
+            END IF;
             LOOP
                 SELECT array_agg(t.spot), array_agg(t.spot) FILTER (WHERE t.before + t.jobs > t.left_over),
                        array_agg(t.left_over - t.before) FILTER (WHERE t.before + t.jobs > t.left_over)

@@ -21,10 +21,7 @@ pub struct Finding {
 }
 
 /// The columns of a table with their types; nothing when there is no such table.
-pub(crate) async fn column_types(
-    link: &mut Link,
-    table: &str,
-) -> Result<Option<HashMap<String, String>>, Fault> {
+pub(crate) async fn column_types(link: &Link, table: &str) -> Result<Option<HashMap<String, String>>, Fault> {
     let params: [crate::link::Param<'_>; 1] = [(&table, Type::TEXT)];
     let rows = link.rows(include_str!("../../sql/adopted/columns.sql"), &params).await?;
     let pairs = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
@@ -33,7 +30,7 @@ pub(crate) async fn column_types(
 }
 
 /// Everything that the mapping names and the table lacks.
-pub(crate) async fn findings(link: &mut Link, mapping: &Mapping) -> Result<Vec<Finding>, Fault> {
+pub(crate) async fn findings(link: &Link, mapping: &Mapping) -> Result<Vec<Finding>, Fault> {
     let table = &mapping.table;
     let Some(types) = column_types(link, table).await? else {
         let what = format!("there is no table {table}, or this role may not see it");

@@ -26,13 +26,13 @@ impl AdoptedTable {
             None => format!("{}#{request_id}", request.worker),
         };
         let now = self.connections.given_now();
-        let mut link = self.connections.link().await?;
+        let link = self.connections.link().await?;
         if self.knows_requests() && self.asked.again(request.request_id) {
             let params: [Param<'_>; 3] =
                 [(&now, Type::INT8), (&owner, Type::TEXT), (&request_id, Type::TEXT)];
             let before = link.rows(&self.statements.again, &params).await?;
             if !before.is_empty() {
-                return self.answer(&mut link, request, &owner, &before).await;
+                return self.answer(&link, request, &owner, &before).await;
             }
         }
         let lease_ms = i64::from(request.lease_ms.unwrap_or(self.mapping.lease_ms));
@@ -48,7 +48,7 @@ impl AdoptedTable {
             params.push((&request_id, Type::TEXT));
         }
         let rows = link.rows(&self.statements.claim, &params).await?;
-        self.answer(&mut link, request, &owner, &rows).await
+        self.answer(&link, request, &owner, &rows).await
     }
 
     /// Whether the table can tell which rows a request was given.
@@ -58,7 +58,7 @@ impl AdoptedTable {
 
     async fn answer(
         &self,
-        link: &mut Link,
+        link: &Link,
         request: &ClaimRequest,
         owner: &str,
         rows: &[Row],
@@ -96,7 +96,7 @@ impl AdoptedTable {
     }
 
     /// Fails a row that cannot be a job, so that it does not stand in the way.
-    async fn refuse(&self, link: &mut Link, held: &Held, refused: &Invalid) -> Result<(), Fault> {
+    async fn refuse(&self, link: &Link, held: &Held, refused: &Invalid) -> Result<(), Fault> {
         tracing::warn!(table = self.mapping.table, row = held.row_id, %refused, "a row was failed: it cannot be a job");
         let id = super::codec::job_id(&self.mapping.table, &held.row_id);
         self.leases.put(id, held.clone());

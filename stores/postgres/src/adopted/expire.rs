@@ -15,10 +15,10 @@ impl AdoptedTable {
     pub(super) async fn expire_once(&self) -> Result<Expired, Fault> {
         let now = self.connections.given_now();
         let (tries_max, limit) = (i64::from(self.mapping.tries_max), i64::from(EXPIRE_MAX));
-        let mut link = self.connections.reserved_link().await?;
+        let link = self.connections.reserved_link().await?;
         let params: [Param<'_>; 3] = [(&now, Type::INT8), (&tries_max, Type::INT8), (&limit, Type::INT8)];
-        let lost = ids(&mut link, &self.statements.expire, &params).await?;
-        let closed = ids(&mut link, &self.statements.exhausted, &params).await?;
+        let lost = ids(&link, &self.statements.expire, &params).await?;
+        let closed = ids(&link, &self.statements.exhausted, &params).await?;
         for row in &closed {
             tracing::warn!(table = self.mapping.table, row, "closed a row that had no try left");
         }
@@ -33,7 +33,7 @@ impl AdoptedTable {
         let sql = self.statements.cool_down.as_ref().ok_or(unsupported)?;
         let (now, name) = (self.connections.given_now(), budget.to_string());
         let for_ms = i64::try_from(for_ms).unwrap_or(i64::MAX / 2);
-        let mut link = self.connections.reserved_link().await?;
+        let link = self.connections.reserved_link().await?;
         let params: [Param<'_>; 3] = [(&now, Type::INT8), (&name, Type::TEXT), (&for_ms, Type::INT8)];
         link.rows(sql, &params).await?;
         Ok(())

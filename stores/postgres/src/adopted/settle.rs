@@ -23,13 +23,13 @@ struct End {
 
 impl AdoptedTable {
     pub(super) async fn settle_once(&self, settlements: &[Settlement]) -> Result<Vec<Written>, Fault> {
-        let mut link = self.connections.reserved_link().await?;
-        self.settle_on(&mut link, settlements).await
+        let link = self.connections.reserved_link().await?;
+        self.settle_on(&link, settlements).await
     }
 
     pub(super) async fn settle_on(
         &self,
-        link: &mut Link,
+        link: &Link,
         settlements: &[Settlement],
     ) -> Result<Vec<Written>, Fault> {
         let held = settlements.iter().map(|one| self.leases.of(&one.lease));
@@ -60,7 +60,7 @@ impl AdoptedTable {
 
     async fn write_ends(
         &self,
-        link: &mut Link,
+        link: &Link,
         ends: &[(&Held, End)],
     ) -> Result<std::collections::HashSet<String>, Fault> {
         let (now, batch) = (self.connections.given_now(), Batch::of(ends.iter().map(|(held, _)| *held)));

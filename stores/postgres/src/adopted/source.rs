@@ -65,9 +65,9 @@ impl AdoptedTable {
         connections: &Connections,
         mapping: &Mapping,
     ) -> Result<(HashMap<String, String>, Vec<Finding>), Fault> {
-        let mut link = connections.link().await?;
-        let types = column_types(&mut link, &mapping.table).await?.unwrap_or_default();
-        Ok((types, findings(&mut link, mapping).await?))
+        let link = connections.link().await?;
+        let types = column_types(&link, &mapping.table).await?.unwrap_or_default();
+        Ok((types, findings(&link, mapping).await?))
     }
 }
 

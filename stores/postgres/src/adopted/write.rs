@@ -42,13 +42,13 @@ impl AdoptedTable {
         let held: Vec<Held> = leases.iter().filter_map(|lease| self.leases.of(lease)).collect();
         let mut renewed = HashSet::new();
         if !held.is_empty() {
-            let mut link = self.connections.reserved_link().await?;
+            let link = self.connections.reserved_link().await?;
             let (now, batch) = (self.connections.given_now(), Batch::of(&held));
             let lengths: Vec<i64> = held.iter().map(|held| held.lease_ms).collect();
             let mut params: Vec<Param<'_>> = vec![(&now, Type::INT8)];
             params.extend(batch.params());
             params.push((&lengths, Type::INT8_ARRAY));
-            renewed = ids(&mut link, &self.statements.renew, &params).await?;
+            renewed = ids(&link, &self.statements.renew, &params).await?;
         }
         let (mut answer, is_renewed) = (RenewAnswer::default(), |lease: &LeaseRef| {
             self.leases.of(lease).is_some_and(|held| renewed.contains(&held.row_id))
@@ -76,8 +76,8 @@ impl AdoptedTable {
         }
         let mut answers = vec![Written::Lost; steps.len()];
         for (name, group) in groups {
-            let mut link = self.connections.reserved_link().await?;
-            let written = self.store_step(&mut link, name, &group, steps).await?;
+            let link = self.connections.reserved_link().await?;
+            let written = self.store_step(&link, name, &group, steps).await?;
             for (at, held) in group {
                 if written.contains(&held.row_id) {
                     answers[at] = Written::Done;
@@ -89,7 +89,7 @@ impl AdoptedTable {
 
     async fn store_step(
         &self,
-        link: &mut Link,
+        link: &Link,
         name: &StepName,
         group: &[(usize, Held)],
         steps: &[StepWrite],
@@ -112,7 +112,7 @@ impl AdoptedTable {
 }
 
 /// The rows that a statement wrote.
-pub(super) async fn ids(link: &mut Link, sql: &str, params: &[Param<'_>]) -> Result<HashSet<String>, Fault> {
+pub(super) async fn ids(link: &Link, sql: &str, params: &[Param<'_>]) -> Result<HashSet<String>, Fault> {
     let rows = link.rows(sql, params).await.map_err(refused)?;
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }

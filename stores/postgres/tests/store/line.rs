@@ -6,7 +6,7 @@ use futures::future::join_all;
 use windlass_core::error::StoreError;
 use windlass_core::json::Json;
 use windlass_core::policy::queue::QueuePolicy;
-use windlass_core::store::{LeaseRef, Source, Store};
+use windlass_core::store::{CancelAnswer, LeaseRef, Source, Store};
 use windlass_core::transition::Outcome;
 use windlass_postgres::{Options, PostgresStore};
 
@@ -167,6 +167,74 @@ async fn a_cancel_and_a_claim_never_both_win() {
         assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new(), "after job {n}");
     }
     assert_eq!(count(&scene, "SELECT count(*) FROM windlass.jobs_1 WHERE state < 2").await, 0);
+}
+
+/// Jobs that came together share a row of the line: claims and cancels that reach into it at the same time
+/// each get their own, and nobody another's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shared_place_is_divided_without_loss() {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    store.enqueue((1..=300).map(job).collect()).await.expect("enqueue");
+    assert!(count(&scene, "SELECT count(*) FROM windlass.ready").await < 10, "rows are shared");
+    let claimers = (0..4).map(|_| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            let mut held = Vec::new();
+            loop {
+                let leases = store.claim(wish(7)).await.expect("claim").leases;
+                if leases.is_empty() {
+                    return held;
+                }
+                held.extend(leases.iter().map(|leased| leased.lease_ref()));
+            }
+        })
+    });
+    let claimers: Vec<_> = claimers.collect();
+    let cancelers = (0..3).map(|nth| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            let mut canceled = 0;
+            for n in (1..=300).rev().skip(nth).step_by(9) {
+                let answer = store.cancel(job(n).id).await.expect("cancel");
+                canceled += usize::from(answer == CancelAnswer::Canceled);
+            }
+            canceled
+        })
+    });
+    let cancelers: Vec<_> = cancelers.collect();
+    let mut canceled = 0;
+    for canceler in cancelers {
+        canceled += canceler.await.expect("a canceler");
+    }
+    let mut held = Vec::new();
+    for claimer in claimers {
+        held.extend(claimer.await.expect("a claimer"));
+    }
+    let different: std::collections::HashSet<_> = held.iter().map(|lease| lease.job_id).collect();
+    assert_eq!((different.len(), held.len() + canceled), (held.len(), 300));
+    assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+    store.settle(ends(&held, &Outcome::DONE)).await.expect("settle");
+    assert_eq!(count(&scene, "SELECT count(*) FROM windlass.jobs_1 WHERE state < 2").await, 0);
+}
+
+/// A claim takes the first of a shared row and leaves the others in order.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shared_place_keeps_its_order() {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    store.enqueue((1..=100).map(job).collect()).await.expect("enqueue");
+    store.cancel(job(1).id).await.expect("cancel");
+    store.cancel(job(50).id).await.expect("cancel");
+    let mut taken = Vec::new();
+    for limit in [1, 5, 64, 3, 100] {
+        let leases = store.claim(wish(limit)).await.expect("claim").leases;
+        assert!(leases.len() <= limit as usize);
+        taken.extend(leases.iter().map(|leased| leased.job.id.0.as_u128()));
+        assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+    }
+    let expected: Vec<u128> = (2..=100).filter(|n| *n != 50).collect();
+    assert_eq!(taken, expected);
 }
 
 /// A schema from before the first release is refused, with what to do.

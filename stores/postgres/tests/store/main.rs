@@ -6,6 +6,7 @@ mod adopted_plan;
 mod encryption;
 mod faults;
 mod line;
+mod offers;
 mod outage;
 mod scene;
 mod sql_enqueue;
