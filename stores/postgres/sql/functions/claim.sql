@@ -261,6 +261,8 @@ BEGIN
                   INTO v_seqs, v_ranks, v_ats, v_ids, v_fences, v_known
                   FROM (SELECT t.* FROM taken t ORDER BY t.rank, t.seq) t;
                 IF cardinality(v_gates) = 1 THEN
+                    -- Fewer rows than were asked for: there are no more.
+                    EXIT WHEN cardinality(v_spots) < (v_left[1] + v_sizes[1] - 1) / v_sizes[1];
                     v_left[1] := v_takes[1] - cardinality(v_seqs);
                 ELSE
                     v_left := ARRAY(
@@ -326,9 +328,7 @@ BEGIN
                       FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence)) s
              WHERE r.seq = s.seq AND r.state = s.queued AND r.fence = s.before;
         END IF;
-        IF cardinality(v_gates) = 1 THEN
-            INSERT INTO windlass.tally (what, name, delta) VALUES (0, v_of[1], cardinality(v_seqs));
-        ELSE
+        IF cardinality(v_gates) > 1 THEN
             INSERT INTO windlass.tally (what, name, delta)
             SELECT 0, v_of[u.at], count(*) FROM unnest(v_ats) AS u(at) GROUP BY v_of[u.at];
         END IF;
@@ -365,12 +365,18 @@ BEGIN
         RETURN QUERY SELECT v_now, v_next, j.* FROM (VALUES (1)) AS always(one) LEFT JOIN windlass.jobs_1 j ON false;
         RETURN;
     END IF;
-    INSERT INTO windlass.claims (request_id, at_ms, due_ms, seqs, fences)
-    VALUES (p_request, v_now,
-            windlass.moment_1(v_now + (SELECT min(l.lease_ms) FROM unnest(v_lease_ms) AS l(lease_ms))), v_seqs, v_fences);
     IF cardinality(v_gates) = 1 THEN
+        WITH counted AS (
+            INSERT INTO windlass.tally (what, name, delta) VALUES (0, v_of[1], cardinality(v_seqs))
+        ), remembered AS (
+            INSERT INTO windlass.claims (request_id, at_ms, due_ms, seqs, fences)
+            VALUES (p_request, v_now, windlass.moment_1(v_now + v_lease_ms[1]), v_seqs, v_fences)
+        )
         INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 1, v_of[1], v_ids);
     ELSE
+        INSERT INTO windlass.claims (request_id, at_ms, due_ms, seqs, fences)
+        VALUES (p_request, v_now,
+                windlass.moment_1(v_now + (SELECT min(l.lease_ms) FROM unnest(v_lease_ms) AS l(lease_ms))), v_seqs, v_fences);
         PERFORM windlass.note_1(v_now, 1, ARRAY(SELECT v_of[u.at] FROM unnest(v_ats) AS u(at)), v_ids);
     END IF;
     -- The answer is in no order; whoever reads it puts it into that of rank and seq.

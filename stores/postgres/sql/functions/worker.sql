@@ -91,6 +91,7 @@ DECLARE
     v_keys text[];
     v_held bigint[];
     v_of text[];
+    v_queue text;
     v_jobs bigint[];
     v_doomed text[];
     r record;
@@ -164,6 +165,21 @@ BEGIN
         SELECT array_agg(u.label), array_agg(u.jobs) INTO v_of, v_jobs
           FROM (SELECT u.label, count(*) AS jobs FROM unnest(v_labels) AS u(label) GROUP BY u.label) u;
     END IF;
+    SELECT array_agg(q.name) FILTER (WHERE q.delete_finished), v_freed OR coalesce(bool_or(q.limit_jobs IS NOT NULL), false)
+      INTO v_doomed, v_freed FROM windlass.queues q
+     WHERE q.name IN (SELECT split_part(u.label, chr(31), 1) FROM unnest(v_of) AS u(label)) AND (q.delete_finished OR q.limit_jobs IS NOT NULL);
+    IF p_note AND v_doomed IS NULL AND cardinality(v_of) = 1 AND cardinality(v_seqs) = cardinality(p_ids)
+       AND split_part(v_of[1], chr(31), 4) = '' THEN
+        v_queue := split_part(v_of[1], chr(31), 1);
+        WITH fewer AS (
+            INSERT INTO windlass.tally (what, name, delta) VALUES (0, v_queue, -cardinality(v_seqs))
+        ), kept AS (
+            INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs) VALUES (v_queue, v_now, cardinality(v_seqs), v_seqs)
+        )
+        INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 2, v_queue, p_ids);
+        RETURN QUERY SELECT cardinality(v_seqs)::bigint, NULL::uuid[], NULL::text[], v_freed;
+        RETURN;
+    END IF;
     INSERT INTO windlass.tally (what, name, delta)
     SELECT 0, u.queue, -sum(u.jobs) FROM (
         SELECT split_part(u.label, chr(31), 1) AS queue, u.jobs FROM unnest(v_of, v_jobs) AS u(label, jobs)) u GROUP BY u.queue
@@ -171,24 +187,12 @@ BEGIN
     SELECT 1, u.name, -sum(u.jobs) FROM (
         SELECT b.name, u.jobs FROM unnest(v_of, v_jobs) AS u(label, jobs)
          CROSS JOIN unnest((string_to_array(u.label, chr(31)))[4:]) AS b(name) WHERE b.name <> '') u GROUP BY u.name;
-    SELECT array_agg(q.name) FILTER (WHERE q.delete_finished), v_freed OR coalesce(bool_or(q.limit_jobs IS NOT NULL), false)
-      INTO v_doomed, v_freed FROM windlass.queues q
-     WHERE q.name IN (SELECT split_part(u.label, chr(31), 1) FROM unnest(v_of) AS u(label)) AND (q.delete_finished OR q.limit_jobs IS NOT NULL);
     v_freed := v_freed OR EXISTS (SELECT FROM unnest(v_of) AS u(label) WHERE split_part(u.label, chr(31), 4) <> '');
-    IF cardinality(v_of) = 1 THEN
-        IF v_doomed IS NULL THEN
-            INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs)
-            VALUES (split_part(v_of[1], chr(31), 1), v_now, cardinality(v_seqs), v_seqs);
-        END IF;
-    ELSE
-        INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs)
-        SELECT u.queue, v_now, count(*), array_agg(u.seq)
-          FROM (SELECT split_part(u.label, chr(31), 1) AS queue, u.seq FROM unnest(v_labels, v_seqs) AS u(label, seq)) u
-         WHERE v_doomed IS NULL OR u.queue <> ALL (v_doomed) GROUP BY u.queue;
-    END IF;
-    IF p_note AND cardinality(v_of) = 1 AND cardinality(v_seqs) = cardinality(p_ids) THEN
-        INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 2, split_part(v_of[1], chr(31), 1), p_ids);
-    ELSIF p_note THEN
+    INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs)
+    SELECT u.queue, v_now, count(*), array_agg(u.seq)
+      FROM (SELECT split_part(u.label, chr(31), 1) AS queue, u.seq FROM unnest(v_labels, v_seqs) AS u(label, seq)) u
+     WHERE v_doomed IS NULL OR u.queue <> ALL (v_doomed) GROUP BY u.queue;
+    IF p_note THEN
         PERFORM windlass.note_1(v_now, 2, array_agg(split_part(u.label, chr(31), 1) ORDER BY u.ord), array_agg(p_ids[u.ord] ORDER BY u.ord))
            FROM unnest(v_labels, v_ords) AS u(label, ord);
     END IF;
