@@ -77,7 +77,7 @@ DECLARE
     v_left bigint[];
     v_cuts tid[];
     v_cut_takes bigint[];
-    v_waited boolean := false;
+    v_waits integer := 0;
     v_of text[];
     v_budgets text[];
     v_lease_ms bigint[];
@@ -228,12 +228,12 @@ BEGIN
                          WHERE g.left_over > 0) t
                  WHERE t.before < t.left_over;
                 IF v_spots IS NULL THEN
-                    EXIT WHEN v_waited OR v_seqs IS NOT NULL OR NOT EXISTS (
+                    EXIT WHEN v_waits = 10 OR v_seqs IS NOT NULL OR NOT EXISTS (
                         SELECT FROM unnest(v_left, v_sizes) AS g(left_over, size) WHERE g.left_over > 0 AND g.size > 1);
                     -- Others hold the rows that there are, and will leave jobs in them.
                     PERFORM FROM windlass.ready h
                       WHERE h.gate = ANY (v_gates) AND h.more_seqs IS NOT NULL ORDER BY h.gate, h.rank, h.seq LIMIT 1 FOR UPDATE;
-                    v_waited := true;
+                    v_waits := v_waits + 1;
                     CONTINUE;
                 END IF;
                 WITH gone AS (
