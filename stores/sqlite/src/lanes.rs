@@ -103,7 +103,7 @@ pub fn leave(tx: &mut Tx<'_>, stored: &Stored) -> Done<()> {
 }
 
 /// A job may be claimed from now on.
-fn show(tx: &Tx<'_>, Place { gate, rank, seq, again }: Place) -> Done<()> {
+pub fn show(tx: &Tx<'_>, Place { gate, rank, seq, again }: Place) -> Done<()> {
     tx.sql(include_str!("../sql/ready_insert.sql"))?.execute(params![gate, rank, seq, again])?;
     Ok(())
 }

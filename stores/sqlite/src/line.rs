@@ -17,7 +17,7 @@ use rusqlite::vtab::array::Array;
 use rusqlite::{CachedStatement, OptionalExtension, params};
 
 use crate::fail::{Done, Fail};
-use crate::lanes::{Place, hide};
+use crate::lanes::{Place, hide, show};
 use crate::many::numbers;
 use crate::tx::Tx;
 
@@ -132,39 +132,43 @@ pub fn free(tx: &mut Tx<'_>, held: &[Held], waits: bool) -> Done<()> {
     if tx.sql(include_str!("../sql/holders_delete.sql"))?.execute(params![slots])? != held.len() {
         return Err(Fail::damaged("a running job that does not hold its key"));
     }
-    let mut after = After::new(tx)?;
-    let mut show = tx.sql(include_str!("../sql/ready_insert.sql"))?;
+    let mut show_after = tx.sql(include_str!("../sql/line_show_after.sql"))?;
     for Held { slot, gate, rank, seq } in held.iter().copied() {
         if warned.contains(&slot) {
-            free_warned(tx, &mut show, slot)?;
+            free_warned(tx, slot)?;
             continue;
         }
-        match after.find(slot, gate, (rank, seq - i64::from(waits)))? {
-            None => sweep(tx, slot, gate, (i64::MAX, i64::MAX))?,
-            Some(next) => {
-                show_place(tx, &mut show, next)?;
-                if is_sweeper(next.seq) {
-                    sweep(tx, slot, gate, (next.rank, next.seq - 1))?;
-                }
-            }
+        let before = seq - i64::from(waits);
+        if show_after.execute(params![slot, gate, rank, before])? == 0 {
+            sweep(tx, slot, gate, (i64::MAX, i64::MAX))?;
+            continue;
+        }
+        tx.wake = true;
+        if is_sweeper(seq) {
+            sweep(tx, slot, gate, (rank, before))?;
         }
     }
     Ok(())
 }
 
 fn find_warned(tx: &Tx<'_>, slots: &Array) -> Done<HashSet<i64>> {
+    // Most often there is none at all.
+    if !tx.sql(include_str!("../sql/holders_any_warned.sql"))?.exists([])? {
+        return Ok(HashSet::new());
+    }
     let mut select = tx.sql(include_str!("../sql/holders_warned.sql"))?;
     let warned = select.query_map(params![slots], |row| row.get(0))?;
     Ok(warned.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Looks at the whole line; what was left behind goes, so that nobody has to pass it again.
-fn free_warned(tx: &mut Tx<'_>, show: &mut CachedStatement<'_>, slot: i64) -> Done<()> {
+fn free_warned(tx: &mut Tx<'_>, slot: i64) -> Done<()> {
     for gate in gates(tx, slot)? {
         match first(tx, slot, gate)? {
             None => sweep(tx, slot, gate, (i64::MAX, i64::MAX))?,
             Some(next) => {
-                show_place(tx, show, next)?;
+                show(tx, next)?;
+                tx.wake = true;
                 sweep(tx, slot, gate, (next.rank, next.seq - 1))?;
             }
         }
@@ -172,14 +176,7 @@ fn free_warned(tx: &mut Tx<'_>, show: &mut CachedStatement<'_>, slot: i64) -> Do
     Ok(())
 }
 
-fn show_place(tx: &mut Tx<'_>, show: &mut CachedStatement<'_>, place: Place) -> Done<()> {
-    let Place { gate, rank, seq, again } = place;
-    show.execute(params![gate, rank, seq, again])?;
-    tx.wake = true;
-    Ok(())
-}
-
-/// Whether a job that is shown is one of those that sweep the rows before it. By chance, so to speak:
+/// Whether a job that frees its key is one of those that sweep the rows before it. By chance, so to speak:
 /// jobs of one key often have numbers with something in common.
 fn is_sweeper(seq: i64) -> bool {
     (seq.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(SWEEPERS)

@@ -1,0 +1,1 @@
+SELECT 1 FROM holders INDEXED BY holders_warned WHERE warned = 1 LIMIT 1
