@@ -57,9 +57,9 @@ pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
     let mut hall = Hall::default();
     let mut heads = BinaryHeap::new();
     for (at, gate) in gates.iter_mut().enumerate() {
-        let batch = if alone && gate.unbounded { request.limit } else { BATCH_FIRST };
-        gate.batch = batch.min(request.limit);
         gate.room = hall.room(tx, &gate.queue)?;
+        let all = alone && gate.unbudgeted && gate.has_room_for(request.limit);
+        gate.batch = if all { request.limit } else { BATCH_FIRST.min(request.limit) };
         heads.extend(gate.head(tx, request.limit)?.map(|place| Reverse((place, at))));
     }
     let mut jobs = Vec::new();
@@ -72,7 +72,7 @@ pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
         let Some(found) = gates[at].found.pop_front() else { continue };
         let entry = if found.slot.is_some_and(|slot| hall.keys.contains(&slot)) {
             Entry::KeyTaken
-        } else if gates[at].lets_pass(&found.job, tx.now) && gates[at].has_room() {
+        } else if gates[at].lets_pass(&found.job, tx.now) && gates[at].has_room_for(1) {
             Entry::Passes
         } else {
             hall.may_enter(tx, &found.job)?
@@ -119,8 +119,8 @@ struct Gate {
     queue: Arc<NamedQueue>,
     kind: String,
     room: Option<Room>,
-    /// No limit and no budget can close it.
-    unbounded: bool,
+    /// No budget can close it.
+    unbudgeted: bool,
     found: VecDeque<Stored>,
     read_to: (i64, i64),
     batch: u32,
@@ -172,11 +172,11 @@ impl Gate {
 
     /// Whether nothing but the end of the claim can hold back this job: the rules need not be asked.
     fn lets_pass(&self, job: &Job, now: Time) -> bool {
-        self.unbounded && job.spec.budgets.is_empty() && job.run_at <= now && self.admits(job)
+        job.spec.budgets.is_empty() && job.run_at <= now && self.admits(job)
     }
 
-    fn has_room(&self) -> bool {
-        self.room.as_ref().is_none_or(|room| room.running.get() < room.limit)
+    fn has_room_for(&self, jobs: u32) -> bool {
+        self.room.as_ref().is_none_or(|room| room.running.get().saturating_add(jobs) <= room.limit)
     }
 
     fn fill_room(&self) {
@@ -206,7 +206,7 @@ fn open_gates(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<(Vec<Gate>, usize
         let policy = tx.queue(queue)?;
         if is_wanted(request, queue, kind) && !policy.queue.paused {
             gates.push(Gate {
-                unbounded: policy.queue.policy.limit.is_none() && opt_text(row, 3)?.is_none(),
+                unbudgeted: opt_text(row, 3)?.is_none(),
                 number,
                 queue: Arc::clone(&policy),
                 kind: kind.to_owned(),

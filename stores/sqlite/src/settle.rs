@@ -4,7 +4,7 @@
 
 use rusqlite::{Rows, params};
 use windlass_core::event::What;
-use windlass_core::id::JobId;
+use windlass_core::id::{JobId, QueueName};
 use windlass_core::state::StateName;
 use windlass_core::store::{LeaseRef, Settlement, Written};
 use windlass_core::transition::{self, Lost, Moved, Outcome};
@@ -16,8 +16,8 @@ use crate::line::Held;
 use crate::many::numbers;
 use crate::row::{self, Stored};
 use crate::stretch::stretches;
-use crate::tx::Tx;
-use crate::{dedupe, lanes, line, past, row_write};
+use crate::tx::{NamedQueue, Tx};
+use crate::{dedupe, lanes, line, past, row_write, tally};
 
 /// Ends attempts, and answers in the order asked.
 pub fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> Done<Vec<Written>> {
@@ -99,6 +99,8 @@ struct Completed {
     ended: Vec<i64>,
     plain: Vec<i64>,
     held: Vec<Held>,
+    /// The queue that was last found to have had room.
+    asked: Option<QueueName>,
 }
 
 impl Completed {
@@ -124,15 +126,26 @@ impl Completed {
         dedupe::free(tx, dedupe_key.as_ref())?;
         tx.moves.add_id(What::Completed, &queue.name, id);
         tx.changes.moved(&queue.name, &budgets, Some(StateName::Running), to);
-        if policy.limit.is_some() || !budgets.is_empty() {
-            tx.wake = true;
+        if !tx.wake {
+            tx.wake = !budgets.is_empty() || self.was_full(tx, &queue)?;
         }
         self.held.extend(held);
         Ok(())
     }
 
+    /// Whether jobs of a queue may have waited for its limit.
+    fn was_full(&mut self, tx: &Tx<'_>, queue: &NamedQueue) -> Done<bool> {
+        let Some(limit) = queue.queue.policy.limit else { return Ok(false) };
+        if self.asked.as_ref() == Some(&queue.name) {
+            return Ok(false);
+        }
+        self.asked = Some(queue.name.clone());
+        // As many as before this call: it writes what it changes at its end.
+        Ok(tally::of_queue(tx.conn, queue.name.as_str())?.running >= i64::from(limit))
+    }
+
     fn write(self, tx: &mut Tx<'_>) -> Done<()> {
-        let Self { mut ended, mut plain, held } = self;
+        let Self { mut ended, mut plain, held, asked: _ } = self;
         ended.sort_unstable();
         plain.sort_unstable();
         write_past(tx, plain)?;

@@ -113,7 +113,7 @@ pub fn check(request: &ClaimRequest) -> Result<(), Invalid> {
 
 /// A leased job with what its worker needs to know.
 pub fn leased(job: Job, policy: &QueuePolicy) -> Leased {
-    let retry_delay_ms = policy.retry_rule(&job.spec).delay_ms(job.attempt);
+    let retry_delay_ms = policy.retry_delay_ms(&job.spec, job.attempt);
     Leased { job, retry_delay_ms }
 }
 

@@ -39,6 +39,16 @@ impl Ladder {
         u32::try_from(self.0.len()).unwrap_or(u32::MAX - 1) + 1
     }
 
+    /// How many attempts there are when no more than `max` are wanted: never more than the ladder allows.
+    pub fn attempts_within(&self, max: Option<u32>) -> u32 {
+        max.map_or(self.attempts(), |max| max.clamp(1, self.attempts()))
+    }
+
+    /// The delay after the `attempt`-th failed, when no more than `max` attempts are wanted.
+    pub fn delay_ms_within(&self, max: Option<u32>, attempt: u32) -> Option<u64> {
+        if attempt >= self.attempts_within(max) { None } else { self.delay_ms(attempt) }
+    }
+
     /// The rungs.
     pub fn rungs(&self) -> &[Span] {
         &self.0
@@ -99,16 +109,12 @@ pub struct RetryRule {
 impl RetryRule {
     /// How many attempts there are at most: never more than the ladder's length plus one.
     pub fn attempts_max(&self) -> u32 {
-        let by_ladder = self.ladder.attempts();
-        self.max_attempts.map_or(by_ladder, |max| max.clamp(1, by_ladder))
+        self.ladder.attempts_within(self.max_attempts)
     }
 
     /// The delay before the next attempt, after the `attempt`-th failed.
     pub fn delay_ms(&self, attempt: u32) -> Option<u64> {
-        if attempt >= self.attempts_max() {
-            return None;
-        }
-        self.ladder.delay_ms(attempt)
+        self.ladder.delay_ms_within(self.max_attempts, attempt)
     }
 }
 

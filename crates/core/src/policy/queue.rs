@@ -109,6 +109,15 @@ impl QueuePolicy {
             .unwrap_or_else(|| RetryRule { ladder: self.ladder.clone(), max_attempts: self.max_attempts })
     }
 
+    /// The delay before the next attempt of a job, after the `attempt`-th failed. As its rule says, of
+    /// which no copy is made: every claim asks this of every job.
+    pub fn retry_delay_ms(&self, spec: &JobSpec, attempt: u32) -> Option<u64> {
+        match &spec.retry {
+            Some(rule) => rule.delay_ms(attempt),
+            None => self.ladder.delay_ms_within(self.max_attempts, attempt),
+        }
+    }
+
     /// Milliseconds that a finished job is kept.
     pub fn retention_ms(&self) -> i64 {
         i64::from(self.retention_days) * 86_400_000
