@@ -161,6 +161,21 @@ pub fn holds(
     holds
 }
 
+/// Whether nothing holds back a queued job at `now`: [`holds`] without the reasons, for those who ask it of
+/// many jobs. `budgets` are those of the job that somebody defined.
+pub fn is_free<'a>(
+    job: &Job,
+    queue: &QueueNow<'_>,
+    mut budgets: impl Iterator<Item = BudgetNow<'a>>,
+    now: Time,
+) -> bool {
+    job.run_at <= now
+        && !queue.paused
+        && queue.policy.limit.is_none_or(|limit| queue.running < limit)
+        && (job.spec.key.is_none() || queue.key_holder.is_none())
+        && budgets.all(|BudgetNow { budget, slots_used }| budget.allowance(slots_used, now) > 0)
+}
+
 fn budget_hold(BudgetNow { budget, slots_used }: &BudgetNow<'_>, now: Time) -> Option<Hold> {
     let name = budget.name.clone();
     if let Some(until) = budget.cooling_until.filter(|until| now < *until) {
@@ -206,5 +221,46 @@ mod tests {
         // Strict: no waiting ever makes up for priority.
         assert!(rank(1, None, Time::MAX) < rank(0, None, Time::MIN));
         assert!(rank(i16::MAX, None, Time::MAX) < rank(i16::MIN, None, Time::MIN));
+    }
+
+    /// A job is free exactly when nothing holds it, whatever the queue and the budget say.
+    #[test]
+    fn free_means_that_nothing_holds() {
+        use crate::id::{Kind, QueueName};
+        use crate::job::{JobSpec, NewJob, Start};
+        use crate::json::Json;
+        use crate::policy::budget::BudgetPolicy;
+        use uuid::Uuid;
+
+        let now = Time::from_ms(1_800_000_000_000);
+        let name = BudgetName::new("b").expect("a name");
+        let mut seen = [0, 0];
+        for case in 0_u32..128 {
+            let is = |bit: u32| case & (1 << bit) != 0;
+            let mut spec = JobSpec::new(Kind::new("k").expect("a kind"), QueueName::default(), Json::null());
+            spec.key = is(0).then(|| Key::new("key").expect("a key"));
+            spec.budgets = vec![name.clone()];
+            let start = if is(1) { Start::AfterMs(1) } else { Start::Now };
+            let policy = QueuePolicy { limit: is(2).then_some(2), ..QueuePolicy::default() };
+            let new = NewJob { id: JobId(Uuid::from_u128(1)), spec, start };
+            let job = crate::transition::accept(new, 1, &policy, now);
+            let queue = QueueNow {
+                policy: &policy,
+                paused: false,
+                running: if is(3) { 2 } else { 1 },
+                key_holder: is(4).then_some(JobId(Uuid::from_u128(2))),
+            };
+            let slots = BudgetPolicy { slots: is(5).then_some(1), per_second: Some(1), per_day: None };
+            let mut budget = Budget::new(name.clone(), slots);
+            if is(6) {
+                budget.spend(1, now);
+            }
+            let budget_now = BudgetNow { budget: &budget, slots_used: u32::from(is(3)) };
+            let budgets = BTreeMap::from([(name.clone(), budget_now.clone())]);
+            let held = !holds(&job, &queue, &budgets, now).is_empty();
+            assert_eq!(is_free(&job, &queue, [budget_now].into_iter(), now), !held, "case {case}");
+            seen[usize::from(held)] += 1;
+        }
+        assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rusqlite::params;
 use windlass_core::book::claim::free_by_time;
-use windlass_core::eligible::{BudgetNow, QueueNow, holds};
+use windlass_core::eligible::{BudgetNow, QueueNow, holds, is_free};
 use windlass_core::id::{BudgetName, QueueName};
 use windlass_core::job::Job;
 use windlass_core::policy::budget::Budget;
@@ -276,11 +276,15 @@ impl Hall {
             // A ready job's key is free: that is what the lane means.
             key_holder: None,
         };
-        let named = job.spec.budgets.iter().filter_map(|name| {
+        let named = |name| {
             let Named { budget, slots_used, spent: _ } = self.budgets.get(name)?;
-            Some((name.clone(), BudgetNow { budget: budget.as_ref()?, slots_used: *slots_used }))
-        });
-        let holds = holds(job, &queue_now, &named.collect(), tx.now);
+            Some(BudgetNow { budget: budget.as_ref()?, slots_used: *slots_used })
+        };
+        if is_free(job, &queue_now, job.spec.budgets.iter().filter_map(named), tx.now) {
+            return Ok(Entry::Open);
+        }
+        let budgets = job.spec.budgets.iter().filter_map(|name| Some((name.clone(), named(name)?)));
+        let holds = holds(job, &queue_now, &budgets.collect(), tx.now);
         if holds.is_empty() {
             return Ok(Entry::Open);
         }
