@@ -14,6 +14,7 @@ use crate::migrate::migrate;
 use crate::options::{Options, Target};
 use crate::store::PostgresStore;
 use crate::wake::{Listen, Wake};
+use crate::warm::warm_up;
 
 impl PostgresStore {
     /// Opens the store, and makes or updates its schema `windlass`.
@@ -39,6 +40,9 @@ impl PostgresStore {
         let link = connections.link().await?;
         migrate(&link).await?;
         let instance: String = link.row(include_str!("../sql/instance.sql"), &[]).await?.try_get(0)?;
+        if !target.pooled {
+            warm_up(&link, &instance).await;
+        }
         drop(link);
         let Target { config, pooled, tls } = target;
         let listen = include_str!("../sql/listen.sql").to_owned();

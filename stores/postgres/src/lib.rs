@@ -37,6 +37,7 @@ mod settle;
 mod store;
 mod tls;
 mod wake;
+mod warm;
 mod worker;
 
 pub use connect::pool_of;

@@ -83,6 +83,12 @@ impl Link {
         Ok(())
     }
 
+    pub(crate) async fn rollback(&self) -> Result<(), Fault> {
+        self.simple("ROLLBACK").await?;
+        self.in_transaction.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
     pub(crate) async fn simple(&self, sql: &str) -> Result<(), Fault> {
         let Some(object) = &self.object else { return Err(gone()) };
         self.begun();
