@@ -21,8 +21,10 @@ const CROWDED_SHARE: usize = 4;
 const GATHER_MS: u64 = 1;
 /// The shortest wait between two questions that found nothing.
 const POLL_MS_MIN: u64 = 50;
-/// How often a claim whose answer was lost is asked again.
-const ASK_MAX: u32 = 5;
+/// How often a claim whose answer was lost is asked again at least.
+const ASK_MIN: u32 = 5;
+/// For how long, while the worker is to claim: as long as what it may have given is held, if nobody says how long that is.
+const ASK_MS: u64 = 30_000;
 
 /// What a claim gave.
 pub(super) struct Claimed {
@@ -260,9 +262,10 @@ pub(super) fn take(engine: &Arc<Engine>, question: Question, answer: ClaimAnswer
 }
 
 /// Asks for leases. When the answer is lost, the same question gets the same
-/// leases, so it is asked again before they could run out.
+/// leases, so it is asked again until they must have run out.
 async fn ask(engine: &Engine, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
     let mut trouble = Backoff::new(50, 500);
+    let asked_until_ms = engine.world.boot_ms() + engine.settings.lease_ms.map_or(ASK_MS, u64::from);
     let mut tries = 0;
     loop {
         tries += 1;
@@ -270,7 +273,8 @@ async fn ask(engine: &Engine, request: ClaimRequest) -> Result<ClaimAnswer, Stor
             Ok(answer) => return Ok(answer),
             Err(error) => {
                 engine.mind(&error, "claim");
-                if tries >= ASK_MAX || !error.is_transient() {
+                let long_enough = !engine.is_working() || engine.world.boot_ms() >= asked_until_ms;
+                if !error.is_transient() || (tries >= ASK_MIN && long_enough) {
                     return Err(error);
                 }
                 engine.world.sleep_ms(trouble.next_ms(&*engine.world)).await;

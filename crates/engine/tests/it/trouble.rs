@@ -162,7 +162,7 @@ async fn fault_15_a_store_that_comes_back() {
     faulty.cut_off.store(false, Ordering::SeqCst);
     for id in ids {
         let job = stage.until_state(id, StateName::Completed).await;
-        assert_eq!((job.attempt, job.crashes, job.steps.len()), (1, 0, 1));
+        assert_eq!((job.attempt, job.crashes, job.steps.len()), (1, 0, 1), "{job:?}");
     }
     running.stop().await;
     assert_eq!(runs.load(Ordering::SeqCst), 20);
