@@ -26,16 +26,19 @@ class Contestant:
 
 
 WINDLASS_PG_MULTIPLY = """
-    WITH added AS (
-        INSERT INTO windlass.jobs (seq, id, kind, queue, payload, priority, rank, created_ms, run_at_ms, state, gate,
-                                   attempt, fence, started_ms, worker, ended_ms, result)
-        SELECT nextval('windlass.job_seq'), gen_random_uuid(), kind, queue, payload, priority, rank, created_ms,
-               run_at_ms, state, gate, attempt, fence, started_ms, worker, ended_ms, result
-          FROM windlass.jobs, generate_series(1, {copies}) WHERE state = 2
-        RETURNING seq, queue, ended_ms
+    WITH copies AS MATERIALIZED (
+        SELECT nextval('windlass.job_seq') AS new, gen_random_uuid() AS new_id, j.*, r.fence, r.attempt, r.started_ms,
+               r.ended_ms, r.label, r.worker
+          FROM windlass.jobs j JOIN windlass.runs r ON r.seq = j.seq, generate_series(1, {copies}) WHERE r.state = 2
+    ), jobs AS (
+        INSERT INTO windlass.jobs (seq, id, gate, rank, created_ms, run_at_ms, priority, kind, queue, payload)
+        SELECT new, new_id, gate, rank, created_ms, run_at_ms, priority, kind, queue, payload FROM copies
+    ), runs AS (
+        INSERT INTO windlass.runs (seq, fence, run_at_ms, started_ms, ended_ms, attempt, state, deduped, label, worker)
+        SELECT new, fence, run_at_ms, started_ms, ended_ms, attempt, 2, false, label, worker FROM copies
     )
     INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs)
-    SELECT queue, ended_ms, count(*), array_agg(seq) FROM added GROUP BY queue, ended_ms, seq / 1000"""
+    SELECT queue, ended_ms, count(*), array_agg(new) FROM copies GROUP BY queue, ended_ms, new / 1000"""
 
 # Ids that grow, as those of a client do; the counters and the lists as the store itself would keep them.
 WINDLASS_SQLITE_MULTIPLY = """
