@@ -32,6 +32,19 @@ async fn fault_2_a_lost_answer_of_a_claim() {
     running.stop().await;
 }
 
+/// The same when the store is away for seconds: the claim is asked until its leases must have run out.
+#[tokio::test]
+async fn fault_2_an_answer_that_is_lost_again_and_again() {
+    let stage = Stage::new();
+    let (faulty, worker) = faulty(&stage);
+    let id = stage.enqueue("once").await;
+    faulty.swallow.store(12, Ordering::SeqCst);
+    let running = stage.start(worker.handle(async |_: Note, _: Context| Ok(())));
+    let job = stage.until_state(id, StateName::Completed).await;
+    assert_eq!((job.attempt, job.crashes, job.fence), (1, 0, 1));
+    running.stop().await;
+}
+
 /// Fault 3: a settlement whose answer was lost is sent again and is fine.
 #[tokio::test]
 async fn fault_3_a_lost_answer_of_a_settlement() {
