@@ -1,6 +1,6 @@
 //! A source that fails when it is told to.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -22,6 +22,11 @@ pub struct Faulty {
     pub hang_renewals: AtomicBool,
     /// The claims that came.
     pub claims: Mutex<Vec<ClaimRequest>>,
+    /// How many claims are worth having under way at once.
+    pub claims_at_once: AtomicUsize,
+    /// How many were, and how many are.
+    pub claims_together: AtomicUsize,
+    claiming: AtomicUsize,
     /// How many settlements came in each call.
     pub settles: Mutex<Vec<usize>>,
     /// How many renewals came.
@@ -36,9 +41,22 @@ impl Faulty {
             swallow: AtomicU32::new(0),
             hang_renewals: AtomicBool::new(false),
             claims: Mutex::default(),
+            claims_at_once: AtomicUsize::new(1),
+            claims_together: AtomicUsize::new(0),
+            claiming: AtomicUsize::new(0),
             settles: Mutex::default(),
             renewals: AtomicU32::new(0),
         })
+    }
+
+    /// Long enough for another claim to come.
+    async fn stay_a_while(&self) {
+        let claiming = self.claiming.fetch_add(1, Ordering::SeqCst) + 1;
+        self.claims_together.fetch_max(claiming, Ordering::SeqCst);
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+        self.claiming.fetch_sub(1, Ordering::SeqCst);
     }
 
     fn reach(&self) -> Result<(), StoreError> {
@@ -60,9 +78,16 @@ impl Faulty {
 
 #[async_trait]
 impl Source for Faulty {
+    fn claims_at_once(&self) -> usize {
+        self.claims_at_once.load(Ordering::SeqCst)
+    }
+
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
         self.reach()?;
         self.claims.lock().unwrap().push(request.clone());
+        if self.claims_at_once() > 1 {
+            self.stay_a_while().await;
+        }
         let answer = self.inner.claim(request).await?;
         if answer.leases.is_empty() { Ok(answer) } else { self.answer(answer) }
     }

@@ -181,6 +181,39 @@ async fn fault_15_a_store_that_comes_back() {
     assert_eq!(runs.load(Ordering::SeqCst), 20);
 }
 
+/// With a source that can, a second claim is under way while claims come back full; slots are kept all the same.
+#[tokio::test]
+async fn two_claims_at_once_keep_the_slots() {
+    let stage = Stage::new();
+    let (faulty, worker) = faulty(&stage);
+    faulty.claims_at_once.store(2, Ordering::SeqCst);
+    let mut ids = Vec::new();
+    for at in 0..100 {
+        ids.push(stage.enqueue(&at.to_string()).await);
+    }
+    let (runs, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let worker = worker.slots(8).claim_max(3).handle({
+        let (runs, most) = (runs.clone(), most.clone());
+        move |_: Note, ctx: Context| {
+            let (runs, most) = (runs.clone(), most.clone());
+            async move {
+                most.fetch_max(runs.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                ctx.sleep(2).await?;
+                runs.fetch_sub(1, Ordering::SeqCst);
+                Ok(())
+            }
+        }
+    });
+    let running = stage.start(worker);
+    for id in ids {
+        assert_eq!(stage.until_state(id, StateName::Completed).await.attempt, 1);
+    }
+    let summary = running.stop().await;
+    assert_eq!((summary.claimed, summary.settled, summary.lost), (100, 100, 0));
+    assert!(most.load(Ordering::SeqCst) <= 8, "{most:?} ran at once with 8 slots");
+    assert_eq!(faulty.claims_together.load(Ordering::SeqCst), 2);
+}
+
 /// Many attempts that end together are settled in few commits.
 #[tokio::test]
 async fn settlements_are_grouped() {
