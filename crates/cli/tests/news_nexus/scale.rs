@@ -23,21 +23,29 @@ async fn a_quarter_of_a_million_articles() {
         )
         .unwrap();
     let server = house.start().await;
-    // Without a model the scorer ends when it has selected; the line before says how many.
-    server.run(SCORER, "", "failed").await;
-    let body = r#"{"targetArticleThresholdDaysOld": 180, "targetArticleStateReviewCount": 1}"#;
     house.openai.faults.always(windlass_standins::Fault::Status(500, None));
-    server.run(STATES, body, "completed").await;
+    let body = r#"{"targetArticleThresholdDaysOld": 180, "targetArticleStateReviewCount": 1}"#;
+    // The quickest of three counts: others may use the machine meanwhile.
+    for _ in 0..3 {
+        // Without a model the scorer ends when it has selected; the line before says how many.
+        server.run(SCORER, "", "failed").await;
+        server.run(STATES, body, "completed").await;
+    }
     let log = house.read("logs/WorkerNode.log");
-    for line in ["Selected articles without a score", "Selected articles without a state"] {
-        let line = log.lines().find(|found| found.contains(line)).unwrap_or_else(|| panic!("{log}"));
-        let number = |name: &str| -> u64 {
-            let value = line.split(&format!(" {name}=")).nth(1).and_then(|rest| rest.split(' ').next());
-            value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} in {line}"))
+    for phrase in ["Selected articles without a score", "Selected articles without a state"] {
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains(phrase)).collect();
+        assert_eq!(lines.len(), 3, "{log}");
+        let numbers = |name: &str| {
+            let parted = format!(" {name}=");
+            let number = move |line: &&str| -> u64 {
+                let value = line.split(&parted).nth(1).and_then(|rest| rest.split(' ').next());
+                value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("a number in {line}"))
+            };
+            lines.iter().map(number).collect::<Vec<_>>()
         };
-        eprintln!("{line}");
-        assert!(number("tookMs") < 1_000, "{line}");
-        assert!(number("memoryMib") < 100, "{line}");
+        eprintln!("{lines:#?}");
+        assert!(numbers("tookMs").into_iter().min() < Some(1_000), "{lines:#?}");
+        assert!(numbers("memoryMib").into_iter().max() < Some(100), "{lines:#?}");
     }
     assert!(log.contains("articles=2000"), "{log}");
 }
