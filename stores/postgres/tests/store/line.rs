@@ -243,12 +243,16 @@ async fn a_shared_place_keeps_its_order() {
 /// A schema from before the first release is refused, with what to do.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreleased_schema_is_refused() {
-    let scene = Scene::new().await;
-    let old = "CREATE SCHEMA windlass; CREATE TABLE windlass.migrations (version integer PRIMARY KEY, applied_at \
-               timestamptz NOT NULL DEFAULT now()); INSERT INTO windlass.migrations VALUES (1)";
-    scene.client.batch_execute(old).await.expect("an old schema");
-    match PostgresStore::connect(&scene.database.url(), Options::default()).await {
-        Err(StoreError::Schema(why)) => assert!(why.contains("DROP SCHEMA windlass CASCADE"), "{why}"),
-        other => panic!("an old schema was taken: {:?}", other.err()),
+    for version in [1, 2] {
+        let scene = Scene::new().await;
+        let old = format!(
+            "CREATE SCHEMA windlass; CREATE TABLE windlass.migrations (version integer PRIMARY KEY, applied_at \
+             timestamptz NOT NULL DEFAULT now()); INSERT INTO windlass.migrations VALUES ({version})"
+        );
+        scene.client.batch_execute(&old).await.expect("an old schema");
+        match PostgresStore::connect(&scene.database.url(), Options::default()).await {
+            Err(StoreError::Schema(why)) => assert!(why.contains("DROP SCHEMA windlass CASCADE"), "{why}"),
+            other => panic!("version {version} was taken: {:?}", other.err()),
+        }
     }
 }
