@@ -1,8 +1,8 @@
 //! Enqueue calls that come at the same time share a commit.
 //!
-//! For stores that do not see to that themselves: while one commit is under way the calls that come in are gathered, and go
-//! together in the next. Nobody waits for company: a call that comes alone goes
-//! at once.
+//! For stores that do not see to that themselves: while one commit is under
+//! way the calls that come in are gathered, and go together in the next. Nobody
+//! waits for company: a call that comes alone goes at once.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

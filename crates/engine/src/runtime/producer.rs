@@ -23,7 +23,7 @@ const GATHER_MS: u64 = 1;
 const POLL_MS_MIN: u64 = 50;
 /// How often a claim whose answer was lost is asked again at least.
 const ASK_MIN: u32 = 5;
-/// For how long, while the worker is to claim: as long as what it may have given is held, if nobody says how long that is.
+/// For how long, while the worker is to claim and nobody says how long a lease is: as long as one is held.
 const ASK_MS: u64 = 30_000;
 
 /// What a claim gave.
