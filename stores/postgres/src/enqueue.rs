@@ -56,8 +56,14 @@ const UNIT_SEPARATOR: &str = "\u{1f}";
 impl<'a> Batch<'a> {
     pub(crate) fn of(jobs: &'a [NewJob]) -> Self {
         let mut batch = Self::default();
-        for job in jobs {
-            batch.add(job);
+        match jobs {
+            // The first stands for all.
+            [first, others @ ..] if others.iter().all(|other| alike(first, other)) => {
+                batch.add(first);
+                batch.ids.extend(others.iter().map(|job| job.id.0));
+                batch.payloads.extend(others.iter().map(|job| job.spec.payload.as_str()));
+            }
+            _ => jobs.iter().for_each(|job| batch.add(job)),
         }
         batch
     }
@@ -91,6 +97,30 @@ impl<'a> Batch<'a> {
         self.run_at.push(run_at);
         self.delays.push(delay);
     }
+}
+
+/// Whether jobs differ in id and payload only, and have nothing that would make them wait.
+fn alike(a: &NewJob, b: &NewJob) -> bool {
+    let JobSpec {
+        kind,
+        queue,
+        payload: _,
+        priority,
+        key: _,
+        dedupe_key: _,
+        budgets,
+        retry,
+        timeout_ms,
+        meta,
+    } = &a.spec;
+    let plain = |job: &NewJob| {
+        job.spec.key.is_none() && job.spec.dedupe_key.is_none() && matches!(job.start, Start::Now)
+    };
+    plain(a)
+        && plain(b)
+        && (kind, queue, priority) == (&b.spec.kind, &b.spec.queue, &b.spec.priority)
+        && (budgets, retry, timeout_ms, meta)
+            == (&b.spec.budgets, &b.spec.retry, &b.spec.timeout_ms, &b.spec.meta)
 }
 
 pub(crate) const SQL: &str = include_str!("../sql/enqueue.sql");

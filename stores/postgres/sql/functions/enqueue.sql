@@ -30,9 +30,40 @@ LANGUAGE sql STABLE AS $$
      WHERE p_todo IS NULL OR u.ord = ANY (p_todo)
 $$;
 
+-- Accepts jobs that differ in id and payload only and are due now, and answers
+-- whether it did: when an id is there already, nothing is changed. Plans as its
+-- caller says.
+CREATE FUNCTION windlass.enqueue_alike_1(
+    p_now bigint, p_ageing boolean, p_ids uuid[], p_kind text, p_queue text, p_payloads text[], p_priority smallint,
+    p_budgets text, p_retry text, p_timeout_ms bigint, p_meta text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_label text := p_queue || chr(31) || p_kind || chr(31) || chr(31) || coalesce(p_budgets, '');
+    v_gate bigint := hashtextextended(v_label, 0);
+    v_rank bigint := windlass.rank_1(p_priority, CASE WHEN p_ageing THEN
+        (SELECT q.ageing_ms FROM windlass.queues q WHERE q.name = p_queue) END, p_now);
+    v_seqs bigint[] := ARRAY(SELECT nextval('windlass.job_seq') FROM generate_series(1, cardinality(p_ids)));
+BEGIN
+    INSERT INTO windlass.jobs (seq, id, kind, queue, payload, priority, budgets, retry, timeout_ms, meta, rank,
+                               created_ms, run_at_ms, gate)
+    SELECT u.seq, u.id, p_kind, p_queue, u.payload, p_priority, string_to_array(p_budgets, chr(31)), p_retry, p_timeout_ms,
+           p_meta, v_rank, p_now, p_now, v_gate
+      FROM unnest(v_seqs, p_ids, p_payloads) AS u(seq, id, payload);
+    INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label, more_seqs, more_ids)
+    SELECT v_gate, v_rank, v_seqs[at], p_ids[at], 1, p_now, false, false, v_label,
+           nullif(v_seqs[at + 1:at + 63], '{}'), nullif(p_ids[at + 1:at + 63], '{}')
+      FROM generate_series(1, cardinality(p_ids), 64) AS at;
+    INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (p_now, 0, p_queue, p_ids);
+    RETURN true;
+EXCEPTION WHEN unique_violation THEN
+    RETURN false;
+END $$;
+
 -- Accepts a batch in the order asked. When all of it is new, answers with nothing;
 -- otherwise, in that order, with the job that is there now for each, and whether
--- it was there before. With p_strict an id
+-- it was there before. Where kinds are fewer than ids, the first of each array
+-- stands for all jobs, except for ids and payloads, and there are no keys, dedupe
+-- keys or times: jobs that are alike cost half as much. With p_strict an id
 -- that is used again for another content ends the call with WL001, and nothing
 -- changes. Outside READ COMMITTED, what has a key waits for the next claim to
 -- look at its key, since the snapshot may be too old to see that the key is free.
@@ -54,14 +85,29 @@ DECLARE
     v_of text[];
     v_new uuid[] := '{}';
     v_conflict uuid;
+    v_alike boolean := cardinality(p_ids) = 1 AND NOT v_keyed AND p_dedupe_keys IS NULL AND p_run_at IS NULL AND p_delays IS NULL
+        OR cardinality(p_kinds) < cardinality(p_ids);
 BEGIN
+    IF v_alike THEN
+        IF windlass.enqueue_alike_1(v_now, v_ageing, p_ids, p_kinds[1], p_queues[1], p_payloads, p_priorities[1], p_budgets[1],
+                                    p_retries[1], p_timeouts[1], p_metas[1]) THEN
+            RETURN;
+        END IF;
+        p_kinds := array_fill(p_kinds[1], ARRAY[cardinality(p_ids)]);
+        p_queues := array_fill(p_queues[1], ARRAY[cardinality(p_ids)]);
+        p_priorities := array_fill(p_priorities[1], ARRAY[cardinality(p_ids)]);
+        p_budgets := array_fill(p_budgets[1], ARRAY[cardinality(p_ids)]);
+        p_retries := array_fill(p_retries[1], ARRAY[cardinality(p_ids)]);
+        p_timeouts := array_fill(p_timeouts[1], ARRAY[cardinality(p_ids)]);
+        p_metas := array_fill(p_metas[1], ARRAY[cardinality(p_ids)]);
+    END IF;
     IF v_keyed AND v_fresh THEN
         PERFORM windlass.lock_keys_1(array_agg(k.queue), array_agg(k.key))
            FROM unnest(p_queues, p_keys) AS k(queue, key) WHERE k.key IS NOT NULL;
     END IF;
     -- Nearly always all of them are new, and then a plain insert costs half of
     -- one that is prepared for conflicts.
-    BEGIN
+    IF NOT v_alike THEN BEGIN
         WITH asked AS MATERIALIZED (
             SELECT nextval('windlass.job_seq') AS seq, a.*, hashtextextended(a.label, 0) AS gate
               FROM windlass.asked_1(v_now, v_ageing, v_todo, p_ids, p_kinds, p_queues, p_payloads, p_priorities,
@@ -87,7 +133,7 @@ BEGIN
         v_new := p_ids;
     EXCEPTION WHEN unique_violation THEN
         v_new := '{}';
-    END;
+    END; END IF;
     FOR round IN 1 .. 100 LOOP
         EXIT WHEN cardinality(v_new) = cardinality(p_ids);
         WITH asked AS MATERIALIZED (
