@@ -230,6 +230,8 @@ impl<'a> Gate<'a> {
         let mut escaped = false;
         self.at += 1;
         loop {
+            let plain = |byte: &u8| !matches!(byte, 0..=0x1f | b'"' | b'\\');
+            self.at += self.text.as_bytes()[self.at..].iter().take_while(|byte| plain(byte)).count();
             match self.peek() {
                 None => return Err("has a string that is not closed".into()),
                 Some(b'"') => break,
@@ -237,8 +239,7 @@ impl<'a> Gate<'a> {
                     escaped = true;
                     self.escape()?;
                 }
-                Some(0..=0x1f) => return Err("has a control character in a string".into()),
-                Some(_) => self.at += 1,
+                Some(_) => return Err("has a control character in a string".into()),
             }
         }
         self.at += 1;

@@ -14,7 +14,7 @@ use windlass_core::time::{Span, Time};
 
 use crate::batcher::Batcher;
 use crate::payload::Payload;
-use crate::world::{RealWorld, World, new_id};
+use crate::world::{Ids, RealWorld, World};
 
 /// Enqueues jobs into a store, and asks about them. Cheap to clone.
 ///
@@ -51,7 +51,7 @@ impl Client {
 
     /// Enqueues a job with options.
     pub async fn enqueue_job(&self, job: NewJobBuilder) -> Result<Enqueued, StoreError> {
-        self.enqueue_new(job.build(&*self.world)?).await
+        self.enqueue_new(job.build(&mut Ids::new(&*self.world))?).await
     }
 
     /// Enqueues a job that was put together elsewhere, and checked there.
@@ -62,8 +62,10 @@ impl Client {
 
     /// Enqueues jobs, all or none.
     pub async fn enqueue_all(&self, jobs: Vec<NewJobBuilder>) -> Result<Vec<Enqueued>, StoreError> {
-        let jobs: Result<Vec<NewJob>, Invalid> =
-            jobs.into_iter().map(|job| job.build(&*self.world)).collect();
+        let jobs = {
+            let mut ids = Ids::new(&*self.world);
+            jobs.into_iter().map(|job| job.build(&mut ids)).collect::<Result<Vec<NewJob>, Invalid>>()
+        };
         self.batcher.enqueue(jobs?).await
     }
 
@@ -185,8 +187,8 @@ impl NewJobBuilder {
         Ok(self)
     }
 
-    fn build(self, world: &dyn World) -> Result<NewJob, Invalid> {
-        let id = self.id.unwrap_or_else(|| new_id(world));
+    fn build(self, ids: &mut Ids<'_>) -> Result<NewJob, Invalid> {
+        let id = self.id.unwrap_or_else(|| ids.make());
         Ok(NewJob { id, spec: self.spec.checked()?, start: self.start })
     }
 }

@@ -84,12 +84,36 @@ pub fn monotonic_ns() -> u64 {
 
 /// A new job id: version 7, so that ids made later sort later.
 pub fn new_id(world: &dyn World) -> JobId {
-    let chance = u128::from(world.chance()) << 64 | u128::from(world.chance());
-    let ms = world.wall().ms() as u128;
-    let random = chance & 0x0fff_3fff_ffff_ffff_ffff;
-    let bits =
-        ms << 80 | 0x7 << 76 | (random >> 64 & 0xfff) << 64 | 0x2 << 62 | random & 0x3fff_ffff_ffff_ffff;
-    JobId(Uuid::from_u128(bits))
+    Ids::new(world).make()
+}
+
+/// The bits of an id that are left to chance.
+const RANDOM_BITS: u32 = 74;
+
+/// Ids of jobs that come together, each above the one before: stores write
+/// them to the end of an index, one beside the other.
+pub struct Ids<'w> {
+    world: &'w dyn World,
+    /// The moment, and behind it what is left to chance.
+    last: u128,
+}
+
+impl<'w> Ids<'w> {
+    /// Ids of this moment.
+    pub fn new(world: &'w dyn World) -> Self {
+        let chance = u128::from(world.chance()) << 64 | u128::from(world.chance());
+        let ms = world.wall().ms() as u128;
+        Self { world, last: ms << RANDOM_BITS | chance & ((1 << RANDOM_BITS) - 1) }
+    }
+
+    /// One more.
+    pub fn make(&mut self) -> JobId {
+        // Far enough from the one before that nobody guesses it.
+        self.last += 1 + u128::from(self.world.chance() >> 24);
+        let (ms, random) = (self.last >> RANDOM_BITS, self.last & ((1 << RANDOM_BITS) - 1));
+        let bits = ms << 80 | 0x7 << 76 | (random >> 62) << 64 | 0x2 << 62 | random & 0x3fff_ffff_ffff_ffff;
+        JobId(Uuid::from_u128(bits))
+    }
 }
 
 /// `ms`, up to a fifth longer: so that what failed together does not come back together.
@@ -249,6 +273,18 @@ mod tests {
             assert_eq!(id.0.get_version_num(), 7);
             assert_eq!(id.0.get_variant(), uuid::Variant::RFC4122);
         }
+    }
+
+    #[test]
+    fn ids_of_one_call_are_in_order() {
+        let world = SimWorld::new(1);
+        let mut ids = Ids::new(&world);
+        let many: Vec<JobId> = std::iter::repeat_with(|| ids.make()).take(10_000).collect();
+        assert!(many.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(many.iter().all(|id| id.0.get_version_num() == 7));
+        assert!(many.iter().all(|id| id.0.get_variant() == uuid::Variant::RFC4122));
+        let ms = world.wall().ms() as u128;
+        assert!(many.iter().all(|id| (id.0.as_u128() >> 80).abs_diff(ms) <= 1));
     }
 
     #[tokio::test]

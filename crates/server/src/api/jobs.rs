@@ -10,6 +10,7 @@ use windlass::core::job::NewJob;
 use windlass::core::policy::queue::QueuePolicy;
 use windlass::core::store::{CancelAnswer, ENQUEUE_MAX, Enqueued, RetryAnswer};
 use windlass::core::transition::accept;
+use windlass::world::Ids;
 
 use super::new_job::NewJobBody;
 use crate::answer::{Answered, Refusal, json_answer, ok};
@@ -30,7 +31,7 @@ pub(crate) struct EnqueuedView {
 
 /// `POST /v1/jobs`
 pub(crate) async fn create(ask: Ask) -> Answered {
-    let new = ask.body::<NewJobBody>()?.job(&*ask.api.world)?;
+    let new = ask.body::<NewJobBody>()?.job(&mut Ids::new(&*ask.api.world))?;
     let Enqueued { id, deduplicated } = ask.api.client.enqueue_new(new.clone()).await?;
     let job = match ask.api.store.get(id).await? {
         Some(job) => job,
@@ -74,8 +75,11 @@ pub(crate) async fn create_many(ask: Ask) -> Answered {
         return Err(Refusal::field("jobs", format!("must be 1 to {ENQUEUE_MAX}; they are {}", jobs.len())));
     }
     let mut checked: Vec<NewJob> = Vec::with_capacity(jobs.len());
-    for (at, Object(job)) in jobs.into_iter().enumerate() {
-        checked.push(job.job(&*ask.api.world).map_err(|refusal| in_batch(refusal, at))?);
+    {
+        let mut ids = Ids::new(&*ask.api.world);
+        for (at, Object(job)) in jobs.into_iter().enumerate() {
+            checked.push(job.job(&mut ids).map_err(|refusal| in_batch(refusal, at))?);
+        }
     }
     let answers = ask.api.store.enqueue(checked).await?;
     let entry = |Enqueued { id, deduplicated }| BatchEntry { id, deduplicated };

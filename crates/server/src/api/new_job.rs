@@ -8,7 +8,7 @@ use windlass::core::job::{BUDGETS_MAX, JobSpec, NewJob, Start};
 use windlass::core::json::{Json, META_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use windlass::core::policy::ladder::{Ladder, RetryRule};
 use windlass::core::time::{Span, Time};
-use windlass::world::{World, new_id};
+use windlass::world::Ids;
 
 use super::{gated, present};
 use crate::answer::Refusal;
@@ -117,7 +117,7 @@ pub(crate) struct ScheduledJobBody {
 
 impl NewJobBody {
     /// The job, checked.
-    pub(crate) fn job(self, world: &dyn World) -> Result<NewJob, Refusal> {
+    pub(crate) fn job(self, ids: &mut Ids<'_>) -> Result<NewJob, Refusal> {
         let Self {
             id,
             kind,
@@ -142,7 +142,7 @@ impl NewJobBody {
         let rest = ScheduledJobBody { kind, queue, payload, priority, key, budgets, retry, timeout, meta };
         let mut spec = rest.spec()?;
         spec.dedupe_key = dedupe_key;
-        Ok(NewJob { id: id.unwrap_or_else(|| new_id(world)), spec, start })
+        Ok(NewJob { id: id.unwrap_or_else(|| ids.make()), spec, start })
     }
 }
 
