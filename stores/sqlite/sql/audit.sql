@@ -7,6 +7,12 @@ WITH course AS MATERIALIZED (
 -- Without the rows of jobs that have left.
 waiting AS MATERIALIZED (
   SELECT line.slot, line.gate, line.rank, line.seq FROM line JOIN course ON course.seq = line.seq WHERE state = 0
+),
+-- Who has a key: the running job, or the one that is ready as its heir.
+having_key AS MATERIALIZED (
+  SELECT slot, gate, rank, seq, 1 AS running FROM course WHERE state = 1 AND slot IS NOT NULL
+  UNION ALL
+  SELECT jobs.slot, ready.gate, ready.rank, ready.seq, 0 FROM ready JOIN jobs ON jobs.seq = ready.seq WHERE heir = 1
 )
 SELECT 'tally of queue ' || queue AS breach FROM (
   SELECT queue, sum(state = 0) AS queued, sum(state = 1) AS running, sum(state >= 2) AS finished
@@ -24,7 +30,7 @@ SELECT 'tally of budget ' || name FROM (
 UNION ALL
 SELECT 'a place, a lease or a past of a job that is gone: ' || seq FROM (
   SELECT seq FROM leases UNION ALL SELECT seq FROM past UNION ALL SELECT seq FROM ready UNION ALL SELECT seq FROM line
-  UNION ALL SELECT seq FROM holders UNION ALL SELECT seq FROM delayed UNION ALL SELECT seq FROM dedupes
+  UNION ALL SELECT seq FROM delayed UNION ALL SELECT seq FROM dedupes
 ) WHERE seq NOT IN (SELECT seq FROM jobs)
 UNION ALL
 SELECT 'job ' || seq || ' is running and has a past' FROM leases WHERE seq IN (SELECT seq FROM past)
@@ -42,23 +48,23 @@ WHERE (ready.gate, ready.rank, ready.again) <> (course.gate, course.rank, course
   OR (state = 0 AND line.again <> course.again)
   OR delayed.run_at_ms <> course.run_at_ms
 UNION ALL
-SELECT 'job ' || seq || ' is ready and does not stand first in line of a free key' FROM ready
+SELECT 'job ' || seq || ' is ready and does not stand first in line of a key that is free or its own' FROM ready
 WHERE seq IN (SELECT seq FROM jobs WHERE slot IS NOT NULL) AND NOT EXISTS (
-  SELECT 1 FROM waiting WHERE waiting.seq = ready.seq AND slot NOT IN (SELECT slot FROM holders) AND NOT EXISTS (
+  SELECT 1 FROM waiting WHERE waiting.seq = ready.seq AND (slot IN (SELECT slot FROM keys_taken)) = heir AND NOT EXISTS (
     SELECT 1 FROM waiting AS other WHERE other.slot = waiting.slot AND other.gate = waiting.gate
       AND (other.rank, other.seq) < (waiting.rank, waiting.seq)
   )
 )
 UNION ALL
 SELECT 'job ' || seq || ' waits for nobody' FROM waiting
-WHERE slot NOT IN (SELECT slot FROM holders) AND seq NOT IN (SELECT seq FROM ready) AND NOT EXISTS (
+WHERE slot NOT IN (SELECT slot FROM keys_taken) AND seq NOT IN (SELECT seq FROM ready) AND NOT EXISTS (
   SELECT 1 FROM waiting AS other WHERE other.slot = waiting.slot AND other.gate = waiting.gate
     AND (other.rank, other.seq) < (waiting.rank, waiting.seq)
 )
 UNION ALL
-SELECT 'job ' || waiting.seq || ' waits behind the holder of its key, unnoticed' FROM waiting
-JOIN holders ON holders.slot = waiting.slot
-WHERE warned = 0 AND (waiting.gate <> holders.gate OR (waiting.rank, waiting.seq) < (holders.rank, holders.seq))
+SELECT 'job ' || waiting.seq || ' waits before ' || having_key.seq || ', which has its key, unnoticed' FROM waiting
+JOIN keys_taken ON keys_taken.slot = waiting.slot JOIN having_key ON having_key.slot = waiting.slot
+WHERE warned = 0 AND (waiting.gate <> having_key.gate OR (waiting.rank, waiting.seq) < (having_key.rank, having_key.seq))
 UNION ALL
 SELECT 'job ' || line.seq || ' has left its line and stands behind one that waits' FROM line
 WHERE line.seq NOT IN (SELECT seq FROM waiting) AND EXISTS (
@@ -69,11 +75,16 @@ UNION ALL
 SELECT 'job ' || course.seq || ' is ready, and is not queued' FROM course JOIN ready ON ready.seq = course.seq
 WHERE state <> 0
 UNION ALL
-SELECT 'job ' || seq || ' and the holder of its key' FROM (
-  SELECT slot, seq, gate, rank, 1 AS held FROM course WHERE state = 1 AND slot IS NOT NULL
+SELECT 'a key that is taken, and ' || sum(has) || ' jobs that have it, such as ' || max(seq) FROM (
+  SELECT slot, seq, 1 AS has, 0 AS taken FROM having_key
   UNION ALL
-  SELECT slot, seq, gate, rank, -1 FROM holders
-) GROUP BY slot, seq, gate, rank HAVING sum(held) <> 0
+  SELECT slot, seq, 0, 1 FROM keys_taken
+) GROUP BY slot HAVING sum(has) <> 1 OR sum(taken) <> 1
+UNION ALL
+SELECT 'job ' || having_key.seq || ' is not where its key says' FROM having_key JOIN keys_taken USING (slot)
+WHERE having_key.gate <> keys_taken.gate OR (having_key.rank, having_key.seq) < (keys_taken.rank, keys_taken.seq)
+  OR (warned = 1 AND (having_key.seq <> keys_taken.seq OR running = 0))
+  OR (warned = 0 AND having_key.seq NOT IN (SELECT seq FROM line WHERE line.slot = having_key.slot))
 UNION ALL
 SELECT 'jobs of one key in several lines, such as ' || min(seq) FROM jobs WHERE key IS NOT NULL
 GROUP BY queue, key HAVING min(slot) <> max(slot)

@@ -1,1 +1,1 @@
-INSERT INTO ready (gate, rank, seq, again) VALUES (?1, ?2, ?3, ?4)
+INSERT INTO ready (gate, rank, seq, again, heir) VALUES (?1, ?2, ?3, ?4, ?5)

@@ -10,8 +10,8 @@ use windlass_core::transition;
 use crate::claim_memory::{pack, unpack};
 use crate::fail::{Done, Fail};
 use crate::head::signed;
+use crate::keys;
 use crate::lanes::Place;
-use crate::line::Holders;
 use crate::many::{Grouped, numbers};
 use crate::pick::{Picked, Taken, is_wanted, pick};
 use crate::row::{self, Stored};
@@ -70,7 +70,7 @@ fn lease_all(
 ) -> Done<Vec<Leased>> {
     let mut leases = Vec::with_capacity(picked.len());
     let mut by_length: Grouped<u32, i64> = Grouped::default();
-    let mut holders = Holders::new(tx, gates)?;
+    let mut keys = keys::Take::new(gates);
     for mut stored in picked {
         let place = Place::of(&stored)?;
         let queue = tx.queue(stored.job.spec.queue.as_str())?;
@@ -82,13 +82,14 @@ fn lease_all(
         } else {
             by_length.add(&lease_ms, place.seq);
         }
-        if let Some(slot) = stored.slot {
-            holders.hold(tx, slot, place)?;
+        if let Some(slot) = stored.slot.filter(|_| !stored.heir) {
+            keys.add(tx, slot, place)?;
         }
         tx.moved(moved.what, &stored.job, Some(StateName::Queued), Some(StateName::Running));
         tx.memory.leased.add(&stored)?;
         leases.push(leased(stored.with_steps(tx.conn)?, policy));
     }
+    keys.write(tx)?;
     for (lease_ms, seqs) in by_length.0 {
         let expires_at = tx.now.plus_ms(i64::from(lease_ms));
         let mut insert = tx.sql(include_str!("../sql/claim.sql"))?;

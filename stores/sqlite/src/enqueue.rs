@@ -65,7 +65,7 @@ impl<'a> Accept<'a> {
         }
         tx.head.next_seq += 1;
         dedupe::hold(tx, &job)?;
-        let stored = Stored { job, gate, slot, steps_count: 0 };
+        let stored = Stored { job, gate, slot, heir: false, steps_count: 0 };
         lanes::place(tx, &stored)?;
         tx.moved(What::Enqueued, &stored.job, None, Some(StateName::Queued));
         Ok(Enqueued { id: stored.job.id, deduplicated: false })

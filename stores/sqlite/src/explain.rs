@@ -1,6 +1,6 @@
 //! Why a job is not running: the same rules that a claim goes by.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use uuid::Uuid;
 use windlass_core::book::find::AHEAD_MAX;
 use windlass_core::eligible::{BudgetNow, Explanation, Hold, QueueNow, explain as explain_job, holds};
@@ -13,7 +13,7 @@ use windlass_core::time::Time;
 use crate::fail::Done;
 use crate::head::signed;
 use crate::row::{self, text};
-use crate::{budgets, queues, tally, workers};
+use crate::{budgets, keys, queues, tally, workers};
 
 /// Why a job is not running; nothing when there is no such job.
 pub fn explain(conn: &Connection, id: JobId, now: Time) -> Done<Option<Explanation>> {
@@ -53,9 +53,10 @@ fn holds_of(conn: &Connection, job: &Job, slot: Option<i64>, now: Time) -> Done<
 /// The running job that has this key.
 fn key_holder(conn: &Connection, slot: Option<i64>) -> Done<Option<JobId>> {
     let Some(slot) = slot else { return Ok(None) };
-    let mut select = conn.prepare_cached(include_str!("../sql/key_holder.sql"))?;
-    let id: Option<[u8; 16]> = select.query_row(params![slot], |row| row.get(0)).optional()?;
-    Ok(id.map(|id| JobId(Uuid::from_bytes(id))))
+    let Some(seq) = keys::running(conn, slot)? else { return Ok(None) };
+    let mut select = conn.prepare_cached(include_str!("../sql/job_id.sql"))?;
+    let id: [u8; 16] = select.query_row(params![seq], |row| row.get(0))?;
+    Ok(Some(JobId(Uuid::from_bytes(id))))
 }
 
 /// How many due jobs of its queue go first, counted up to [`AHEAD_MAX`].

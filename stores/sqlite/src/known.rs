@@ -10,7 +10,7 @@ use windlass_core::id::{BudgetName, DedupeKey, JobId, QueueName};
 
 use crate::fail::Done;
 use crate::head::signed;
-use crate::line::Held;
+use crate::keys::Held;
 use crate::row::{Stored, opt_name, opt_text, parse, text};
 use crate::tx::Tx;
 
@@ -39,7 +39,7 @@ pub struct KnownJobs(HashMap<JobId, Known>);
 impl KnownJobs {
     /// Remembers a job that is leased.
     pub fn add(&mut self, stored: &Stored) -> Done<()> {
-        let Stored { job, gate, slot, steps_count: _ } = stored;
+        let Stored { job, gate, slot, heir: _, steps_count: _ } = stored;
         let seq = signed(job.seq)?;
         if self.0.len() >= LEASES_REMEMBERED {
             self.0.clear();

@@ -3,16 +3,17 @@
 //! A queued job is delayed, or ready, or stands in the line of its key
 //! (`line.rs`), of which the first may be ready as well.
 
-use rusqlite::{Row, params};
+use rusqlite::{OptionalExtension, Row, params};
 use windlass_core::store::PROMOTE_MAX;
 use windlass_core::time::Time;
 
 use crate::fail::{Done, Fail};
 use crate::head::signed;
-use crate::line::After;
+use crate::many::numbers;
 use crate::row::{Stored, text};
 use crate::tx::Tx;
-use crate::{line, past};
+use crate::upcoming::After;
+use crate::{keys, line, past};
 
 /// Where a job stands that may be claimed, or will be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +31,13 @@ pub struct Place {
 impl Place {
     /// The place of a queued job.
     pub fn of(stored: &Stored) -> Done<Self> {
-        let Stored { job, gate, slot: _, steps_count: _ } = stored;
+        let Stored { job, gate, slot: _, heir: _, steps_count: _ } = stored;
         Ok(Self { gate: *gate, rank: job.rank, seq: signed(job.seq)?, again: past::is_there(job) })
+    }
+
+    /// Its place among those of its gate.
+    pub fn at(self) -> (i64, i64) {
+        (self.rank, self.seq)
     }
 
     /// Reads a row of gate, rank, seq, and whether it has a past.
@@ -56,14 +62,14 @@ fn place_due(tx: &mut Tx<'_>, place: Place, slot: Option<i64>) -> Done<()> {
     };
     if comes_first {
         tx.wake = true;
-        show(tx, place)?;
+        show(tx, place, false)?;
     }
     Ok(())
 }
 
 /// Places a job again whose attempt is over. In the line of its key it stands
-/// until the key is freed, which then shows the first.
-pub fn place_again(tx: &Tx<'_>, stored: &Stored) -> Done<()> {
+/// until the key is passed on, which then shows the first.
+pub fn place_again(tx: &mut Tx<'_>, stored: &Stored) -> Done<()> {
     let place = Place::of(stored)?;
     match stored.slot {
         _ if stored.job.run_at > tx.now => {
@@ -73,7 +79,7 @@ pub fn place_again(tx: &Tx<'_>, stored: &Stored) -> Done<()> {
             delay(tx, stored.job.run_at, place.seq)
         }
         Some(slot) => line::stand(tx, slot, place),
-        None => show(tx, place),
+        None => show(tx, place, false),
     }
 }
 
@@ -84,6 +90,7 @@ pub fn leave(tx: &mut Tx<'_>, stored: &Stored) -> Done<()> {
     if undelay.execute(params![stored.job.run_at.ms(), place.seq])? > 0 {
         return Ok(());
     }
+    let heir = is_heir(tx, place)?;
     let shown = hide(tx, place)?;
     let was_there = match stored.slot {
         Some(slot) => line::leave(tx, slot, place)?,
@@ -93,18 +100,27 @@ pub fn leave(tx: &mut Tx<'_>, stored: &Stored) -> Done<()> {
         return Err(Fail::damaged(format!("job {} at no place", place.seq)));
     }
     if shown && let Some(slot) = stored.slot {
-        let next = After::new(tx)?.find(slot, place.gate, (place.rank, place.seq))?;
-        if let Some(next) = next {
-            show(tx, next)?;
-            tx.wake = true;
+        match After::new(tx)?.find(slot, place.gate, place.at())? {
+            Some(next) => {
+                show(tx, next, heir)?;
+                tx.wake = true;
+            }
+            None if heir => keys::delete(tx, &numbers([slot]), 1)?,
+            None => {}
         }
     }
     Ok(())
 }
 
-/// A job may be claimed from now on.
-pub fn show(tx: &Tx<'_>, Place { gate, rank, seq, again }: Place) -> Done<()> {
-    tx.sql(include_str!("../sql/ready_insert.sql"))?.execute(params![gate, rank, seq, again])?;
+/// Whether a job is ready as the heir of its key.
+fn is_heir(tx: &Tx<'_>, Place { gate, rank, seq, again: _ }: Place) -> Done<bool> {
+    let mut select = tx.sql(include_str!("../sql/ready_is_heir.sql"))?;
+    Ok(select.query_row(params![gate, rank, seq], |row| row.get(0)).optional()?.unwrap_or(false))
+}
+
+/// A job may be claimed from now on; an heir has its key already.
+pub fn show(tx: &Tx<'_>, Place { gate, rank, seq, again }: Place, heir: bool) -> Done<()> {
+    tx.sql(include_str!("../sql/ready_insert.sql"))?.execute(params![gate, rank, seq, again, heir])?;
     Ok(())
 }
 

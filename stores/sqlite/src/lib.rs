@@ -43,9 +43,11 @@ mod row;
 mod row_write;
 
 mod gate;
+mod keys;
 mod lanes;
 mod line;
 mod slot;
+mod upcoming;
 
 mod claim;
 mod enqueue;

@@ -160,6 +160,7 @@ impl Gate {
             if row.get(at::AFTER)? {
                 past::load(tx, &mut stored.job)?;
             }
+            stored.heir = row.get(at::AFTER + 1)?;
             self.found.push_back(stored);
         }
         self.over = self.found.len() < self.batch as usize;

@@ -66,6 +66,8 @@ pub struct Stored {
     pub gate: i64,
     /// The slot of its key.
     pub slot: Option<i64>,
+    /// It is ready, and its key was passed on to it.
+    pub heir: bool,
     /// How many steps it has stored.
     pub steps_count: u32,
 }
@@ -134,7 +136,7 @@ impl Stored {
             steps: Vec::new(),
             history: parsed(row, 20)?.unwrap_or_default(),
         };
-        Ok(Self { job, gate: row.get(2)?, slot: row.get(11)?, steps_count: row.get(8)? })
+        Ok(Self { job, gate: row.get(2)?, slot: row.get(11)?, heir: false, steps_count: row.get(8)? })
     }
 
     /// Reads the first row that a statement gives.
@@ -145,7 +147,7 @@ impl Stored {
 
     /// The job with its steps.
     pub fn with_steps(self, conn: &Connection) -> Done<Job> {
-        let Self { mut job, gate: _, slot: _, steps_count } = self;
+        let Self { mut job, gate: _, slot: _, heir: _, steps_count } = self;
         if steps_count > 0 {
             job.steps = load_steps(conn, job.seq)?;
         }

@@ -11,13 +11,13 @@ use windlass_core::transition::{self, Lost, Moved, Outcome};
 
 use crate::fail::Done;
 use crate::head::signed;
+use crate::keys::{self, Held};
 use crate::known::{self, Known};
-use crate::line::Held;
 use crate::many::numbers;
 use crate::row::{self, Stored};
 use crate::stretch::stretches;
 use crate::tx::{NamedQueue, Tx};
-use crate::{dedupe, lanes, line, past, row_write, tally};
+use crate::{dedupe, lanes, past, row_write, tally};
 
 /// Ends attempts, and answers in the order asked.
 pub fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> Done<Vec<Written>> {
@@ -151,7 +151,7 @@ impl Completed {
         write_past(tx, plain)?;
         end_leases(tx, ended)?;
         if !held.is_empty() {
-            line::free(tx, &held, false)?;
+            keys::pass_on(tx, &held, false)?;
         }
         Ok(())
     }
@@ -218,7 +218,7 @@ pub fn end_attempt(tx: &mut Tx<'_>, stored: &Stored, moved: Moved) -> Done<()> {
     tx.wake = true;
     if let Some(slot) = stored.slot {
         let waits = state == StateName::Queued && job.run_at <= tx.now;
-        line::free(tx, &[Held { slot, gate: stored.gate, rank: job.rank, seq }], waits)?;
+        keys::pass_on(tx, &[Held { slot, gate: stored.gate, rank: job.rank, seq }], waits)?;
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ use crate::head::Head;
 use crate::known::KnownJobs;
 use crate::many::Grouped;
 use crate::tally::Changes;
+use crate::upcoming::Upcoming;
 use crate::{ended, events, queues};
 
 /// A queue with its name, as the operations of a writer share it.
@@ -38,6 +39,8 @@ pub struct Memory {
     newest: Option<Arc<NamedQueue>>,
     /// The jobs that were leased and are not settled.
     pub leased: KnownJobs,
+    /// Who comes next in the lines of keys.
+    pub upcoming: Upcoming,
 }
 
 /// Names beyond this are not remembered: queues may be many.
@@ -61,6 +64,7 @@ impl Memory {
     pub fn forget(&mut self) {
         self.forget_queues();
         self.leased.forget();
+        self.upcoming.forget();
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use windlass_core::eligible::{Explanation, Hold};
 use windlass_core::id::{Key, Kind};
 use windlass_core::job::{NewJob, Start};
 use windlass_core::store::{Leased, Settlement, Source, Store, Written};
@@ -82,4 +83,49 @@ async fn fault_44_long_lines_stay_in_order() {
     let left = rusqlite::Connection::open(&path).expect("the file");
     let rows: i64 = left.query_row("SELECT count(*) FROM line", [], |row| row.get(0)).expect("a count");
     assert_eq!(rows, 0, "lines that have run empty are swept");
+}
+
+/// Fault 44: who leaves a line, or comes into the midst of it, is noticed by those who pass the key on.
+#[tokio::test]
+async fn fault_44_a_key_is_passed_on_to_those_who_still_wait() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("w.db");
+    let store = open(&path, &FakeClock::default()).await;
+    let keyed = |number, priority| {
+        let mut new = job(number, 1);
+        new.spec.key = Some(Key::new("shop").expect("a key"));
+        new.spec.priority = priority;
+        new
+    };
+    store.enqueue((1..=9).map(|number| keyed(number, 0)).collect()).await.expect("jobs");
+    let mut request = 0;
+    let mut next = async || {
+        request += 1;
+        let lease = claim(&store, request, 9).await.pop()?;
+        let last = store.explain(id(9)).await.expect("an answer").expect("the job");
+        if let Explanation::Held { holds } = &last {
+            let has = Hold::KeyBusy { key: Key::new("shop").expect("a key"), job: lease.job.id };
+            assert_eq!(*holds, [has]);
+        } else {
+            assert_eq!(lease.job.id, id(9), "{last:?}");
+        }
+        let end = Settlement { lease: lease.lease_ref(), outcome: Outcome::DONE };
+        assert_eq!(store.settle(vec![end]).await.expect("a settlement"), [Written::Done]);
+        audit(&path);
+        Some(lease.job.id.0.as_u128())
+    };
+    assert_eq!((next().await, next().await), (Some(1), Some(2)));
+    for gone in [3, 5] {
+        // The heir, and one who waits behind it.
+        store.cancel(id(gone)).await.expect("a cancel");
+        audit(&path);
+    }
+    assert_eq!(next().await, Some(4));
+    store.enqueue(vec![keyed(10, 5)]).await.expect("a job that comes before the heir");
+    audit(&path);
+    store.enqueue(vec![keyed(11, 3)]).await.expect("a job that comes behind the first");
+    audit(&path);
+    let rest: [_; 6] = [next().await, next().await, next().await, next().await, next().await, next().await];
+    assert_eq!(rest, [Some(10), Some(11), Some(6), Some(7), Some(8), Some(9)]);
+    assert_eq!(next().await, None);
 }

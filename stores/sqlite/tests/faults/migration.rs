@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use windlass_core::id::DedupeKey;
+use rusqlite::functions::FunctionFlags;
+use windlass_core::id::{DedupeKey, Key};
 use windlass_core::state::{State, StateName};
 use windlass_core::store::{LeaseRef, Settlement, Source, Store, Written};
 use windlass_core::transition::Outcome;
@@ -31,6 +32,28 @@ async fn second_schema(path: &Path, clock: &FakeClock) {
     conn.execute_batch("INSERT INTO head SELECT * FROM model.head").expect("a clock");
     let jobs = include_str!("../support/schema_2.sql").replace("?now?", &NOW_MS.to_string());
     conn.execute_batch(&jobs).expect("jobs");
+}
+
+/// The slots of the keys of that file; they never change.
+fn slot(key: &str) -> i64 {
+    match key {
+        "shop" => 7_849_315_497_802_297_040,
+        _ => -1,
+    }
+}
+
+/// The same file, as a program of the third schema would have carried it over.
+async fn third_schema(path: &Path, clock: &FakeClock) {
+    second_schema(path, clock).await;
+    let conn = Connection::open(path).expect("the file");
+    let known = conn.create_scalar_function("windlass_slot", 2, FunctionFlags::SQLITE_UTF8, |call| {
+        Ok(slot(call.get_raw(1).as_str()?))
+    });
+    known.expect("a function");
+    conn.execute_batch(include_str!("../../migrations/0003_narrow.sql")).expect("the third schema");
+    // As when another has come before those that wait: the one that runs is not in its line, and nobody was warned.
+    conn.execute_batch("UPDATE holders SET warned = 0").expect("a key that is held");
+    conn.pragma_update(None, "user_version", 3).expect("its number");
 }
 
 /// Completes whatever can be claimed, and answers the numbers of the jobs in their order.
@@ -116,6 +139,35 @@ async fn fault_22_the_oldest_schema_is_migrated() {
     drop(conn);
     let store = open(&path, &clock).await;
     assert!(store.queues().await.expect("the queues")[0].oldest_due.is_some());
+    assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+}
+
+/// Fault 22: a file of the third schema goes on with its keys: what runs frees its own, and one that comes
+/// before it in line is not forgotten.
+#[tokio::test]
+async fn fault_22_keys_of_the_third_schema_go_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("w.db");
+    let clock = FakeClock::default();
+    third_schema(&path, &clock).await;
+    let older = Connection::open(&path).expect("the file");
+    let mut frees =
+        older.prepare("DELETE FROM holders WHERE slot = 1").expect("a statement of the third schema");
+    let store = open(&path, &clock).await;
+    assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+    let error = frees.execute([]).expect_err("another schema");
+    assert!(error.to_string().contains("no such table"), "{error}");
+
+    let mut request = 0;
+    assert_eq!(drain(&store, &mut request).await, [1, 8, 9, 10, 11]);
+    let mut first = job(50, 1);
+    first.spec.key = Some(Key::new("shop").expect("a key"));
+    first.spec.priority = 9;
+    store.enqueue(vec![first]).await.expect("a job");
+    assert_eq!(drain(&store, &mut request).await, Vec::<u128>::new(), "the key is held");
+    let end = Settlement { lease: LeaseRef { job_id: id(3), fence: 4 }, outcome: Outcome::DONE };
+    assert_eq!(store.settle(vec![end]).await.expect("a settlement"), [Written::Done]);
+    assert_eq!(drain(&store, &mut request).await, [50, 4]);
     assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
 }
 

@@ -5,7 +5,7 @@ DELETE FROM leases;
 DELETE FROM past;
 DELETE FROM ready;
 DELETE FROM line;
-DELETE FROM holders;
+DELETE FROM keys_taken;
 DELETE FROM delayed;
 DELETE FROM dedupes;
 DELETE FROM ended;

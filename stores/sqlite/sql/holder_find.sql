@@ -1,1 +1,0 @@
-SELECT gate, rank, seq FROM holders WHERE slot = ?1

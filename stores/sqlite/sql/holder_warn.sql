@@ -1,1 +1,0 @@
-UPDATE holders SET warned = 1 WHERE slot = ?1 AND warned = 0

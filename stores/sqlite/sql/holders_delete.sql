@@ -1,1 +1,0 @@
-DELETE FROM holders WHERE slot IN (SELECT value FROM rarray(?1))

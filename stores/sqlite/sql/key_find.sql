@@ -1,0 +1,1 @@
+SELECT gate, warned, seq FROM keys_taken WHERE slot = ?1

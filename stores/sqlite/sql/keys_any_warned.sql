@@ -1,0 +1,1 @@
+SELECT 1 FROM keys_taken INDEXED BY keys_taken_warned WHERE warned = 1 LIMIT 1
