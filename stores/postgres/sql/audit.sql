@@ -64,8 +64,8 @@ SELECT 'run of a job that is gone: ' || r.seq FROM windlass.runs r
  WHERE NOT EXISTS (SELECT FROM windlass.jobs j WHERE j.seq = r.seq)
 UNION ALL
 SELECT 'job ' || j.id || ' differs from what its run says of it' FROM windlass.runs r JOIN windlass.jobs j ON j.seq = r.seq
- WHERE (r.label, r.key, r.deduped)
-       IS DISTINCT FROM (windlass.label_1(j.queue, j.kind, j.key, j.budgets), j.key, j.dedupe_key IS NOT NULL)
+ CROSS JOIN LATERAL windlass.label_1(j.queue, j.kind, j.key, j.budgets) AS l(label)
+ WHERE (coalesce(r.label, l.label), r.key, r.deduped) IS DISTINCT FROM (l.label, j.key, j.dedupe_key IS NOT NULL)
 UNION ALL
 SELECT 'job ' || j.id || ' differs from what its place says of it'
   FROM (SELECT u.seq, u.id, h.fence, h.run_at_ms, h.known, h.deduped, h.label, h.key
@@ -79,3 +79,17 @@ SELECT 'job ' || j.id || ' differs from what its place says of it'
 UNION ALL
 SELECT 'job ' || j.id || ' holds its dedupe key wrongly' FROM windlass.jobs j LEFT JOIN windlass.runs r ON r.seq = j.seq
  WHERE j.dedupe_held IS DISTINCT FROM CASE WHEN coalesce(r.state, 0) < 2 THEN j.dedupe_key END
+UNION ALL
+SELECT 'claim ' || c.request_id || ' counts ' || c.open || ' open leases, and they are ' || count(j.seq)
+  FROM windlass.claims c CROSS JOIN unnest(c.seqs) AS u(seq)
+  LEFT JOIN windlass.jobs j ON j.seq = u.seq AND NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)
+ WHERE c.due_ms IS NOT NULL
+ GROUP BY c.request_id, c.part, c.open HAVING count(j.seq) <> c.open
+UNION ALL
+SELECT 'job ' || j.id || ' is open with a key, and its claim cannot let go of it' FROM windlass.jobs_1 j
+ WHERE j.pack IS NOT NULL AND (j.key IS NOT NULL OR j.dedupe_key IS NOT NULL)
+UNION ALL
+SELECT 'job ' || j.id || ' lies outside of its claim, or differs from it'
+  FROM windlass.claims c CROSS JOIN unnest(c.seqs) AS u(seq) JOIN windlass.jobs j ON j.seq = u.seq
+ WHERE c.open > 0 AND NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)
+   AND (j.seq NOT BETWEEN c.low AND c.high OR c.label <> windlass.label_1(j.queue, j.kind, j.key, j.budgets))

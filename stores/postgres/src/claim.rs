@@ -11,10 +11,15 @@ use windlass_core::time::Time;
 
 use crate::error::Fault;
 use crate::link::{Link, Param};
-use crate::row::{Stored, read_job};
+use crate::row::{JOB_COLUMNS, Stored, read_job};
 use crate::store::PostgresStore;
 
 pub(crate) const SQL: &str = include_str!("../sql/claim.sql");
+/// Where the columns of the job begin, with its number; its rank is one of them.
+const SEQ: usize = 2;
+const RANK: usize = SEQ + 12;
+/// The column behind them.
+const PACK: usize = SEQ + JOB_COLUMNS;
 /// What [`SQL`] is given.
 pub(crate) const TYPES: [Type; 8] = [
     Type::INT8,
@@ -29,17 +34,16 @@ pub(crate) const TYPES: [Type; 8] = [
 
 impl PostgresStore {
     pub(crate) async fn claim_once(&self, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
-        let answer = claim(&self.link().await?, request, self.given_now()).await?;
-        self.numbers.remember(&answer.leases);
+        let (answer, parts) = claim(&self.link().await?, request, self.given_now()).await?;
+        self.numbers.remember(request.request_id, &answer.leases, &parts);
         Ok(answer)
     }
 }
 
-pub(crate) async fn claim(
-    link: &Link,
-    request: &ClaimRequest,
-    now: Option<i64>,
-) -> Result<ClaimAnswer, Fault> {
+/// The answer, and for each lease the part of the claim that alone knows of it.
+pub(crate) type Claimed = (ClaimAnswer, Vec<Option<i16>>);
+
+pub(crate) async fn claim(link: &Link, request: &ClaimRequest, now: Option<i64>) -> Result<Claimed, Fault> {
     let ClaimRequest { request_id, worker, queues, kinds, limit, lease_ms } = request;
     let queues: Vec<&str> = queues.iter().map(|queue| queue.as_str()).collect();
     let kinds: Option<Vec<&str>> =
@@ -52,24 +56,32 @@ pub(crate) async fn claim(
     answer(&link.rows(SQL, &params).await?)
 }
 
-fn answer(rows: &[tokio_postgres::Row]) -> Result<ClaimAnswer, Fault> {
-    let mut leases = Vec::with_capacity(rows.len());
+fn answer(rows: &[tokio_postgres::Row]) -> Result<Claimed, Fault> {
+    // A claim answers as it finds them.
+    let mut found: Vec<((i64, i64), &tokio_postgres::Row)> = Vec::with_capacity(rows.len());
+    for row in rows {
+        if let Some(seq) = row.try_get::<_, Option<i64>>(SEQ)? {
+            found.push(((row.try_get(RANK)?, seq), row));
+        }
+    }
+    found.sort_unstable_by_key(|(place, _)| *place);
+    let mut leases: Vec<Leased> = Vec::with_capacity(found.len());
+    let mut parts = Vec::with_capacity(found.len());
     let mut policies: HashMap<QueueName, QueuePolicy> = HashMap::new();
-    for row in rows.iter().filter(|row| !matches!(row.try_get::<_, Option<i64>>(2), Ok(None))) {
-        let stored = read_job(row, 2)?;
+    for (_, row) in found {
+        let stored = read_job(row, SEQ, leases.last().map(|before| &before.job))?;
         if !policies.contains_key(&stored.job.spec.queue) {
             policies.insert(stored.job.spec.queue.clone(), stored.policy()?);
         }
         let Stored { job, policy: _ } = stored;
         let policy = &policies[&job.spec.queue];
         leases.push(leased(job, policy));
+        parts.push(row.try_get(PACK)?);
     }
-    // A claim answers as it finds them.
-    leases.sort_unstable_by_key(|lease: &Leased| (lease.job.rank, lease.job.seq));
     let header = match rows.first() {
         Some(row) => row.try_get::<_, Option<i64>>(1)?.zip(Some(row.try_get::<_, i64>(0)?)),
         None => None,
     };
     let next_due_in_ms = header.map(|(next, now)| Time::from_ms(next).ms_since(Time::from_ms(now)));
-    Ok(ClaimAnswer { leases, next_due_in_ms })
+    Ok((ClaimAnswer { leases, next_due_in_ms }, parts))
 }

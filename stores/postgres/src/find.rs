@@ -79,7 +79,7 @@ pub(crate) async fn now(link: &Link, given: Option<i64>) -> Result<Time, Fault> 
 
 async fn get(link: &Link, id: JobId) -> Result<Option<Stored>, Fault> {
     let rows = link.rows(include_str!("../sql/get.sql"), &[(&id.0, Type::UUID)]).await?;
-    rows.first().map(|row| read_job(row, 0)).transpose()
+    rows.first().map(|row| read_job(row, 0, None)).transpose()
 }
 
 async fn list(
@@ -109,7 +109,7 @@ async fn list(
             ],
         )
         .await?;
-    rows.iter().map(|row| Ok(read_job(row, 0)?.job)).collect()
+    rows.iter().map(|row| Ok(read_job(row, 0, None)?.job)).collect()
 }
 
 async fn held_by(

@@ -14,9 +14,9 @@ struct Migration {
 }
 
 const MIGRATIONS: [Migration; 1] = [Migration {
-    version: 3,
+    version: 4,
     parts: &[
-        include_str!("../migrations/0003_init.sql"),
+        include_str!("../migrations/0004_init.sql"),
         include_str!("../sql/functions/basics.sql"),
         include_str!("../sql/functions/keys.sql"),
         include_str!("../sql/functions/budgets.sql"),
@@ -29,7 +29,7 @@ const MIGRATIONS: [Migration; 1] = [Migration {
 }];
 
 /// Schemas before this one were never released, and cannot be brought up to date.
-const OLDEST: i32 = 3;
+const OLDEST: i32 = 4;
 
 /// The oldest server that has what we need (`xid8`, `gen_random_uuid`).
 const SERVER_MIN: i32 = 130_000;

@@ -38,7 +38,7 @@ impl Moving {
     /// Locks jobs and reads them as they now are, in no order.
     pub(crate) async fn lock(&mut self, ids: &[Uuid]) -> Result<Vec<Stored>, Fault> {
         let rows = self.link.rows(include_str!("../sql/lock_jobs.sql"), &[(&ids, Type::UUID_ARRAY)]).await?;
-        rows.iter().map(|row| read_job(row, 0)).collect()
+        rows.iter().map(|row| read_job(row, 0, None)).collect()
     }
 
     pub(crate) async fn lock_one(&mut self, id: JobId) -> Result<Option<Stored>, Fault> {

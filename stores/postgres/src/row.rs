@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
-use windlass_core::id::{BudgetName, DedupeKey, JobId, Key, Kind, QueueName, StepName, WorkerName};
+use windlass_core::id::{BudgetName, JobId, StepName, WorkerName};
 use windlass_core::job::{Entry, Job, JobSpec};
 use windlass_core::json::Json;
 use windlass_core::policy::ladder::RetryRule;
@@ -46,15 +46,13 @@ impl<'r> Columns<'r> {
         Ok(value)
     }
 
-    fn name<T: std::str::FromStr<Err = windlass_core::error::Invalid>>(&mut self) -> Result<T, Fault> {
-        self.take::<&str>()?.parse().map_err(|why| Fault::unreadable("a name", why))
+    /// A name; the same as `like` where that is what it says.
+    fn name<T: Name>(&mut self, like: Option<&T>) -> Result<T, Fault> {
+        parse(self.take()?, like)
     }
 
-    fn name_opt<T: std::str::FromStr<Err = windlass_core::error::Invalid>>(
-        &mut self,
-    ) -> Result<Option<T>, Fault> {
-        let text: Option<&str> = self.take()?;
-        text.map(str::parse).transpose().map_err(|why| Fault::unreadable("a name", why))
+    fn name_opt<T: Name>(&mut self, like: Option<&T>) -> Result<Option<T>, Fault> {
+        self.take::<Option<&str>>()?.map(|text| parse(text, like)).transpose()
     }
 
     fn json(&mut self) -> Result<Option<Json>, Fault> {
@@ -70,12 +68,26 @@ impl<'r> Columns<'r> {
     }
 }
 
-/// Reads the columns of `windlass.jobs_1`, beginning with the `from`-th.
-pub(crate) fn read_job(row: &Row, from: usize) -> Result<Stored, Fault> {
+trait Name: std::str::FromStr<Err = windlass_core::error::Invalid> + AsRef<str> + Clone {}
+impl<T: std::str::FromStr<Err = windlass_core::error::Invalid> + AsRef<str> + Clone> Name for T {}
+
+fn parse<T: Name>(text: &str, like: Option<&T>) -> Result<T, Fault> {
+    match like {
+        Some(like) if like.as_ref() == text => Ok(like.clone()),
+        _ => text.parse().map_err(|why| Fault::unreadable("a name", why)),
+    }
+}
+
+/// How many columns [`read_job`] reads.
+pub(crate) const JOB_COLUMNS: usize = 32;
+
+/// Reads the columns of `windlass.jobs_1`, beginning with the `from`-th. Names that it has in common with
+/// `like`, the job before it, are shared with that.
+pub(crate) fn read_job(row: &Row, from: usize, like: Option<&Job>) -> Result<Stored, Fault> {
     let columns = &mut Columns { row, at: from };
     let seq = columns.take::<i64>()? as u64;
     let id = JobId(columns.take()?);
-    let spec = read_spec(columns)?;
+    let spec = read_spec(columns, like.map(|like| &like.spec))?;
     let rank = columns.take()?;
     let created_at = columns.time()?;
     let run_at = columns.time()?;
@@ -85,7 +97,7 @@ pub(crate) fn read_job(row: &Row, from: usize) -> Result<Stored, Fault> {
     let fence = columns.take::<i64>()? as u64;
     let retries = columns.take::<i32>()? as u32;
     let started_at = columns.time_opt()?;
-    let worker: Option<WorkerName> = columns.name_opt()?;
+    let worker = columns.name_opt(like.and_then(|like| like.worker.as_ref()))?;
     let state = read_state(state, fence, started_at, worker.as_ref(), columns)?;
     let progress = columns.json()?;
     let history = read_history(columns.take()?)?;
@@ -112,13 +124,13 @@ pub(crate) fn read_job(row: &Row, from: usize) -> Result<Stored, Fault> {
     Ok(Stored { job, policy })
 }
 
-fn read_spec(columns: &mut Columns<'_>) -> Result<JobSpec, Fault> {
-    let kind: Kind = columns.name()?;
-    let queue: QueueName = columns.name()?;
+fn read_spec(columns: &mut Columns<'_>, like: Option<&JobSpec>) -> Result<JobSpec, Fault> {
+    let kind = columns.name(like.map(|like| &like.kind))?;
+    let queue = columns.name(like.map(|like| &like.queue))?;
     let payload = Json::trusted(columns.take::<&str>()?);
     let priority = columns.take()?;
-    let key: Option<Key> = columns.name_opt()?;
-    let dedupe_key: Option<DedupeKey> = columns.name_opt()?;
+    let key = columns.name_opt(None)?;
+    let dedupe_key = columns.name_opt(None)?;
     let budgets: Option<Vec<&str>> = columns.take()?;
     let budgets: Result<Vec<BudgetName>, _> =
         budgets.unwrap_or_default().iter().map(BudgetName::new).collect();

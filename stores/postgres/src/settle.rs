@@ -68,7 +68,7 @@ impl PostgresStore {
         let rows = link.rows(include_str!("../sql/get_many.sql"), &[(&left, Type::UUID_ARRAY)]).await?;
         let mut there: HashMap<Uuid, Stored> = HashMap::with_capacity(rows.len());
         for row in &rows {
-            let stored = crate::row::read_job(row, 0)?;
+            let stored = crate::row::read_job(row, 0, None)?;
             there.insert(stored.job.id.0, stored);
         }
         let written = |Settlement { lease, outcome }: &Settlement| {
@@ -100,6 +100,11 @@ async fn complete(
             _ => None,
         });
     }
+    // All of one claim: the common case, of which nothing more need be said.
+    let of =
+        (!known.packs.is_empty() && (known.packs.len() > 1 || known.of.contains(&0))).then_some(&known.of);
+    let packs: Vec<Uuid> = known.packs.iter().map(|pack| pack.request_id).collect();
+    let parts: Vec<i16> = known.packs.iter().map(|pack| pack.part).collect();
     let row = link
         .row(
             include_str!("../sql/complete.sql"),
@@ -111,6 +116,9 @@ async fn complete(
                 (&if_any(&results), Type::TEXT_ARRAY),
                 (&known.keyed, Type::BOOL),
                 (&note, Type::BOOL),
+                (&(!packs.is_empty()).then_some(packs), Type::UUID_ARRAY),
+                (&parts, Type::INT2_ARRAY),
+                (&of, Type::INT2_ARRAY),
             ],
         )
         .await?;

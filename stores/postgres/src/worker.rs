@@ -21,6 +21,7 @@ pub(crate) fn lease_columns<'a>(leases: impl Iterator<Item = &'a LeaseRef>) -> (
 impl PostgresStore {
     pub(crate) async fn renew_once(&self, leases: &[LeaseRef]) -> Result<RenewAnswer, Fault> {
         let (ids, fences) = lease_columns(leases.iter());
+        self.numbers.unpack(leases.iter());
         let rows = self
             .reserved_link()
             .await?
@@ -58,6 +59,7 @@ impl PostgresStore {
 
     pub(crate) async fn store_steps_once(&self, steps: &[StepWrite]) -> Result<Vec<Written>, Fault> {
         let (ids, fences) = lease_columns(steps.iter().map(|step| &step.lease));
+        self.numbers.unpack(steps.iter().map(|step| &step.lease));
         let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
         let outputs: Vec<&str> = steps.iter().map(|step| step.output.as_str()).collect();
         let rows = self
@@ -85,6 +87,7 @@ impl PostgresStore {
 
     pub(crate) async fn progress_once(&self, reports: &[ProgressWrite]) -> Result<Vec<Written>, Fault> {
         let (ids, fences) = lease_columns(reports.iter().map(|report| &report.lease));
+        self.numbers.unpack(reports.iter().map(|report| &report.lease));
         let progress: Vec<&str> = reports.iter().map(|report| report.progress.as_str()).collect();
         let rows = self
             .reserved_link()

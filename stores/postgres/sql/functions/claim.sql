@@ -42,6 +42,9 @@ END $$;
 -- are the time and the moment when time alone may free another job, and the
 -- others are a leased job, or nothing.
 --
+-- Those that never ran before and have neither key nor dedupe key get no row of
+-- their own: their leases are part of what "claims" says.
+--
 -- Locks: the keys of due jobs (promotion) come first; then the rows of limited
 -- queues and of budgets, each sorted; then the rows of "ready" with those of their
 -- keys, which are not waited for; then their jobs, which nobody else holds unless
@@ -54,7 +57,7 @@ RETURNS TABLE (
     key text, dedupe_key text, budgets text[], retry text, timeout_ms bigint, meta text, rank bigint,
     created_ms bigint, run_at_ms bigint, state smallint, attempt integer, crashes integer, fence bigint,
     retries integer, started_ms bigint, worker text, lease_ms bigint, expires_ms bigint, cancel_requested boolean,
-    ended_ms bigint, failure smallint, result text, progress text, history text, policy text, steps text)
+    ended_ms bigint, failure smallint, result text, progress text, history text, policy text, steps text, pack smallint)
 LANGUAGE plpgsql
 -- Without sorting, the head of a gate is read off its index, whatever the
 -- statistics say about how few jobs are ready.
@@ -71,6 +74,7 @@ DECLARE
     v_ids uuid[];
     v_fences bigint[];
     v_known boolean;
+    v_apart boolean;
     v_gates bigint[];
     v_labels text[];
     v_sizes bigint[];
@@ -100,9 +104,9 @@ BEGIN
         RETURN QUERY
         SELECT v_now, NULL::bigint, j.*
           FROM windlass.claims c
-         CROSS JOIN unnest(c.seqs, c.fences) WITH ORDINALITY AS l(seq, fence, ord)
+         CROSS JOIN unnest(c.seqs, c.fences) AS l(seq, fence)
           JOIN windlass.jobs_1 j ON j.seq = l.seq AND j.state = 1 AND j.fence = l.fence AND j.expires_ms > v_now
-         WHERE c.request_id = p_request ORDER BY l.ord;
+         WHERE c.request_id = p_request;
         RETURN;
     END IF;
     SELECT min(d.run_at_ms) INTO v_next FROM windlass.delayed d;
@@ -254,11 +258,12 @@ BEGIN
                     INSERT INTO windlass.runs (seq, fence, run_at_ms, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, worker)
                     SELECT t.seq, t.fence, t.run_at_ms, v_now, v_lease_ms[t.at], windlass.moment_1(v_now + v_lease_ms[t.at]), 1, 1,
                            t.deduped, t.label, p_worker
-                      FROM taken t WHERE NOT t.known
+                      FROM taken t WHERE t.deduped AND NOT t.known
                 )
                 SELECT v_seqs || array_agg(t.seq), v_ranks || array_agg(t.rank), v_ats || array_agg(t.at), v_ids || array_agg(t.id),
-                       v_fences || array_agg(t.fence), coalesce(v_known, false) OR bool_or(t.known)
-                  INTO v_seqs, v_ranks, v_ats, v_ids, v_fences, v_known
+                       v_fences || array_agg(t.fence), coalesce(v_known, false) OR bool_or(t.known),
+                       coalesce(v_apart, false) OR bool_or(t.known OR t.deduped)
+                  INTO v_seqs, v_ranks, v_ats, v_ids, v_fences, v_known, v_apart
                   FROM (SELECT t.* FROM taken t ORDER BY t.rank, t.seq) t;
                 IF cardinality(v_gates) = 1 THEN
                     -- Fewer rows than were asked for: there are no more.
@@ -276,8 +281,8 @@ BEGIN
         END IF;
         IF v_keys THEN
             SELECT array_agg(t.spot), v_seqs || array_agg(t.seq), v_ranks || array_agg(t.rank), v_ats || array_agg(g.at),
-                   v_ids || array_agg(t.id), v_fences || array_agg(t.fence), coalesce(v_known, false) OR bool_or(t.known)
-              INTO v_spots, v_seqs, v_ranks, v_ats, v_ids, v_fences, v_known
+                   v_ids || array_agg(t.id), v_fences || array_agg(t.fence), coalesce(v_known, false) OR bool_or(t.known), v_apart IS TRUE OR count(*) > 0
+              INTO v_spots, v_seqs, v_ranks, v_ats, v_ids, v_fences, v_known, v_apart
               FROM unnest(v_gates, v_takes, v_labels, v_of, v_keyed) WITH ORDINALITY
                    AS g(gate, takes, label, queue, keyed, at)
              CROSS JOIN LATERAL (
@@ -328,10 +333,6 @@ BEGIN
                       FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence)) s
              WHERE r.seq = s.seq AND r.state = s.queued AND r.fence = s.before;
         END IF;
-        IF cardinality(v_gates) > 1 THEN
-            INSERT INTO windlass.tally (what, name, delta)
-            SELECT 0, v_of[u.at], count(*) FROM unnest(v_ats) AS u(at) GROUP BY v_of[u.at];
-        END IF;
         IF v_spends THEN
             UPDATE windlass.budgets b
                SET second_window = CASE WHEN b.per_second IS NULL THEN b.second_window
@@ -365,18 +366,27 @@ BEGIN
         RETURN QUERY SELECT v_now, v_next, j.* FROM (VALUES (1)) AS always(one) LEFT JOIN windlass.jobs_1 j ON false;
         RETURN;
     END IF;
-    IF cardinality(v_gates) = 1 THEN
+    IF cardinality(v_gates) = 1 AND NOT v_apart THEN
         WITH counted AS (
             INSERT INTO windlass.tally (what, name, delta) VALUES (0, v_of[1], cardinality(v_seqs))
         ), remembered AS (
-            INSERT INTO windlass.claims (request_id, at_ms, due_ms, seqs, fences)
-            VALUES (p_request, v_now, windlass.moment_1(v_now + v_lease_ms[1]), v_seqs, v_fences)
+            INSERT INTO windlass.claims (request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
+                                         started_ms, lease_ms, worker, label)
+            SELECT p_request, 1, v_now, windlass.moment_1(v_now + v_lease_ms[1]), v_seqs, v_fences, cardinality(v_seqs), true,
+                   min(u.seq), max(u.seq), v_now, v_lease_ms[1], p_worker, v_labels[1]
+              FROM unnest(v_seqs) AS u(seq)
         )
         INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 1, v_of[1], v_ids);
     ELSE
-        INSERT INTO windlass.claims (request_id, at_ms, due_ms, seqs, fences)
-        VALUES (p_request, v_now,
-                windlass.moment_1(v_now + (SELECT min(l.lease_ms) FROM unnest(v_lease_ms) AS l(lease_ms))), v_seqs, v_fences);
+        INSERT INTO windlass.tally (what, name, delta)
+        SELECT 0, v_of[u.at], count(*) FROM unnest(v_ats) AS u(at) GROUP BY v_of[u.at];
+        INSERT INTO windlass.claims (request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
+                                     started_ms, lease_ms, worker, label)
+        SELECT p_request, u.at, v_now, windlass.moment_1(v_now + v_lease_ms[u.at]), u.seqs, u.fences, u.open,
+               u.open = cardinality(u.seqs), u.low, u.high, v_now, v_lease_ms[u.at], p_worker, v_labels[u.at]
+          FROM (SELECT u.at, array_agg(u.seq) AS seqs, array_agg(u.fence) AS fences, min(u.seq) AS low, max(u.seq) AS high,
+                       count(*) FILTER (WHERE NOT v_apart OR NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)) AS open
+                  FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence) GROUP BY u.at) u;
         PERFORM windlass.note_1(v_now, 1, ARRAY(SELECT v_of[u.at] FROM unnest(v_ats) AS u(at)), v_ids);
     END IF;
     -- The answer is in no order; whoever reads it puts it into that of rank and seq.
@@ -385,7 +395,8 @@ BEGIN
         SELECT v_now, v_next, j.seq, j.id, j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key, j.budgets, j.retry,
                j.timeout_ms, j.meta, j.rank, j.created_ms, j.run_at_ms, 1::smallint, 1, 0, u.fence, 0, v_now, p_worker,
                v_lease_ms[u.at], windlass.moment_1(v_now + v_lease_ms[u.at]), false, NULL::bigint, NULL::smallint,
-               NULL::text, NULL::text, NULL::text, q.policy, NULL::text
+               NULL::text, NULL::text, NULL::text, q.policy, NULL::text,
+               CASE WHEN j.key IS NULL AND j.dedupe_key IS NULL THEN u.at::smallint END
           FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence)
           JOIN windlass.jobs j ON j.seq = u.seq
           LEFT JOIN windlass.queues q ON q.name = j.queue;
@@ -408,7 +419,7 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 DECLARE
     v_lost bigint[] := ARRAY(
         SELECT u.seq FROM unnest(p_seqs, p_fences) AS u(seq, fence)
-         WHERE NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq AND r.fence = u.fence AND r.state = 1));
+         WHERE NOT EXISTS (SELECT FROM windlass.jobs_1 j WHERE j.seq = u.seq AND j.fence = u.fence AND j.state = 1));
     v_queues text[];
     v_keys text[];
 BEGIN

@@ -5,15 +5,19 @@
 CREATE FUNCTION windlass.lock_jobs_1(p_ids uuid[]) RETURNS SETOF windlass.jobs_1 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 DECLARE
+    v_seqs bigint[];
     v_queues text[];
     v_keys text[];
 BEGIN
-    SELECT array_agg(j.queue), array_agg(j.key) INTO v_queues, v_keys
-      FROM windlass.jobs j WHERE j.id = ANY (p_ids) AND j.key IS NOT NULL;
+    SELECT array_agg(j.seq), array_agg(j.queue) FILTER (WHERE j.key IS NOT NULL), array_agg(j.key) FILTER (WHERE j.key IS NOT NULL)
+      INTO v_seqs, v_queues, v_keys FROM windlass.jobs j WHERE j.id = ANY (p_ids);
+    PERFORM windlass.unpack_1(v_seqs);
     IF v_keys IS NOT NULL THEN
         PERFORM windlass.lock_keys_1(v_queues, v_keys);
     END IF;
     PERFORM windlass.lock_places_1(p_ids);
+    -- One that was claimed while its place was waited for is running now.
+    PERFORM windlass.unpack_1(v_seqs);
     PERFORM FROM windlass.jobs j JOIN windlass.runs r ON r.seq = j.seq
       WHERE j.id = ANY (p_ids) ORDER BY r.seq FOR UPDATE OF r;
     -- A job that came into line just before it was locked has its place locked now.
@@ -113,7 +117,8 @@ BEGIN
                lease_ms = excluded.lease_ms, expires_ms = excluded.expires_ms, ended_ms = excluded.ended_ms,
                attempt = excluded.attempt, crashes = excluded.crashes, retries = excluded.retries, state = excluded.state,
                failure = excluded.failure, cancel_requested = excluded.cancel_requested, worker = excluded.worker,
-               result = excluded.result, progress = excluded.progress, history = excluded.history
+               result = excluded.result, progress = excluded.progress, history = excluded.history,
+               label = excluded.label
     ), dedupe AS (
         UPDATE windlass.jobs j SET dedupe_held = CASE WHEN s.state < 2 THEN j.dedupe_key END
           FROM saved s
@@ -188,12 +193,16 @@ DECLARE
     v_first bigint;
     v_rows integer := 0;
 BEGIN
-    FOR c IN SELECT k.request_id, k.due_ms, k.seqs, k.fences FROM windlass.claims k
+    FOR c IN SELECT k.request_id, k.part, k.due_ms, k.seqs, k.fences, k.open FROM windlass.claims k
               WHERE k.due_ms IS NOT NULL ORDER BY k.due_ms LIMIT 10000
     LOOP
         -- All that may have run out by now, then the others up to the first that is right.
         EXIT WHEN c.due_ms > p_now AND c.due_ms >= v_first;
         v_rows := v_rows + 1;
+        IF c.open > 0 THEN
+            v_first := least(v_first, c.due_ms);
+            CONTINUE;
+        END IF;
         SELECT min(r.expires_ms) AS due_ms, array_agg(r.seq ORDER BY u.ord) AS seqs, array_agg(r.fence ORDER BY u.ord) AS fences
           INTO l FROM (SELECT u.seq, u.fence, u.ord, 1 AS running
                          FROM unnest(c.seqs, c.fences) WITH ORDINALITY AS u(seq, fence, ord)) u
@@ -201,7 +210,7 @@ BEGIN
         IF l.due_ms IS DISTINCT FROM c.due_ms THEN
             UPDATE windlass.claims k
                SET due_ms = l.due_ms, seqs = coalesce(l.seqs, '{}'), fences = coalesce(l.fences, '{}')
-             WHERE k.request_id = c.request_id AND k.due_ms = c.due_ms;
+             WHERE k.request_id = c.request_id AND k.part = c.part AND k.due_ms = c.due_ms;
         END IF;
         v_first := least(v_first, l.due_ms);
     END LOOP;
@@ -215,11 +224,11 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 BEGIN
     RETURN QUERY
     SELECT r.id FROM (
-        SELECT DISTINCT j.id, n.expires_ms, n.seq
+        SELECT DISTINCT j.id, coalesce(n.expires_ms, c.due_ms) AS expires_ms, j.seq
           FROM windlass.claims c CROSS JOIN unnest(c.seqs, c.fences) AS u(seq, fence)
-          JOIN windlass.runs n ON n.seq = u.seq AND n.fence = u.fence
-          JOIN windlass.jobs j ON j.seq = n.seq
-         WHERE c.due_ms <= p_now AND n.expires_ms <= p_now) r
+          LEFT JOIN windlass.runs n ON n.seq = u.seq
+          JOIN windlass.jobs j ON j.seq = u.seq
+         WHERE c.due_ms <= p_now AND (n.fence = u.fence AND n.expires_ms <= p_now OR n.seq IS NULL AND c.open > 0)) r
      ORDER BY r.expires_ms, r.seq LIMIT p_max;
 END $$;
 

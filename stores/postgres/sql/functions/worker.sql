@@ -3,6 +3,34 @@
 -- cannot see through: a batch is looked up by its numbers, however few jobs the
 -- statistics say are running.
 
+-- Gives rows of their own to those of these jobs of which only a claim knows.
+CREATE FUNCTION windlass.unpack_1(p_seqs bigint[]) RETURNS void LANGUAGE plpgsql
+SET enable_hashjoin = on AS $$
+DECLARE
+    v_low bigint;
+    v_high bigint;
+    v_rows integer;
+    c windlass.claims;
+BEGIN
+    SELECT min(u.seq), max(u.seq) INTO v_low, v_high FROM unnest(p_seqs) AS u(seq);
+    FOR c IN
+        SELECT k.* FROM windlass.claims k
+         WHERE k.due_ms IS NOT NULL AND k.open > 0 AND k.low <= v_high AND k.high >= v_low
+           AND (cardinality(p_seqs) > 16 OR k.seqs && p_seqs)
+         ORDER BY k.request_id, k.part FOR UPDATE
+    LOOP
+        INSERT INTO windlass.runs (seq, fence, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, worker)
+        SELECT u.seq, 1, c.started_ms, c.lease_ms, c.due_ms, 1, 1, false, c.label, c.worker
+          FROM (SELECT DISTINCT u.seq FROM unnest(p_seqs) AS u(seq)) u JOIN unnest(c.seqs) AS o(seq) ON o.seq = u.seq
+         WHERE NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq);
+        GET DIAGNOSTICS v_rows = ROW_COUNT;
+        IF v_rows > 0 THEN
+            UPDATE windlass.claims k SET open = k.open - v_rows, whole = false
+             WHERE k.request_id = c.request_id AND k.part = c.part;
+        END IF;
+    END LOOP;
+END $$;
+
 CREATE FUNCTION windlass.renew_1(p_now bigint, p_ids uuid[], p_fences bigint[])
 RETURNS TABLE (id uuid, fence bigint, cancel_requested boolean) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
@@ -10,6 +38,7 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
 BEGIN
+    PERFORM windlass.unpack_1(ARRAY(SELECT j.seq FROM windlass.jobs j WHERE j.id = ANY (p_ids)));
     RETURN QUERY
     UPDATE windlass.runs r SET expires_ms = windlass.moment_1(v_now + r.lease_ms)
       FROM (SELECT DISTINCT j.seq, u.id, u.fence, 1 AS running, v_now AS now_ms
@@ -25,6 +54,7 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
 BEGIN
+    PERFORM windlass.unpack_1(ARRAY(SELECT j.seq FROM windlass.jobs j WHERE j.id = ANY (p_ids)));
     RETURN QUERY
     UPDATE windlass.runs r SET progress = l.progress
       FROM (SELECT DISTINCT ON (j.seq, u.fence) j.seq, u.id, u.fence, u.progress, 1 AS running, v_now AS now_ms
@@ -45,6 +75,7 @@ DECLARE
     v_job record;
     r record;
 BEGIN
+    PERFORM windlass.unpack_1(ARRAY(SELECT j.seq FROM windlass.jobs j WHERE j.id = ANY (p_ids)));
     PERFORM FROM windlass.jobs j JOIN windlass.runs n ON n.seq = j.seq
       WHERE j.id = ANY (p_ids) ORDER BY n.seq FOR UPDATE OF n;
     FOR r IN SELECT u.id, u.fence, u.name, u.output FROM unnest(p_ids, p_fences, p_names, p_outputs)
@@ -71,10 +102,12 @@ END $$;
 -- Completes jobs. Answers with how many of them were running with the fence named
 -- and, unless that were all, with which. Events are written here when p_note says
 -- so, and by the caller otherwise, who is then always told which. Who knows the
--- numbers of the jobs names them and spares looking them up; who knows that they
--- have keys says so and spares looking for those that have none.
+-- numbers of the jobs names them, and says which of them only their claims know of
+-- (p_of: which of p_packs and p_parts, or 0; nothing when all are of the first).
+-- Who knows that they have keys says so and spares looking for those that have none.
 CREATE FUNCTION windlass.complete_1(
-    p_now bigint, p_ids uuid[], p_seqs bigint[], p_fences bigint[], p_results text[], p_keyed boolean, p_note boolean)
+    p_now bigint, p_ids uuid[], p_seqs bigint[], p_fences bigint[], p_results text[], p_keyed boolean, p_note boolean,
+    p_packs uuid[], p_parts smallint[], p_of smallint[])
 RETURNS TABLE (done bigint, ids uuid[], queues text[], freed boolean) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 #variable_conflict use_column
@@ -94,13 +127,61 @@ DECLARE
     v_queue text;
     v_jobs bigint[];
     v_doomed text[];
+    v_started bigint[];
+    v_workers text[];
     r record;
 BEGIN
     IF v_all IS NULL THEN
         SELECT array_agg(j.seq ORDER BY u.ord) INTO v_all
           FROM unnest(p_ids) WITH ORDINALITY AS u(id, ord) LEFT JOIN windlass.jobs j ON j.id = u.id;
+        PERFORM windlass.unpack_1(v_all);
+    ELSIF p_packs IS NOT NULL THEN
+        -- The row that says that a job has ended is the first that is written for it,
+        -- unless something has happened to it meanwhile that its worker does not know.
+        BEGIN
+            SELECT array_agg(c.started_ms ORDER BY c.ord), array_agg(c.worker ORDER BY c.ord), array_agg(c.label ORDER BY c.ord)
+              INTO v_started, v_workers, v_of
+              FROM (SELECT u.ord, c.started_ms, c.worker, c.label
+                      FROM unnest(p_packs, p_parts) WITH ORDINALITY AS u(request_id, part, ord)
+                      JOIN windlass.claims c ON c.request_id = u.request_id AND c.part = u.part
+                     WHERE c.due_ms > v_now ORDER BY c.request_id, c.part FOR UPDATE OF c) c;
+            IF cardinality(v_started) IS DISTINCT FROM cardinality(p_packs) THEN
+                RAISE unique_violation;
+            END IF;
+            IF p_of IS NULL THEN
+                INSERT INTO windlass.runs (seq, fence, started_ms, ended_ms, attempt, state, deduped, worker, result)
+                SELECT u.seq, 1, v_started[1], v_now, 1, 2, false, v_workers[1], u.result
+                  FROM unnest(v_all, p_results) AS u(seq, result);
+                UPDATE windlass.claims c
+                   SET open = c.open - cardinality(v_all),
+                       due_ms = CASE WHEN c.open > cardinality(v_all) OR NOT c.whole THEN c.due_ms END
+                 WHERE c.request_id = p_packs[1] AND c.part = p_parts[1];
+                v_seqs := v_all;
+                v_jobs := ARRAY[cardinality(v_all)];
+            ELSE
+                INSERT INTO windlass.runs (seq, fence, started_ms, ended_ms, attempt, state, deduped, worker, result)
+                SELECT u.seq, 1, v_started[u.of], v_now, 1, 2, false, v_workers[u.of], u.result
+                  FROM unnest(v_all, p_of, p_results) AS u(seq, of, result) WHERE u.of > 0;
+                UPDATE windlass.claims c
+                   SET open = c.open - u.jobs, due_ms = CASE WHEN c.open > u.jobs OR NOT c.whole THEN c.due_ms END
+                  FROM (SELECT p_packs[u.of] AS request_id, p_parts[u.of] AS part, count(*) AS jobs
+                          FROM unnest(p_of) AS u(of) WHERE u.of > 0 GROUP BY u.of) u
+                 WHERE c.request_id = u.request_id AND c.part = u.part;
+                SELECT array_agg(u.seq), array_agg(u.ord), array_agg(v_of[u.of]) INTO v_seqs, v_ords, v_labels
+                  FROM unnest(v_all, p_of) WITH ORDINALITY AS u(seq, of, ord) WHERE u.of > 0;
+                v_all := ARRAY(SELECT CASE WHEN u.of = 0 THEN u.seq END
+                                 FROM unnest(v_all, p_of) WITH ORDINALITY AS u(seq, of, ord) ORDER BY u.ord);
+            END IF;
+        EXCEPTION WHEN unique_violation THEN
+            PERFORM windlass.unpack_1(v_all);
+        END;
     END IF;
-    FOR pass IN 1 .. 2 LOOP
+    FOR pass IN 1 .. 4 LOOP
+        EXIT WHEN cardinality(v_seqs) = cardinality(p_ids);
+        IF pass = 3 THEN
+            -- Or only a claim knows of it, or did until now, and its worker thinks otherwise.
+            PERFORM windlass.unpack_1(v_all);
+        END IF;
         v_held := NULL;
         IF v_keyed THEN
             -- A key must be locked before its job, and is let go with it.
@@ -146,7 +227,6 @@ BEGIN
                     OR v_freed;
             END IF;
         END IF;
-        EXIT WHEN cardinality(v_seqs) = cardinality(p_ids);
         -- What is left is lost, or is of the other sort.
         v_keyed := NOT v_keyed;
     END LOOP;
@@ -158,7 +238,9 @@ BEGIN
         UPDATE windlass.jobs j SET dedupe_held = NULL WHERE j.seq = ANY (v_seqs) AND j.dedupe_held IS NOT NULL;
     END IF;
     -- Nearly always all are of one gate.
-    IF array_remove(v_labels, v_labels[1]) = '{}' THEN
+    IF v_jobs IS NOT NULL THEN
+        NULL;
+    ELSIF array_remove(v_labels, v_labels[1]) = '{}' THEN
         v_of := v_labels[1:1];
         v_jobs := ARRAY[cardinality(v_labels)];
     ELSE
@@ -179,6 +261,10 @@ BEGIN
         INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 2, v_queue, p_ids);
         RETURN QUERY SELECT cardinality(v_seqs)::bigint, NULL::uuid[], NULL::text[], v_freed;
         RETURN;
+    END IF;
+    IF v_labels = '{}' THEN
+        v_labels := array_fill(v_of[1], ARRAY[cardinality(v_seqs)]);
+        v_ords := ARRAY(SELECT generate_series(1, cardinality(v_seqs)));
     END IF;
     INSERT INTO windlass.tally (what, name, delta)
     SELECT 0, u.queue, -sum(u.jobs) FROM (

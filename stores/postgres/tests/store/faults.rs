@@ -26,8 +26,12 @@ async fn fault_20_renewals_have_connections_of_their_own() {
     let store = scene.store_with(options).await;
     store.enqueue(vec![job(1)]).await.expect("enqueue");
     let held = refs(&store.claim(wish(1)).await.expect("claim").leases);
+    // Claims of a limited queue go one after the other.
+    let limited = QueuePolicy { limit: Some(100), ..QueuePolicy::default() };
+    store.put_queue(queue(), limited).await.expect("a limit");
+    store.enqueue(vec![job(2)]).await.expect("enqueue");
     let lock = scene.client.transaction().await.expect("a transaction");
-    lock.batch_execute("LOCK TABLE windlass.claims IN ACCESS EXCLUSIVE MODE").await.expect("a lock");
+    lock.batch_execute("SELECT FROM windlass.queues FOR UPDATE").await.expect("a lock");
     let callers: Vec<_> = (0..50)
         .map(|_| {
             let store = Arc::clone(&store);

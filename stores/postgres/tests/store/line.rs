@@ -6,7 +6,7 @@ use futures::future::join_all;
 use windlass_core::error::StoreError;
 use windlass_core::json::Json;
 use windlass_core::policy::queue::QueuePolicy;
-use windlass_core::store::{CancelAnswer, LeaseRef, Source, Store};
+use windlass_core::store::{CancelAnswer, LeaseRef, ProgressWrite, Source, Store, Written};
 use windlass_core::transition::Outcome;
 use windlass_postgres::{Options, PostgresStore};
 
@@ -16,38 +16,100 @@ async fn count(scene: &Scene, sql: &str) -> i64 {
     scene.client.query_one(sql, &[]).await.expect("a count").get(0)
 }
 
-/// How many rows of runs were updated of late, all of them on their page.
-async fn hot_updates(scene: &Scene) -> i64 {
-    let counted = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_xact_all_tables WHERE relid = 'windlass.runs'::regclass";
-    let row = scene.client.query_one(counted, &[]).await.expect("counters");
-    let (all, hot): (i64, i64) = (row.get(0), row.get(1));
-    assert_eq!(hot, all, "updates that touched no index");
-    hot
+/// What a transaction of the test's own has done to a table: rows inserted, updated, and updated on their page.
+async fn writes(scene: &Scene, table: &str) -> (i64, i64, i64) {
+    let counted = "SELECT n_tup_ins, n_tup_upd, n_tup_hot_upd FROM pg_stat_xact_all_tables \
+                   WHERE schemaname = 'windlass' AND relname = $1";
+    let row = scene.client.query_one(counted, &[&table]).await.expect("counters");
+    (row.get(0), row.get(1), row.get(2))
 }
 
-/// A settlement changes a run on its page, and touches no index of it; the job itself is never written again.
+const COMPLETE: &str =
+    "SELECT done FROM windlass.complete_1(NULL, $1, $2, $3, NULL, false, true, $4, '{1}', NULL)";
+
+/// A claim writes nothing for each job, and a settlement one row; the job itself is never written again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_settlement_is_a_hot_update() {
+async fn a_job_that_simply_ends_is_written_twice() {
     let scene = Scene::new().await;
     let store = scene.store(None).await;
     store.enqueue((1..=200).map(job).collect()).await.expect("enqueue");
     // By a connection of the test's own, whose counters can be read at once.
     scene.client.batch_execute("BEGIN").await.expect("a transaction");
-    let claim =
-        "SELECT id, fence FROM windlass.claim_1(NULL, gen_random_uuid(), 'w', '{q}', NULL, 200, NULL, 100)";
-    let rows = scene.client.query(claim, &[]).await.expect("claim");
-    assert_eq!(hot_updates(&scene).await, 0);
+    let request = uuid::Uuid::from_u128(77);
+    let claim = "SELECT id, fence, seq FROM windlass.claim_1(NULL, $1, 'w', '{q}', NULL, 200, NULL, 100)";
+    let rows = scene.client.query(claim, &[&request]).await.expect("claim");
+    assert_eq!(writes(&scene, "runs").await, (0, 0, 0));
     scene.client.batch_execute("COMMIT; BEGIN").await.expect("another transaction");
+    assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
     let ids: Vec<uuid::Uuid> = rows.iter().map(|row| row.get(0)).collect();
     let fences: Vec<i64> = rows.iter().map(|row| row.get(1)).collect();
-    let complete = "SELECT done FROM windlass.complete_1(NULL, $1, NULL, $2, NULL, false, true)";
-    let done: i64 = scene.client.query_one(complete, &[&ids, &fences]).await.expect("complete").get(0);
-    assert_eq!(done, 200);
-    assert!(hot_updates(&scene).await >= 200);
-    let of_jobs = "SELECT n_tup_upd FROM pg_stat_xact_all_tables WHERE relid = 'windlass.jobs'::regclass";
-    assert_eq!(count(&scene, of_jobs).await, 0);
+    let seqs: Vec<i64> = rows.iter().map(|row| row.get(2)).collect();
+    for some in [0..50, 50..200] {
+        let packs = vec![request];
+        let given: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+            [&&ids[some.clone()], &&seqs[some.clone()], &&fences[some.clone()], &packs];
+        let done: i64 = scene.client.query_one(COMPLETE, &given).await.expect("complete").get(0);
+        assert_eq!(done as usize, some.len());
+    }
+    assert_eq!(writes(&scene, "runs").await, (200, 0, 0));
+    assert_eq!(writes(&scene, "jobs").await, (0, 0, 0));
     scene.client.batch_execute("COMMIT").await.expect("commit");
+    assert_eq!(count(&scene, "SELECT count(*) FROM windlass.claims WHERE due_ms IS NOT NULL").await, 0);
     assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+}
+
+/// What only a claim knows of is settled, renewed, reported on and canceled at the same time: every job ends
+/// once, and what is counted is right at every moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn open_leases_are_divided_without_loss() {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    // Another program: it knows nothing of what the first one remembers.
+    let other = scene.store(None).await;
+    for round in 0..8_u128 {
+        let ids = round * 100 + 1..=round * 100 + 90;
+        store.enqueue(ids.map(job).collect()).await.expect("enqueue");
+        let held: Vec<LeaseRef> = store
+            .claim(wish(90))
+            .await
+            .expect("claim")
+            .leases
+            .iter()
+            .map(|leased| leased.lease_ref())
+            .collect();
+        assert_eq!(held.len(), 90);
+        let report = |lease: &LeaseRef| ProgressWrite {
+            lease: *lease,
+            progress: Json::new("progress", b"1", 10).expect("progress"),
+        };
+        let settle = |range: std::ops::Range<usize>| store.settle(ends(&held[range], &Outcome::DONE));
+        let (first, second, by_other, renewed, reported, canceled, released) = tokio::join!(
+            settle(0..30),
+            settle(30..50),
+            other.settle(ends(&held[50..60], &Outcome::DONE)),
+            store.renew(held[20..70].to_vec()),
+            other.progress(held[25..35].iter().map(report).collect()),
+            other.cancel(held[40].job_id),
+            store.settle(ends(&held[70..80], &Outcome::Released)),
+        );
+        for answers in [first, second, by_other, released] {
+            assert!(answers.expect("settle").iter().all(|written| *written == Written::Done));
+        }
+        assert!(matches!(canceled.expect("cancel"), CancelAnswer::Requested | CancelAnswer::Final));
+        assert!(renewed.expect("renew").renewed.len() >= 10, "those that nobody settles are held");
+        reported.expect("progress");
+        assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+        let rest = other.settle(ends(&held[60..90], &Outcome::DONE)).await.expect("settle");
+        let lost = rest.iter().filter(|written| **written == Written::Lost).count();
+        assert_eq!(lost, 10, "only what was given back is lost");
+        let again = store.claim(wish(90)).await.expect("claim").leases;
+        let again: Vec<LeaseRef> = again.iter().map(|leased| leased.lease_ref()).collect();
+        assert_eq!(again.len(), 10);
+        store.settle(ends(&again, &Outcome::DONE)).await.expect("settle");
+        assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+    }
+    assert_eq!(count(&scene, "SELECT count(*) FROM windlass.jobs_1 WHERE state <> 2").await, 0);
+    assert_eq!(count(&scene, "SELECT sum(open)::bigint FROM windlass.claims").await, 0);
 }
 
 /// Calls that come in while others are under way go together.
@@ -243,7 +305,7 @@ async fn a_shared_place_keeps_its_order() {
 /// A schema from before the first release is refused, with what to do.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreleased_schema_is_refused() {
-    for version in [1, 2] {
+    for version in [1, 2, 3] {
         let scene = Scene::new().await;
         let old = format!(
             "CREATE SCHEMA windlass; CREATE TABLE windlass.migrations (version integer PRIMARY KEY, applied_at \

@@ -42,14 +42,16 @@ CREATE TABLE windlass.jobs (
 CREATE UNIQUE INDEX jobs_id ON windlass.jobs (id);
 CREATE UNIQUE INDEX jobs_dedupe ON windlass.jobs (dedupe_held) WHERE dedupe_held IS NOT NULL;
 
--- What has become of a job, from its first claim on; one without a row here is
--- queued and was never touched. Only what never changes is indexed, so that a
--- renewal and a settlement write a new version of the row on its page and nothing
--- else; where a job stands in line, the narrow tables below say.
+-- What has become of a job. One without a row here is queued and was never
+-- touched, or runs for the first time and only its claim knows of it: see
+-- "claims". Only what never changes is indexed, so that a renewal and a
+-- settlement write a new version of the row on its page and nothing else; where a
+-- job stands in line, the narrow tables below say.
 CREATE TABLE windlass.runs (
     seq              bigint PRIMARY KEY,
     fence            bigint NOT NULL,
-    run_at_ms        bigint NOT NULL,
+    -- Nothing when it is still what the job says.
+    run_at_ms        bigint,
     started_ms       bigint,
     lease_ms         bigint,
     expires_ms       bigint,
@@ -62,24 +64,24 @@ CREATE TABLE windlass.runs (
     failure          smallint,
     cancel_requested boolean NOT NULL DEFAULT false,
     -- Of the job, so that a settlement need not read it: whether it has a dedupe
-    -- key, what its gate stands for, and its key.
+    -- key, what its gate stands for, and its key. One that has ended needs no label.
     deduped          boolean NOT NULL,
-    label            text COLLATE "C" NOT NULL,
+    label            text COLLATE "C",
     key              text COLLATE "C",
     worker           text,
     result           text,
     progress         text,
     history          text,
     CHECK (attempt >= 0 AND CASE state
-        WHEN 0 THEN lease_ms IS NULL AND expires_ms IS NULL AND ended_ms IS NULL AND failure IS NULL
-        WHEN 1 THEN lease_ms IS NOT NULL AND expires_ms IS NOT NULL AND worker IS NOT NULL
+        WHEN 0 THEN lease_ms IS NULL AND expires_ms IS NULL AND ended_ms IS NULL AND failure IS NULL AND label IS NOT NULL
+        WHEN 1 THEN lease_ms IS NOT NULL AND expires_ms IS NOT NULL AND worker IS NOT NULL AND label IS NOT NULL
                     AND started_ms IS NOT NULL AND fence > 0 AND ended_ms IS NULL AND failure IS NULL
         ELSE state IN (2, 3, 4) AND lease_ms IS NULL AND expires_ms IS NULL AND ended_ms IS NOT NULL
              AND (failure IS NOT NULL) = (state = 3) END)
 ) WITH (
-    -- Room on the page for the versions that renewals and a settlement write, and
-    -- no waiting for dead rows to pile up.
-    fillfactor = 45,
+    -- Room on the page for the versions that renewals write, and no waiting for
+    -- dead rows to pile up.
+    fillfactor = 80,
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_analyze_scale_factor = 0.05,
@@ -212,17 +214,37 @@ CREATE TABLE windlass.workers (
     seen_ms    bigint NOT NULL
 ) WITH (fillfactor = 70);
 
--- What claims gave, so that the same request gets the same leases, and so that
--- leases that have run out are found: no lease of the row runs out before due_ms,
--- and without one none of them is held any more.
+-- What claims gave, by gate: so that the same request gets the same leases, and so
+-- that leases that have run out are found: no lease of the row runs out before
+-- due_ms, and without one none of them is held any more.
+--
+-- Leases of jobs that run for the first time are written here and nowhere else:
+-- those of "seqs" that have no row in "runs", as long as "open" counts any. They
+-- run out at due_ms. Most of them end long before anything else happens to them,
+-- and then the row that says so is the only one that is written for the job.
+-- Whoever wants to do something else with one of them gives it a row first
+-- (windlass.unpack_1). Who holds this row holds its open leases.
 CREATE TABLE windlass.claims (
-    request_id uuid PRIMARY KEY,
+    request_id uuid NOT NULL,
+    part       smallint NOT NULL,
     -- Nothing when the request is forgotten.
     at_ms      bigint,
     due_ms     bigint,
     seqs       bigint[] NOT NULL,
-    fences     bigint[] NOT NULL
-);
+    fences     bigint[] NOT NULL,
+    open       integer NOT NULL CHECK (open >= 0),
+    -- Whether none of the others can still be held.
+    whole      boolean NOT NULL,
+    -- Of the open ones; they lie between these numbers.
+    low        bigint NOT NULL,
+    high       bigint NOT NULL,
+    started_ms bigint NOT NULL,
+    lease_ms   bigint NOT NULL,
+    worker     text NOT NULL,
+    label      text COLLATE "C" NOT NULL,
+    PRIMARY KEY (request_id, part),
+    CHECK (open = 0 OR due_ms IS NOT NULL)
+) WITH (fillfactor = 70, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
 ALTER TABLE windlass.claims ALTER COLUMN seqs SET STORAGE EXTERNAL, ALTER COLUMN fences SET STORAGE EXTERNAL;
 CREATE INDEX claims_at ON windlass.claims (at_ms);
 CREATE INDEX claims_due ON windlass.claims (due_ms) WHERE due_ms IS NOT NULL;
@@ -242,17 +264,25 @@ ALTER TABLE windlass.events ALTER COLUMN jobs SET STORAGE EXTERNAL;
 CREATE INDEX events_pos ON windlass.events (pos);
 
 -- One job with its queue's policy and its steps: the shape that the program reads.
+-- "pack" is the part of the claim that holds it open.
 CREATE VIEW windlass.jobs_1 AS
 SELECT j.seq, j.id, j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key, j.budgets, j.retry,
        j.timeout_ms, j.meta, j.rank, j.created_ms, coalesce(r.run_at_ms, j.run_at_ms) AS run_at_ms,
-       coalesce(r.state, 0::smallint) AS state, coalesce(r.attempt, 0) AS attempt, coalesce(r.crashes, 0) AS crashes,
-       coalesce(r.fence, 0) AS fence, coalesce(r.retries, 0) AS retries, r.started_ms, r.worker, r.lease_ms,
-       r.expires_ms, coalesce(r.cancel_requested, false) AS cancel_requested, r.ended_ms, r.failure, r.result,
+       coalesce(r.state, p.running, 0::smallint) AS state, coalesce(r.attempt, p.running, 0) AS attempt,
+       coalesce(r.crashes, 0) AS crashes, coalesce(r.fence, p.running, 0) AS fence, coalesce(r.retries, 0) AS retries,
+       coalesce(r.started_ms, p.started_ms) AS started_ms, coalesce(r.worker, p.worker) AS worker,
+       coalesce(r.lease_ms, p.lease_ms) AS lease_ms, coalesce(r.expires_ms, p.due_ms) AS expires_ms,
+       coalesce(r.cancel_requested, false) AS cancel_requested, r.ended_ms, r.failure, r.result,
        r.progress, r.history, q.policy,
        CASE WHEN r.steps_count > 0 THEN
            (SELECT json_agg(json_build_array(s.name, s.output, s.attempt, s.stored_ms) ORDER BY s.ordinal)::text
               FROM windlass.steps s WHERE s.job_seq = j.seq)
-       END AS steps
+       END AS steps,
+       p.part AS pack
   FROM windlass.jobs j
   LEFT JOIN windlass.runs r ON r.seq = j.seq
+  LEFT JOIN LATERAL (
+       SELECT 1::smallint AS running, c.part, c.started_ms, c.lease_ms, c.due_ms, c.worker FROM windlass.claims c
+        WHERE r.seq IS NULL AND c.due_ms IS NOT NULL AND c.open > 0 AND j.seq BETWEEN c.low AND c.high AND j.seq = ANY (c.seqs)
+        LIMIT 1) p ON true
   LEFT JOIN windlass.queues q ON q.name = j.queue;
