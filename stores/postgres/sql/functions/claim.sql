@@ -85,6 +85,10 @@ DECLARE
     v_of text[];
     v_budgets text[];
     v_lease_ms bigint[];
+    v_policies text[];
+    v_lease bigint;
+    v_expires bigint;
+    v_policy text;
     v_keyed boolean[];
     v_takes bigint[];
     v_limited text[];
@@ -130,11 +134,11 @@ BEGIN
           FROM heads h
     )
     SELECT array_agg(g.gate), array_agg(g.label), array_agg(g.jobs), array_agg(g.queue), array_agg(g.names),
-           array_agg(coalesce(p_lease_ms, q.lease_ms, 30000)), array_agg(g.keyed),
+           array_agg(coalesce(p_lease_ms, q.lease_ms, 30000)), array_agg(q.policy), array_agg(g.keyed),
            array_agg(g.queue) FILTER (WHERE q.limit_jobs IS NOT NULL), bool_or(g.names <> ''), bool_or(g.keyed),
            -- Whether a key may have ready jobs in more than one gate.
            count(*) FILTER (WHERE g.keyed) > count(DISTINCT g.queue) FILTER (WHERE g.keyed)
-      INTO v_gates, v_labels, v_sizes, v_of, v_budgets, v_lease_ms, v_keyed, v_limited, v_spends, v_keys, v_crossed
+      INTO v_gates, v_labels, v_sizes, v_of, v_budgets, v_lease_ms, v_policies, v_keyed, v_limited, v_spends, v_keys, v_crossed
       FROM gates g LEFT JOIN windlass.queues q ON q.name = g.queue
      WHERE g.queue = ANY (p_queues) AND (p_kinds IS NULL OR g.kind = ANY (p_kinds)) AND q.paused IS NOT TRUE;
 
@@ -250,21 +254,19 @@ BEGIN
                     SELECT g.gate, g.rank, g.more_seqs[g.takes], g.more_ids[g.takes], g.fence, g.run_at_ms, g.known, g.deduped, g.label,
                            nullif(g.more_seqs[g.takes + 1:], '{}'), nullif(g.more_ids[g.takes + 1:], '{}')
                       FROM gone g WHERE g.takes <= cardinality(g.more_seqs)
-                ), taken AS (
-                    SELECT g.at, g.rank, g.fence, g.run_at_ms, g.known, g.deduped, g.label, u.seq, u.id
-                      FROM gone g
-                     CROSS JOIN LATERAL unnest(g.seq || g.more_seqs[:g.takes - 1], g.id || g.more_ids[:g.takes - 1]) AS u(seq, id)
                 ), begun AS (
                     INSERT INTO windlass.runs (seq, fence, run_at_ms, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, worker)
-                    SELECT t.seq, t.fence, t.run_at_ms, v_now, v_lease_ms[t.at], windlass.moment_1(v_now + v_lease_ms[t.at]), 1, 1,
-                           t.deduped, t.label, p_worker
-                      FROM taken t WHERE t.deduped AND NOT t.known
+                    SELECT u.seq, g.fence, g.run_at_ms, v_now, v_lease_ms[g.at], windlass.moment_1(v_now + v_lease_ms[g.at]), 1, 1,
+                           true, g.label, p_worker
+                      FROM gone g CROSS JOIN LATERAL unnest(g.seq || g.more_seqs[:g.takes - 1]) AS u(seq)
+                     WHERE g.deduped AND NOT g.known
                 )
-                SELECT v_seqs || array_agg(t.seq), v_ranks || array_agg(t.rank), v_ats || array_agg(t.at), v_ids || array_agg(t.id),
-                       v_fences || array_agg(t.fence), coalesce(v_known, false) OR bool_or(t.known),
-                       coalesce(v_apart, false) OR bool_or(t.known OR t.deduped)
+                SELECT v_seqs || array_agg(u.seq), v_ranks || array_agg(g.rank), v_ats || array_agg(g.at), v_ids || array_agg(u.id),
+                       v_fences || array_agg(g.fence), coalesce(v_known, false) OR bool_or(g.known),
+                       coalesce(v_apart, false) OR bool_or(g.known OR g.deduped)
                   INTO v_seqs, v_ranks, v_ats, v_ids, v_fences, v_known, v_apart
-                  FROM (SELECT t.* FROM taken t ORDER BY t.rank, t.seq) t;
+                  FROM (SELECT g.* FROM gone g ORDER BY g.rank, g.seq) g
+                 CROSS JOIN LATERAL unnest(g.seq || g.more_seqs[:g.takes - 1], g.id || g.more_ids[:g.takes - 1]) AS u(seq, id);
                 IF cardinality(v_gates) = 1 THEN
                     -- Fewer rows than were asked for: there are no more.
                     EXIT WHEN cardinality(v_spots) < (v_left[1] + v_sizes[1] - 1) / v_sizes[1];
@@ -391,15 +393,21 @@ BEGIN
     END IF;
     -- The answer is in no order; whoever reads it puts it into that of rank and seq.
     IF NOT v_known THEN
+        IF cardinality(v_gates) = 1 THEN
+            -- What is the same for all is taken out of its array once.
+            v_lease := v_lease_ms[1];
+            v_expires := windlass.moment_1(v_now + v_lease);
+            v_policy := v_policies[1];
+        END IF;
         RETURN QUERY
         SELECT v_now, v_next, j.seq, j.id, j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key, j.budgets, j.retry,
                j.timeout_ms, j.meta, j.rank, j.created_ms, j.run_at_ms, 1::smallint, 1, 0, u.fence, 0, v_now, p_worker,
-               v_lease_ms[u.at], windlass.moment_1(v_now + v_lease_ms[u.at]), false, NULL::bigint, NULL::smallint,
-               NULL::text, NULL::text, NULL::text, q.policy, NULL::text,
+               coalesce(v_lease, v_lease_ms[u.at]), coalesce(v_expires, windlass.moment_1(v_now + v_lease_ms[u.at])), false,
+               NULL::bigint, NULL::smallint, NULL::text, NULL::text, NULL::text,
+               CASE WHEN v_lease IS NULL THEN v_policies[u.at] ELSE v_policy END, NULL::text,
                CASE WHEN j.key IS NULL AND j.dedupe_key IS NULL THEN u.at::smallint END
           FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence)
-          JOIN windlass.jobs j ON j.seq = u.seq
-          LEFT JOIN windlass.queues q ON q.name = j.queue;
+          JOIN windlass.jobs j ON j.seq = u.seq;
         RETURN;
     END IF;
     RETURN QUERY
