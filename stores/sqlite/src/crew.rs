@@ -169,7 +169,7 @@ impl Crew {
     ) -> Done<bool> {
         self.room = None;
         self.run("BEGIN IMMEDIATE")?;
-        self.memory.upcoming.begin();
+        self.memory.begin();
         let mut head = Head::load(&self.conn, &*self.clock)?;
         let changes = self.conn.total_changes();
         let mut wake = false;
@@ -248,7 +248,7 @@ impl Crew {
                 self.memory.forget();
                 if first {
                     // Another process may have written between the two transactions.
-                    self.memory.upcoming.begin();
+                    self.memory.begin();
                     *head = Head::load(&self.conn, &*self.clock)?;
                 }
                 call.fail(fail.into_store_error());

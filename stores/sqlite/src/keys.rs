@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use rusqlite::vtab::array::Array;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::emptied;
 use crate::fail::{Done, Fail};
 use crate::lanes::{Place, hide, show};
 use crate::line::{self, Look, is_sweeper};
@@ -153,7 +154,7 @@ pub fn pass_on(tx: &mut Tx<'_>, held: &[Held], waits: bool) -> Done<()> {
             }
             None => {
                 free.push(slot);
-                line::sweep_all(tx, slot, gate)?;
+                emptied::add(tx, slot, gate, (rank, seq))?;
             }
         }
     }

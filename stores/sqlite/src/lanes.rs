@@ -40,9 +40,9 @@ impl Place {
         (self.rank, self.seq)
     }
 
-    /// Reads a row of gate, rank, seq, and whether it has a past.
-    pub fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { gate: row.get(0)?, rank: row.get(1)?, seq: row.get(2)?, again: row.get(3)? })
+    /// Reads a row of rank, seq, and whether it has a past.
+    pub fn read(gate: i64, row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self { gate, rank: row.get(0)?, seq: row.get(1)?, again: row.get(2)? })
     }
 }
 

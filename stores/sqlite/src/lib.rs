@@ -34,6 +34,7 @@ mod ended;
 mod head;
 mod known;
 mod many;
+mod others;
 mod stretch;
 mod tally;
 mod tx;
@@ -42,6 +43,7 @@ mod past;
 mod row;
 mod row_write;
 
+mod emptied;
 mod gate;
 mod keys;
 mod lanes;

@@ -8,8 +8,8 @@
 //! Whoever runs leaves its row in the line behind: many keys lie on many pages,
 //! and each of them would be written for one job. Rows that were left behind
 //! stand before all that wait, so the next is found without a look at them. They
-//! go when the line has run empty, when a job comes that stands before one of
-//! them, and when the turn of `is_sweeper` comes.
+//! go some time after the line has run empty (`emptied.rs`), when a job comes that
+//! stands before one of them, and when the turn of `is_sweeper` comes.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -20,7 +20,7 @@ use crate::tx::Tx;
 use crate::upcoming::After;
 
 /// One of so many jobs sweeps what was left behind in its line.
-const SWEEPERS: u64 = 64;
+const SWEEPERS: u64 = 256;
 
 /// A job comes into the line of its key. Answers whether it is to be shown; the
 /// one that was shown before it is then hidden.
@@ -51,12 +51,15 @@ pub fn join(tx: &mut Tx<'_>, slot: i64, place: Place) -> Done<bool> {
 }
 
 fn has_before(tx: &Tx<'_>, slot: i64, Place { gate, rank, seq, again: _ }: Place) -> Done<bool> {
-    Ok(tx.sql(include_str!("../sql/line_has_before.sql"))?.exists(params![slot, gate, rank, seq])?)
+    let mut select = tx.sql(include_str!("../sql/line_has_before.sql"))?;
+    let waits = select.query_row(params![slot, gate, rank, seq], |row| row.get(0)).optional()?;
+    Ok(waits.unwrap_or(false))
 }
 
 /// A job stands in line.
 pub fn stand(tx: &mut Tx<'_>, slot: i64, place: Place) -> Done<()> {
     tx.memory.upcoming.came(slot, place);
+    tx.memory.emptied.came(slot);
     let Place { gate, rank, seq, again } = place;
     tx.sql(include_str!("../sql/line_insert.sql"))?.execute(params![slot, gate, rank, seq, again])?;
     Ok(())
@@ -86,11 +89,11 @@ impl Look {
         let mut rows = select.query(params![slot, gate])?;
         let mut look = Self::default();
         while let Some(row) = rows.next()? {
-            let place = Place::read(row)?;
+            let place = Place::read(gate, row)?;
             if place.seq == but {
                 continue;
             }
-            let (runs, ended): (bool, bool) = (row.get(4)?, row.get(5)?);
+            let (runs, ended): (bool, bool) = (row.get(3)?, row.get(4)?);
             if !runs && !ended {
                 look.first = Some(place);
                 break;

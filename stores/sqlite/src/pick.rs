@@ -54,7 +54,7 @@ pub struct Taken {
 pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
     let (mut gates, seen) = open_gates(tx, request)?;
     let alone = gates.len() == 1;
-    let mut hall = Hall::default();
+    let mut hall = Hall { alone, ..Hall::default() };
     let mut heads = BinaryHeap::new();
     for (at, gate) in gates.iter_mut().enumerate() {
         gate.room = hall.room(tx, &gate.queue)?;
@@ -80,12 +80,12 @@ pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
         let open = match entry {
             Entry::Passes => {
                 gates[at].fill_room();
-                hall.keys.extend(found.slot);
+                hall.hold(found.slot);
                 gates[at].take(found, &mut jobs)?;
                 true
             }
             Entry::Open => {
-                hall.keys.extend(found.slot);
+                hall.hold(found.slot);
                 hall.enter(&found.job, tx.now);
                 gates[at].take(found, &mut jobs)?;
                 true
@@ -256,6 +256,8 @@ struct Hall {
     budgets: BTreeMap<BudgetName, Named>,
     /// By their slots.
     keys: HashSet<i64>,
+    /// There is one gate, so no two that are ready have the same key.
+    alone: bool,
     next_free: Option<Time>,
 }
 
@@ -267,6 +269,12 @@ struct Named {
 }
 
 impl Hall {
+    fn hold(&mut self, slot: Option<i64>) {
+        if !self.alone {
+            self.keys.extend(slot);
+        }
+    }
+
     fn may_enter(&mut self, tx: &mut Tx<'_>, job: &Job) -> Done<Entry> {
         self.learn(tx, job)?;
         let Some((queue, running)) = self.queues.get(&job.spec.queue) else { return Ok(Entry::Held) };

@@ -7,7 +7,7 @@ use windlass_core::store::{CLAIM_MEMORY_MS, PRUNE_MAX};
 use crate::ended::{self, Ended};
 use crate::fail::Done;
 use crate::tx::Tx;
-use crate::{events, row_write, tally, workers};
+use crate::{emptied, events, row_write, tally, workers};
 
 /// Deletes what its retention has outlived; answers how many jobs went.
 pub fn prune(tx: &mut Tx<'_>) -> Done<u64> {
@@ -16,6 +16,7 @@ pub fn prune(tx: &mut Tx<'_>) -> Done<u64> {
     workers::sweep(tx)?;
     events::sweep(tx.conn, &tx.head)?;
     tally::sweep(tx.conn)?;
+    emptied::sweep(tx)?;
     let mut pruned = 0;
     let mut queue = ended::next_queue(tx, "")?;
     while let Some(name) = queue {

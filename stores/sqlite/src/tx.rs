@@ -13,10 +13,12 @@ use windlass_core::state::StateName;
 use windlass_core::time::Time;
 
 use crate::due::DueChanges;
+use crate::emptied::Emptied;
 use crate::fail::Done;
 use crate::head::Head;
 use crate::known::KnownJobs;
 use crate::many::Grouped;
+use crate::others::Others;
 use crate::tally::Changes;
 use crate::upcoming::Upcoming;
 use crate::{ended, events, queues};
@@ -41,6 +43,9 @@ pub struct Memory {
     pub leased: KnownJobs,
     /// Who comes next in the lines of keys.
     pub upcoming: Upcoming,
+    /// The lines that have run empty.
+    pub emptied: Emptied,
+    others: Others,
 }
 
 /// Names beyond this are not remembered: queues may be many.
@@ -64,7 +69,25 @@ impl Memory {
     pub fn forget(&mut self) {
         self.forget_queues();
         self.leased.forget();
+        self.forget_lines();
+    }
+
+    fn forget_lines(&mut self) {
         self.upcoming.forget();
+        self.emptied.forget();
+    }
+
+    /// A transaction begins: others may have written before it.
+    pub fn begin(&mut self) {
+        self.others.begin();
+    }
+
+    /// Forgets what is remembered of lines when others have written since.
+    pub fn heed_others(&mut self, conn: &Connection) -> Done<()> {
+        if self.others.have_written(conn)? {
+            self.forget_lines();
+        }
+        Ok(())
     }
 }
 

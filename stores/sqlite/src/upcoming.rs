@@ -2,13 +2,14 @@
 //! pages, so whoever looks into one reads a few places at once, and the writer
 //! remembers them for the jobs that end later.
 //!
-//! What is remembered is true as long as this process alone has written: that is
-//! asked of the file once in each transaction. Its own changes are told by
-//! `line.rs`; when writes are undone, all is forgotten.
+//! What is remembered is true as long as this process alone has written
+//! (`others.rs`). Its own changes are told by `line.rs`.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 
-use rusqlite::{CachedStatement, Connection, params};
+use rusqlite::{CachedStatement, params};
 
 use crate::fail::Done;
 use crate::lanes::Place;
@@ -22,27 +23,45 @@ const PLACES_REMEMBERED: usize = 65_536;
 /// The next places of lines, as far as they are remembered.
 #[derive(Debug, Default)]
 pub struct Upcoming {
-    lines: HashMap<(i64, i64), Stretch>,
+    /// By slot.
+    lines: HashMap<i64, Stretch, BySlot>,
     places: usize,
-    /// Changes with the commits of others.
-    version: Option<i64>,
-    asked: bool,
 }
 
 /// Places of one line that follow each other.
 #[derive(Debug)]
 struct Stretch {
+    /// The gate of the line; those of other gates of the same slot are not remembered beside it.
+    gate: i64,
     /// Rank and number; none stands between here and the first.
     from: (i64, i64),
     next: VecDeque<Place>,
 }
 
-impl Upcoming {
-    /// A transaction begins: others may have written before it.
-    pub fn begin(&mut self) {
-        self.asked = false;
+/// How maps find what they know of a slot.
+pub type BySlot = BuildHasherDefault<SlotHasher>;
+
+/// A slot is a hash that nobody can aim at another, so it is its own.
+#[derive(Debug, Default)]
+pub struct SlotHasher(u64);
+
+impl Hasher for SlotHasher {
+    fn finish(&self) -> u64 {
+        self.0
     }
 
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_i64(&mut self, slot: i64) {
+        self.0 = slot.cast_unsigned();
+    }
+}
+
+impl Upcoming {
     /// Forgets everything.
     pub fn forget(&mut self) {
         self.lines.clear();
@@ -51,35 +70,23 @@ impl Upcoming {
 
     /// Forgets the line of a slot and gate.
     pub fn forget_line(&mut self, slot: i64, gate: i64) {
-        if let Some(stretch) = self.lines.remove(&(slot, gate)) {
-            self.places -= stretch.next.len();
+        if let Entry::Occupied(line) = self.lines.entry(slot)
+            && line.get().gate == gate
+        {
+            self.places -= line.remove().next.len();
         }
     }
 
     /// A job comes into a line. One that stands behind all that are remembered changes nothing.
     pub fn came(&mut self, slot: i64, place: Place) {
-        let Some(stretch) = self.lines.get(&(slot, place.gate)) else { return };
+        let Some(stretch) = self.lines.get(&slot) else { return };
         if stretch.next.back().is_none_or(|last| place.at() <= last.at()) {
             self.forget_line(slot, place.gate);
         }
     }
 
-    /// Asks whether others have written, once in a transaction.
-    fn follow(&mut self, conn: &Connection) -> Done<()> {
-        if self.asked {
-            return Ok(());
-        }
-        let mut select = conn.prepare_cached(include_str!("../sql/data_version.sql"))?;
-        let version: i64 = select.query_row([], |row| row.get(0))?;
-        if self.version.replace(version) != Some(version) {
-            self.forget();
-        }
-        self.asked = true;
-        Ok(())
-    }
-
     fn recall(&mut self, slot: i64, gate: i64, after: (i64, i64)) -> Option<Place> {
-        let stretch = self.lines.get_mut(&(slot, gate)).filter(|stretch| stretch.from <= after)?;
+        let stretch = self.lines.get_mut(&slot).filter(|line| line.gate == gate && line.from <= after)?;
         while stretch.next.pop_front_if(|place| place.at() <= after).is_some() {
             self.places -= 1;
         }
@@ -87,8 +94,10 @@ impl Upcoming {
         stretch.next.front().copied()
     }
 
-    fn remember(&mut self, slot: i64, gate: i64, stretch: Stretch) {
-        self.forget_line(slot, gate);
+    fn remember(&mut self, slot: i64, stretch: Stretch) {
+        if let Some(before) = self.lines.remove(&slot) {
+            self.places -= before.next.len();
+        }
         // The last of a line has nobody behind it to be remembered.
         if stretch.next.len() < 2 {
             return;
@@ -97,7 +106,7 @@ impl Upcoming {
             self.forget();
         }
         self.places += stretch.next.len();
-        self.lines.insert((slot, gate), stretch);
+        self.lines.insert(slot, stretch);
     }
 }
 
@@ -117,14 +126,14 @@ impl<'a> After<'a> {
 
     /// The same, from memory where it is remembered.
     pub fn next(&mut self, tx: &mut Tx<'_>, slot: i64, gate: i64, after: (i64, i64)) -> Done<Option<Place>> {
+        tx.memory.heed_others(tx.conn)?;
         let upcoming = &mut tx.memory.upcoming;
-        upcoming.follow(tx.conn)?;
         if let Some(place) = upcoming.recall(slot, gate, after) {
             return Ok(Some(place));
         }
         let next = self.read(slot, gate, after, READ_MAX)?;
         let first = next.front().copied();
-        upcoming.remember(slot, gate, Stretch { from: after, next });
+        upcoming.remember(slot, Stretch { gate, from: after, next });
         Ok(first)
     }
 
@@ -132,7 +141,7 @@ impl<'a> After<'a> {
         let mut rows = self.0.query(params![slot, gate, rank, seq, most])?;
         let mut places = VecDeque::new();
         while let Some(row) = rows.next()? {
-            places.push_back(Place::read(row)?);
+            places.push_back(Place::read(gate, row)?);
         }
         Ok(places)
     }

@@ -80,6 +80,7 @@ async fn fault_44_long_lines_stay_in_order() {
     }
     assert!(done as u128 > ROUNDS * 3);
     audit(&path);
+    assert_eq!(store.prune().await.expect("a pruning"), 0, "nothing is old");
     let left = rusqlite::Connection::open(&path).expect("the file");
     let rows: i64 = left.query_row("SELECT count(*) FROM line", [], |row| row.get(0)).expect("a count");
     assert_eq!(rows, 0, "lines that have run empty are swept");
