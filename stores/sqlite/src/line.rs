@@ -67,7 +67,7 @@ pub fn stand(tx: &mut Tx<'_>, slot: i64, place: Place) -> Done<()> {
 
 /// Takes a job out of its line; answers whether it was there.
 pub fn leave(tx: &mut Tx<'_>, slot: i64, Place { gate, rank, seq, again: _ }: Place) -> Done<bool> {
-    tx.memory.upcoming.forget_line(slot, gate);
+    tx.memory.upcoming.forget_line(slot);
     Ok(tx.sql(include_str!("../sql/line_delete.sql"))?.execute(params![slot, gate, rank, seq])? > 0)
 }
 
