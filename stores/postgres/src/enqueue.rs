@@ -18,6 +18,9 @@ pub(crate) fn check(jobs: &[NewJob]) -> Result<(), StoreError> {
     if jobs.len() > ENQUEUE_MAX {
         return Err(Invalid::new("jobs", format!("are more than {ENQUEUE_MAX}")).into());
     }
+    if jobs.is_sorted_by(|a, b| a.id < b.id) {
+        return Ok(());
+    }
     let mut specs: HashMap<JobId, &JobSpec> = HashMap::with_capacity(jobs.len());
     for job in jobs {
         if specs.insert(job.id, &job.spec).is_some_and(|twin| *twin != job.spec) {

@@ -102,6 +102,7 @@ DECLARE
     v_used jsonb := '{}';
     v_picks bigint[];
     v_count bigint;
+    v_open bigint;
     r record;
 BEGIN
     IF EXISTS (SELECT FROM windlass.claims c WHERE c.request_id = p_request) THEN
@@ -368,14 +369,16 @@ BEGIN
         RETURN QUERY SELECT v_now, v_next, j.* FROM (VALUES (1)) AS always(one) LEFT JOIN windlass.jobs_1 j ON false;
         RETURN;
     END IF;
-    IF cardinality(v_gates) = 1 AND NOT v_apart THEN
+    IF cardinality(v_gates) = 1 THEN
+        v_open := CASE WHEN v_keyed[1] THEN 0 WHEN NOT v_apart THEN cardinality(v_seqs) ELSE (
+            SELECT count(*) FROM unnest(v_seqs) AS u(seq) WHERE NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)) END;
         WITH counted AS (
             INSERT INTO windlass.tally (what, name, delta) VALUES (0, v_of[1], cardinality(v_seqs))
         ), remembered AS (
             INSERT INTO windlass.claims (request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
                                          started_ms, lease_ms, worker, label)
-            SELECT p_request, 1, v_now, windlass.moment_1(v_now + v_lease_ms[1]), v_seqs, v_fences, cardinality(v_seqs), true,
-                   min(u.seq), max(u.seq), v_now, v_lease_ms[1], p_worker, v_labels[1]
+            SELECT p_request, 1, v_now, windlass.moment_1(v_now + v_lease_ms[1]), v_seqs, v_fences, v_open,
+                   v_open = cardinality(v_seqs), min(u.seq), max(u.seq), v_now, v_lease_ms[1], p_worker, v_labels[1]
               FROM unnest(v_seqs) AS u(seq)
         )
         INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 1, v_of[1], v_ids);

@@ -48,7 +48,7 @@ BEGIN
                                created_ms, run_at_ms, gate)
     SELECT u.seq, u.id, p_kind, p_queue, u.payload, p_priority, string_to_array(p_budgets, chr(31)), p_retry, p_timeout_ms,
            p_meta, v_rank, p_now, p_now, v_gate
-      FROM unnest(v_seqs, p_ids, p_payloads) AS u(seq, id, payload);
+      FROM (SELECT unnest(v_seqs) AS seq, unnest(p_ids) AS id, unnest(p_payloads) AS payload) u;
     INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label, more_seqs, more_ids)
     SELECT v_gate, v_rank, v_seqs[at], p_ids[at], 1, p_now, false, false, v_label,
            nullif(v_seqs[at + 1:at + 63], '{}'), nullif(p_ids[at + 1:at + 63], '{}')
