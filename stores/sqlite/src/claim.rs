@@ -18,13 +18,19 @@ use crate::row::{self, Stored};
 use crate::tx::Tx;
 use crate::{budgets, lanes, past};
 
-/// Gives leases of jobs that may run now, in order.
+/// Gives leases of jobs that may run now, in order; to a request that was answered before, the same.
 pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<ClaimAnswer> {
     check(request)?;
-    if let Some(answer) = claimed_before(tx, request)? {
-        return Ok(answer);
+    match claimed_before(tx, request)? {
+        Some(answer) => Ok(answer),
+        None => claim_anew(tx, request),
     }
-    let more_due = lanes::promote(tx)?;
+}
+
+/// The same, for a request that was never made before.
+pub fn claim_anew(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<ClaimAnswer> {
+    let delayed = lanes::has_delayed(tx)?;
+    let more_due = delayed && lanes::promote(tx)?;
     let Picked { jobs, taken, gates, more, next_free, spent } = pick(tx, request)?;
     take_out(tx, &jobs, &taken)?;
     let leases = lease_all(tx, request, jobs, gates)?;
@@ -34,6 +40,8 @@ pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<ClaimAnswer> {
     remember(tx, request, &leases)?;
     let next_due = if more {
         None
+    } else if !delayed {
+        next_free
     } else if more_due {
         Some(tx.now)
     } else {

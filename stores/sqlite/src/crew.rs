@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -14,12 +14,13 @@ use windlass_core::error::StoreError;
 use windlass_core::time::Clock;
 
 use crate::ballast::Ballast;
+use crate::due::DueChanges;
 use crate::fail::{Done, Fail, NO_ROOM};
 use crate::file;
 use crate::head::Head;
 use crate::offered::Offered;
 use crate::options::Options;
-use crate::tx::{Memory, Tx};
+use crate::tx::{Finished, Memory, Tx};
 use crate::wake::Wakers;
 use crate::writer::{Call, Health, Sort};
 
@@ -30,6 +31,8 @@ const GROUP_ROWS_MAX: u64 = 20_000;
 /// How long a group waits for callers of the group before, which are likely to
 /// come back at once: less than a tenth of what the commit takes.
 const PATIENCE: Duration = Duration::from_micros(40);
+/// How long callers of a group are likely to come back: after that, the next that comes is taken to be alone.
+const COME_BACK: Duration = Duration::from_millis(1);
 /// How long a checkpoint waits for readers when the log has grown long.
 const CHECKPOINT_WAIT: Duration = Duration::from_millis(50);
 /// What a page of the log takes at most, with its header.
@@ -53,6 +56,25 @@ pub struct Crew {
     expected: usize,
     /// So many of the newest group are calls; behind them are claims of those who waited for work.
     callers: usize,
+}
+
+/// What the calls of a group hand from one to the next, written at its end.
+struct GroupState {
+    head: Head,
+    due: DueChanges,
+}
+
+impl GroupState {
+    /// Goes on from what a call has finished; answers whether there is new work.
+    fn follow(&mut self, Finished { head, wake, due, due_counted }: Finished) -> bool {
+        self.head = head;
+        if due_counted {
+            self.due = due;
+        } else {
+            self.due.merge(due);
+        }
+        wake
+    }
 }
 
 impl Crew {
@@ -99,7 +121,7 @@ impl Crew {
 
     /// Takes calls until no caller is left.
     pub fn work(&mut self, calls: &Receiver<Box<dyn Call>>) {
-        while let Ok(first) = calls.recv() {
+        while let Some(first) = self.first(calls) {
             let mut group = vec![first];
             let mut done = match self.health.get() {
                 Some(stopped) => Err(Fail::Store(stopped.clone())),
@@ -123,6 +145,18 @@ impl Crew {
             }
             self.checkpoint();
         }
+    }
+
+    /// The first call of the next group; none when no caller is left.
+    fn first(&mut self, calls: &Receiver<Box<dyn Call>>) -> Option<Box<dyn Call>> {
+        if self.expected > 1 {
+            match calls.recv_timeout(COME_BACK) {
+                Ok(call) => return Some(call),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => self.expected = 1,
+            }
+        }
+        calls.recv().ok()
     }
 
     /// What the callers of a group are told; answers whether there is new work.
@@ -170,12 +204,13 @@ impl Crew {
         self.room = None;
         self.run("BEGIN IMMEDIATE")?;
         self.memory.begin();
-        let mut head = Head::load(&self.conn, &*self.clock)?;
+        let mut state =
+            GroupState { head: Head::load(&self.conn, &*self.clock)?, due: DueChanges::default() };
         let changes = self.conn.total_changes();
         let mut wake = false;
         let mut at = 0;
         while at < group.len() {
-            wake |= self.run_one(&mut *group[at], at == 0, &mut head)?;
+            wake |= self.run_one(&mut *group[at], at == 0, &mut state)?;
             at += 1;
             if at == group.len()
                 && at < GROUP_MAX
@@ -188,9 +223,11 @@ impl Crew {
         if calls.is_some() {
             self.callers = group.len();
             if wake {
-                self.run_offers(group, &mut head)?;
+                self.run_offers(group, &mut state)?;
             }
         }
+        let GroupState { head, due } = state;
+        due.save(&self.conn)?;
         // A claim that found nothing writes nothing, not even the time.
         if self.conn.total_changes() != changes {
             head.save(&self.conn)?;
@@ -200,10 +237,10 @@ impl Crew {
     }
 
     /// Runs the claims of those who wait for the work that this group brings.
-    fn run_offers(&mut self, group: &mut Vec<Box<dyn Call>>, head: &mut Head) -> Done<()> {
+    fn run_offers(&mut self, group: &mut Vec<Box<dyn Call>>, state: &mut GroupState) -> Done<()> {
         for offer in self.wakers.offers() {
             let mut offered = Box::new(Offered::new(offer));
-            let done = self.run_one(&mut *offered, false, head);
+            let done = self.run_one(&mut *offered, false, state);
             // Whatever became of it: it is answered with the others.
             group.push(offered);
             done?;
@@ -223,7 +260,7 @@ impl Crew {
     /// Runs one call in a savepoint; the first of a group needs none, since
     /// there is nothing before it to keep. What a call is refused for is its
     /// own affair; an error of this function ends the whole group.
-    fn run_one(&mut self, call: &mut dyn Call, first: bool, head: &mut Head) -> Done<bool> {
+    fn run_one(&mut self, call: &mut dyn Call, first: bool, state: &mut GroupState) -> Done<bool> {
         if call.sort() == Sort::Adds && !self.has_room() {
             call.fail(StoreError::CannotWrite(NO_ROOM.into()));
             return Ok(false);
@@ -231,16 +268,15 @@ impl Crew {
         if !first {
             self.run("SAVEPOINT call")?;
         }
-        let now = head.timekeeper.now(&*self.clock);
-        let mut tx = Tx::new(&self.conn, *head, &mut self.memory, now);
+        let now = state.head.timekeeper.now(&*self.clock);
+        let mut tx = Tx::new(&self.conn, state.head, &mut self.memory, now);
         let done = call.run(&mut tx).and_then(|()| tx.finish());
         match done {
-            Ok((after, wake)) => {
+            Ok(finished) => {
                 if !first {
                     self.run("RELEASE call")?;
                 }
-                *head = after;
-                Ok(wake)
+                Ok(state.follow(finished))
             }
             Err(fail) if fail.is_full() || fail.is_fatal() || self.conn.is_autocommit() => Err(fail),
             Err(fail) => {
@@ -249,7 +285,7 @@ impl Crew {
                 if first {
                     // Another process may have written between the two transactions.
                     self.memory.begin();
-                    *head = Head::load(&self.conn, &*self.clock)?;
+                    state.head = Head::load(&self.conn, &*self.clock)?;
                 }
                 call.fail(fail.into_store_error());
                 Ok(false)

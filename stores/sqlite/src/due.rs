@@ -10,7 +10,8 @@ use windlass_core::time::Time;
 
 use crate::fail::Done;
 
-/// What one operation changed, to be written once at its end.
+/// What the operations of a group changed, to be written once at its end: a job that is claimed in the
+/// commit that brings it leaves nothing to write.
 #[derive(Debug, Default)]
 pub struct DueChanges {
     queues: HashMap<QueueName, BTreeMap<i64, i64>>,
@@ -29,6 +30,16 @@ impl DueChanges {
             _ => {
                 self.put_newest_away();
                 self.newest = Some((queue.clone(), run_at.ms(), by));
+            }
+        }
+    }
+
+    /// What another operation of the group changed comes to it.
+    pub fn merge(&mut self, mut other: Self) {
+        other.put_newest_away();
+        for (queue, moments) in other.queues {
+            for (run_at_ms, by) in moments {
+                self.add(&queue, Time::from_ms(run_at_ms), by);
             }
         }
     }

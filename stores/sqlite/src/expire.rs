@@ -59,6 +59,7 @@ fn follow_wall_clock(tx: &mut Tx<'_>, clock: &dyn Clock) -> Done<()> {
     tx.sql(include_str!("../sql/delayed_shift.sql"))?.execute(params![tx.now.ms(), before.ms()])?;
     if shifted > 0 {
         due::recount(tx.conn)?;
+        tx.due_counted = true;
     }
     tx.wake = true;
     Ok(())

@@ -139,6 +139,11 @@ fn delay(tx: &Tx<'_>, run_at: Time, seq: i64) -> Done<()> {
     Ok(())
 }
 
+/// Whether there are delayed jobs at all.
+pub fn has_delayed(tx: &Tx<'_>) -> Done<bool> {
+    Ok(tx.sql(include_str!("../sql/delayed_any.sql"))?.exists([])?)
+}
+
 /// Moves delayed jobs whose time has come, those that were due first first.
 /// Answers whether there may be more of them.
 pub fn promote(tx: &mut Tx<'_>) -> Done<bool> {

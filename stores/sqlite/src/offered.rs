@@ -1,5 +1,6 @@
 //! A claim that is made inside of the commit that brings the work.
 
+use windlass_core::book::claim::check;
 use windlass_core::error::StoreError;
 use windlass_core::store::{ClaimAnswer, Offer};
 
@@ -27,7 +28,8 @@ impl Call for Offered {
     }
 
     fn run(&mut self, tx: &mut Tx<'_>) -> Done<()> {
-        self.result = Some(Ok(claim::claim(tx, &self.offer.request)?));
+        check(&self.offer.request)?;
+        self.result = Some(Ok(claim::claim_anew(tx, &self.offer.request)?));
         Ok(())
     }
 

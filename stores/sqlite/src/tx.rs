@@ -91,6 +91,19 @@ impl Memory {
     }
 }
 
+/// What an operation leaves to the group that it is one of.
+#[derive(Debug)]
+pub struct Finished {
+    /// The counters after it.
+    pub head: Head,
+    /// Whether a worker may find something that it did not find before.
+    pub wake: bool,
+    /// What is still to be written.
+    pub due: DueChanges,
+    /// Everything that was still to be written before it is written by now.
+    pub due_counted: bool,
+}
+
 /// One operation of the writer.
 pub struct Tx<'a> {
     /// The connection, inside the transaction.
@@ -107,6 +120,8 @@ pub struct Tx<'a> {
     pub changes: Changes,
     /// What moved, for the moments at which queued jobs are due.
     pub due: DueChanges,
+    /// They were counted anew.
+    pub due_counted: bool,
     /// What ended, for retention.
     pub ended: Grouped<QueueName, i64>,
     /// Whether a worker may find something that it did not find before.
@@ -125,6 +140,7 @@ impl<'a> Tx<'a> {
             moves: Moves::default(),
             changes: Changes::default(),
             due: DueChanges::default(),
+            due_counted: false,
             ended: Grouped::default(),
             wake: false,
         }
@@ -176,8 +192,8 @@ impl<'a> Tx<'a> {
         self.due.add(&job.spec.queue, job.run_at, queued(to) - queued(from));
     }
 
-    /// Writes what the operation has gathered; answers the counters after it.
-    pub fn finish(mut self) -> Done<(Head, bool)> {
+    /// Writes what the operation has gathered, but for what its group writes.
+    pub fn finish(mut self) -> Done<Finished> {
         let moves = std::mem::take(&mut self.moves);
         for (what, queue, jobs) in moves.0 {
             self.head.next_event += 1;
@@ -187,8 +203,8 @@ impl<'a> Tx<'a> {
             ended::add(&self, &queue, self.head.next_event.cast_signed(), &seqs)?;
         }
         self.changes.save(self.conn)?;
-        std::mem::take(&mut self.due).save(self.conn)?;
         self.head.seen = self.head.seen.max(self.now);
-        Ok((self.head, self.wake))
+        let Self { head, wake, due, due_counted, .. } = self;
+        Ok(Finished { head, wake, due, due_counted })
     }
 }
