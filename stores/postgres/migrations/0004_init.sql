@@ -64,7 +64,8 @@ CREATE TABLE windlass.runs (
     failure          smallint,
     cancel_requested boolean NOT NULL DEFAULT false,
     -- Of the job, so that a settlement need not read it: whether it has a dedupe
-    -- key, what its gate stands for, and its key. One that has ended needs no label.
+    -- key, what its gate stands for, and its key. One that has ended needs neither
+    -- of the last two.
     deduped          boolean NOT NULL,
     label            text COLLATE "C",
     key              text COLLATE "C",
@@ -185,6 +186,8 @@ CREATE TABLE windlass.keys (
     key    text COLLATE "C" NOT NULL,
     -- The job of the key that runs.
     holder bigint,
+    -- The gate of all jobs of the key, unless there was more than one.
+    gate   bigint,
     PRIMARY KEY (queue, key)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 1);
 

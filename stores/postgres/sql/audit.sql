@@ -69,7 +69,8 @@ SELECT 'run of a job that is gone: ' || r.seq FROM windlass.runs r
 UNION ALL
 SELECT 'job ' || j.id || ' differs from what its run says of it' FROM windlass.runs r JOIN windlass.jobs j ON j.seq = r.seq
  CROSS JOIN LATERAL windlass.label_1(j.queue, j.kind, j.key, j.budgets) AS l(label)
- WHERE (coalesce(r.label, l.label), r.key, r.deduped) IS DISTINCT FROM (l.label, j.key, j.dedupe_key IS NOT NULL)
+ WHERE (coalesce(r.label, l.label), CASE WHEN r.label IS NULL THEN j.key ELSE r.key END, r.deduped)
+       IS DISTINCT FROM (l.label, j.key, j.dedupe_key IS NOT NULL)
 UNION ALL
 SELECT 'job ' || j.id || ' differs from what its place says of it'
   FROM (SELECT u.seq, u.id, h.fence, h.run_at_ms, h.known, h.deduped, h.label, h.key
@@ -90,10 +91,14 @@ SELECT 'claim ' || c.request_id || ' counts ' || c.open || ' open leases, and th
  WHERE c.due_ms IS NOT NULL
  GROUP BY c.request_id, c.part, c.open HAVING count(j.seq) <> c.open
 UNION ALL
-SELECT 'job ' || j.id || ' is open with a key, and its claim cannot let go of it' FROM job j
- WHERE j.pack IS NOT NULL AND (j.key IS NOT NULL OR j.dedupe_key IS NOT NULL)
+SELECT 'job ' || j.id || ' is open with a dedupe key, which its claim does not let go of' FROM job j
+ WHERE j.pack IS NOT NULL AND j.dedupe_key IS NOT NULL
 UNION ALL
 SELECT 'job ' || j.id || ' lies outside of its claim, or differs from it'
   FROM windlass.claims c CROSS JOIN unnest(c.seqs) AS u(seq) JOIN windlass.jobs j ON j.seq = u.seq
  WHERE c.open > 0 AND NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)
    AND (j.seq NOT BETWEEN c.low AND c.high OR c.label <> windlass.label_1(j.queue, j.kind, j.key, j.budgets))
+UNION ALL
+SELECT 'job ' || j.id || ' waits in a gate that its key does not know' FROM windlass.waiting w JOIN windlass.jobs j ON j.seq = w.seq
+ WHERE NOT EXISTS (
+       SELECT FROM windlass.keys k WHERE k.queue = w.queue AND k.key = w.key AND (k.gate IS NULL OR k.gate = w.gate))

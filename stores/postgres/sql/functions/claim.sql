@@ -5,13 +5,14 @@ DECLARE
     v_spots tid[];
     v_queues text[];
     v_keys text[];
+    v_gates bigint[];
 BEGIN
-    SELECT array_agg(j.queue), array_agg(j.key) INTO v_queues, v_keys
+    SELECT array_agg(j.queue), array_agg(j.key), array_agg(j.gate) INTO v_queues, v_keys, v_gates
       FROM (SELECT d.seq FROM windlass.delayed d WHERE d.run_at_ms <= p_now ORDER BY d.run_at_ms, d.seq LIMIT p_max) due
       JOIN windlass.jobs j ON j.seq = due.seq
      WHERE j.key IS NOT NULL;
     IF v_keys IS NOT NULL THEN
-        PERFORM windlass.lock_keys_1(v_queues, v_keys);
+        PERFORM windlass.lock_keys_1(v_queues, v_keys, v_gates);
     END IF;
     -- Those whose keys came in since stay where they are until the next time.
     SELECT array_agg(due.spot) INTO v_spots FROM (
@@ -34,7 +35,7 @@ BEGIN
     INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label)
     SELECT j.gate, j.rank, j.seq, j.id, j.fence, j.run_at_ms, j.known, j.deduped, j.label FROM jobs j WHERE j.key IS NULL;
     IF v_keys IS NOT NULL THEN
-        PERFORM windlass.expose_1(v_queues, v_keys, false);
+        PERFORM windlass.expose_1(v_queues, v_keys, false, NULL);
     END IF;
 END $$;
 
@@ -42,8 +43,8 @@ END $$;
 -- are the time and the moment when time alone may free another job, and the
 -- others are a leased job, or nothing.
 --
--- Those that never ran before and have neither key nor dedupe key get no row of
--- their own: their leases are part of what "claims" says.
+-- Those that never ran before and have no dedupe key get no row of their own:
+-- their leases are part of what "claims" says.
 --
 -- Locks: the keys of due jobs (promotion) come first; then the rows of limited
 -- queues and of budgets, each sorted; then the rows of "ready" with those of their
@@ -284,12 +285,13 @@ BEGIN
         END IF;
         IF v_keys THEN
             SELECT array_agg(t.spot), v_seqs || array_agg(t.seq), v_ranks || array_agg(t.rank), v_ats || array_agg(g.at),
-                   v_ids || array_agg(t.id), v_fences || array_agg(t.fence), coalesce(v_known, false) OR bool_or(t.known), v_apart IS TRUE OR count(*) > 0
+                   v_ids || array_agg(t.id), v_fences || array_agg(t.fence), coalesce(v_known, false) OR bool_or(t.known),
+                   coalesce(v_apart, false) OR bool_or(t.known OR t.deduped)
               INTO v_spots, v_seqs, v_ranks, v_ats, v_ids, v_fences, v_known, v_apart
               FROM unnest(v_gates, v_takes, v_labels, v_of, v_keyed) WITH ORDINALITY
                    AS g(gate, takes, label, queue, keyed, at)
              CROSS JOIN LATERAL (
-                   SELECT h.ctid AS spot, h.seq, h.rank, h.id, h.fence, h.known FROM windlass.ready h
+                   SELECT h.ctid AS spot, h.seq, h.rank, h.id, h.fence, h.known, h.deduped FROM windlass.ready h
                      JOIN windlass.keys k ON k.queue = g.queue AND k.key = h.key AND k.holder IS NULL
                     WHERE h.gate = g.gate AND h.label = g.label
                       AND (v_picks IS NULL OR h.seq = ANY (v_picks))
@@ -313,8 +315,8 @@ BEGIN
             ), begun AS (
                 INSERT INTO windlass.runs (seq, fence, run_at_ms, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, key, worker)
                 SELECT g.seq, g.fence, g.run_at_ms, v_now, v_lease_ms[g.at], windlass.moment_1(v_now + v_lease_ms[g.at]), 1, 1,
-                       g.deduped, g.label, g.key, p_worker
-                  FROM gone g WHERE NOT g.known
+                       true, g.label, g.key, p_worker
+                  FROM gone g WHERE g.deduped AND NOT g.known
             ), held AS (
                 UPDATE windlass.keys k SET holder = g.seq
                   FROM (SELECT g.seq, g.key, v_of[g.at] AS queue FROM gone g) g
@@ -370,7 +372,7 @@ BEGIN
         RETURN;
     END IF;
     IF cardinality(v_gates) = 1 THEN
-        v_open := CASE WHEN v_keyed[1] THEN 0 WHEN NOT v_apart THEN cardinality(v_seqs) ELSE (
+        v_open := CASE WHEN NOT v_apart THEN cardinality(v_seqs) ELSE (
             SELECT count(*) FROM unnest(v_seqs) AS u(seq) WHERE NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)) END;
         WITH counted AS (
             INSERT INTO windlass.tally (what, name, delta) VALUES (0, v_of[1], cardinality(v_seqs))
@@ -408,7 +410,7 @@ BEGIN
                coalesce(v_lease, v_lease_ms[u.at]), coalesce(v_expires, windlass.moment_1(v_now + v_lease_ms[u.at])), false,
                NULL::bigint, NULL::smallint, NULL::text, NULL::text, NULL::text,
                CASE WHEN v_lease IS NULL THEN v_policies[u.at] ELSE v_policy END, NULL::text,
-               CASE WHEN j.key IS NULL AND j.dedupe_key IS NULL THEN u.at::smallint END
+               CASE WHEN j.dedupe_key IS NULL THEN u.at::smallint END
           FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence)
           JOIN windlass.jobs j ON j.seq = u.seq;
         RETURN;
@@ -449,6 +451,6 @@ BEGIN
     )
     SELECT array_agg(f.queue), array_agg(f.key) INTO v_queues, v_keys FROM freed f;
     IF v_keys IS NOT NULL THEN
-        PERFORM windlass.expose_1(v_queues, v_keys, true);
+        PERFORM windlass.expose_1(v_queues, v_keys, true, NULL);
     END IF;
 END $$;

@@ -102,8 +102,9 @@ BEGIN
         p_metas := array_fill(p_metas[1], ARRAY[cardinality(p_ids)]);
     END IF;
     IF v_keyed AND v_fresh THEN
-        PERFORM windlass.lock_keys_1(array_agg(k.queue), array_agg(k.key))
-           FROM unnest(p_queues, p_keys) AS k(queue, key) WHERE k.key IS NOT NULL;
+        PERFORM windlass.lock_keys_1(array_agg(k.queue), array_agg(k.key), array_agg(hashtextextended(
+                    k.queue || chr(31) || k.kind || chr(31) || 'k' || chr(31) || coalesce(k.budgets, ''), 0)))
+           FROM unnest(p_queues, p_keys, p_kinds, p_budgets) AS k(queue, key, kind, budgets) WHERE k.key IS NOT NULL;
     END IF;
     -- Nearly always all of them are new, and then a plain insert costs half of
     -- one that is prepared for conflicts.
@@ -185,7 +186,7 @@ BEGIN
           FROM late l WHERE NOT l.delayed;
     END IF;
     IF v_keyed AND v_fresh AND v_new <> '{}' THEN
-        PERFORM windlass.expose_1(array_agg(k.queue), array_agg(k.key), false)
+        PERFORM windlass.expose_1(array_agg(k.queue), array_agg(k.key), false, NULL)
            FROM unnest(p_queues, p_keys) AS k(queue, key) WHERE k.key IS NOT NULL;
     END IF;
     IF cardinality(v_new) = cardinality(p_ids) THEN

@@ -8,12 +8,14 @@ DECLARE
     v_seqs bigint[];
     v_queues text[];
     v_keys text[];
+    v_gates bigint[];
 BEGIN
-    SELECT array_agg(j.seq), array_agg(j.queue) FILTER (WHERE j.key IS NOT NULL), array_agg(j.key) FILTER (WHERE j.key IS NOT NULL)
-      INTO v_seqs, v_queues, v_keys FROM windlass.jobs j WHERE j.id = ANY (p_ids);
+    SELECT array_agg(j.seq), array_agg(j.queue) FILTER (WHERE j.key IS NOT NULL), array_agg(j.key) FILTER (WHERE j.key IS NOT NULL),
+           array_agg(j.gate) FILTER (WHERE j.key IS NOT NULL)
+      INTO v_seqs, v_queues, v_keys, v_gates FROM windlass.jobs j WHERE j.id = ANY (p_ids);
     PERFORM windlass.unpack_1(v_seqs);
     IF v_keys IS NOT NULL THEN
-        PERFORM windlass.lock_keys_1(v_queues, v_keys);
+        PERFORM windlass.lock_keys_1(v_queues, v_keys, v_gates);
     END IF;
     PERFORM windlass.lock_places_1(p_ids);
     -- One that was claimed while its place was waited for is running now.
@@ -118,7 +120,7 @@ BEGIN
                attempt = excluded.attempt, crashes = excluded.crashes, retries = excluded.retries, state = excluded.state,
                failure = excluded.failure, cancel_requested = excluded.cancel_requested, worker = excluded.worker,
                result = excluded.result, progress = excluded.progress, history = excluded.history,
-               label = excluded.label
+               label = excluded.label, key = excluded.key
     ), dedupe AS (
         UPDATE windlass.jobs j SET dedupe_held = CASE WHEN s.state < 2 THEN j.dedupe_key END
           FROM saved s
@@ -169,7 +171,7 @@ BEGIN
         PERFORM windlass.delete_1(v_doomed);
     END IF;
     IF v_keys IS NOT NULL THEN
-        PERFORM windlass.expose_1(v_queues, v_keys, false);
+        PERFORM windlass.expose_1(v_queues, v_keys, false, NULL);
     END IF;
     PERFORM windlass.note_all_1(p_now, p_events);
 END $$;

@@ -10,6 +10,7 @@ DECLARE
     v_low bigint;
     v_high bigint;
     v_rows integer;
+    v_keyed boolean;
     c windlass.claims;
 BEGIN
     SELECT min(u.seq), max(u.seq) INTO v_low, v_high FROM unnest(p_seqs) AS u(seq);
@@ -19,8 +20,10 @@ BEGIN
            AND (cardinality(p_seqs) > 16 OR k.seqs && p_seqs)
          ORDER BY k.request_id, k.part FOR UPDATE
     LOOP
-        INSERT INTO windlass.runs (seq, fence, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, worker)
-        SELECT u.seq, 1, c.started_ms, c.lease_ms, c.due_ms, 1, 1, false, c.label, c.worker
+        v_keyed := split_part(c.label, chr(31), 3) = 'k';
+        INSERT INTO windlass.runs (seq, fence, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, key, worker)
+        SELECT u.seq, 1, c.started_ms, c.lease_ms, c.due_ms, 1, 1, false, c.label,
+               CASE WHEN v_keyed THEN (SELECT j.key FROM windlass.jobs j WHERE j.seq = u.seq) END, c.worker
           FROM (SELECT DISTINCT u.seq FROM unnest(p_seqs) AS u(seq)) u JOIN unnest(c.seqs) AS o(seq) ON o.seq = u.seq
          WHERE NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq);
         GET DIAGNOSTICS v_rows = ROW_COUNT;
@@ -122,6 +125,7 @@ DECLARE
     v_freed boolean := false;
     v_key_queues text[];
     v_keys text[];
+    v_soles bigint[];
     v_held bigint[];
     v_of text[];
     v_queue text;
@@ -148,6 +152,17 @@ BEGIN
             IF cardinality(v_started) IS DISTINCT FROM cardinality(p_packs) THEN
                 RAISE unique_violation;
             END IF;
+            IF EXISTS (SELECT FROM unnest(v_of) AS l(label) WHERE split_part(l.label, chr(31), 3) = 'k') THEN
+                -- A key must be locked before its job, and is let go with it.
+                WITH freed AS (
+                    UPDATE windlass.keys k SET holder = NULL
+                      FROM (SELECT j.queue, j.key, u.seq FROM unnest(v_all, p_of) AS u(seq, of) JOIN windlass.jobs j ON j.seq = u.seq
+                             WHERE j.key IS NOT NULL AND u.of IS DISTINCT FROM 0 ORDER BY 1, 2) u
+                     WHERE k.queue = u.queue AND k.key = u.key AND k.holder = u.seq
+                    RETURNING k.queue, k.key, k.gate
+                )
+                SELECT array_agg(f.queue), array_agg(f.key), array_agg(f.gate) INTO v_key_queues, v_keys, v_soles FROM freed f;
+            END IF;
             IF p_of IS NULL THEN
                 INSERT INTO windlass.runs (seq, fence, started_ms, ended_ms, attempt, state, deduped, worker, result)
                 SELECT u.seq, 1, v_started[1], v_now, 1, 2, false, v_workers[1], u.result
@@ -171,6 +186,9 @@ BEGIN
                   FROM unnest(v_all, p_of) WITH ORDINALITY AS u(seq, of, ord) WHERE u.of > 0;
                 v_all := ARRAY(SELECT CASE WHEN u.of = 0 THEN u.seq END
                                  FROM unnest(v_all, p_of) WITH ORDINALITY AS u(seq, of, ord) ORDER BY u.ord);
+            END IF;
+            IF v_keys IS NOT NULL THEN
+                v_freed := windlass.expose_1(v_key_queues, v_keys, true, v_soles);
             END IF;
         EXCEPTION WHEN unique_violation THEN
             PERFORM windlass.unpack_1(v_all);
@@ -223,7 +241,7 @@ BEGIN
                  WHERE k.queue = u.queue AND k.key = u.key AND n.state = 1;
             END IF;
             IF r.keys IS NOT NULL THEN
-                v_freed := windlass.expose_1(ARRAY(SELECT split_part(l.label, chr(31), 1) FROM unnest(r.labels) AS l(label)), r.keys, true)
+                v_freed := windlass.expose_1(ARRAY(SELECT split_part(l.label, chr(31), 1) FROM unnest(r.labels) AS l(label)), r.keys, true, NULL)
                     OR v_freed;
             END IF;
         END IF;

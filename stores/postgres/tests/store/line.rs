@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use windlass_core::error::StoreError;
+use windlass_core::id::Key;
 use windlass_core::json::Json;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::store::{CancelAnswer, LeaseRef, ProgressWrite, Source, Store, Written};
@@ -110,6 +111,34 @@ async fn open_leases_are_divided_without_loss() {
     }
     assert_eq!(count(&scene, "SELECT count(*) FROM windlass.jobs_1 WHERE state <> 2").await, 0);
     assert_eq!(count(&scene, "SELECT sum(open)::bigint FROM windlass.claims").await, 0);
+}
+
+/// Open leases of jobs with and without keys end in one call, whichever comes first in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn open_leases_let_go_of_their_keys() {
+    for keyed_first in [false, true] {
+        let scene = Scene::new().await;
+        let store = scene.store(None).await;
+        let keyed = |n: u128| {
+            let mut new = job(n);
+            new.spec.key =
+                ((n % 2 == 1) == keyed_first).then(|| Key::new(format!("key-{}", n % 4)).expect("a key"));
+            new
+        };
+        store.enqueue((1..=12).map(keyed).collect()).await.expect("enqueue");
+        let mut ended = 0;
+        while ended < 12 {
+            let leases = store.claim(wish(12)).await.expect("claim").leases;
+            let held: Vec<LeaseRef> = leases.iter().map(|leased| leased.lease_ref()).collect();
+            assert!(!held.is_empty(), "after {ended} of them");
+            let answers = store.settle(ends(&held, &Outcome::DONE)).await.expect("settle");
+            assert!(answers.iter().all(|written| *written == Written::Done));
+            assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+            ended += held.len();
+        }
+        assert_eq!(count(&scene, "SELECT count(*) FROM windlass.runs WHERE state = 2").await, 12);
+        assert_eq!(count(&scene, "SELECT count(*) FROM windlass.keys WHERE holder IS NOT NULL").await, 0);
+    }
 }
 
 /// Calls that come in while others are under way go together.
