@@ -28,6 +28,9 @@ pub const PROGRESS_BYTES_MAX: usize = 8 * 1024;
 /// Bytes of a job's meta data.
 pub const META_BYTES_MAX: usize = 16 * 1024;
 
+/// A number of so many digits and no exponent fits into a double.
+const DIGITS_MAX: usize = 300;
+
 /// JSON text that has passed the gate.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Json(Arc<str>);
@@ -42,9 +45,9 @@ impl Json {
             ));
         }
         let text = std::str::from_utf8(text).map_err(|_| Invalid::new(field, "is not UTF-8"))?;
-        let mut gate = Gate { text, at: 0, out: String::with_capacity(text.len()) };
+        let mut gate = Gate { text, at: 0, kept: 0, out: String::new() };
         gate.document().map_err(|why| Invalid::new(field, format!("{why} (at byte {})", gate.at)))?;
-        Ok(Self(Arc::from(gate.out)))
+        Ok(Self(gate.minified()))
     }
 
     /// A payload: JSON of at most [`PAYLOAD_BYTES_MAX`] bytes.
@@ -116,6 +119,8 @@ pub fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Er
 struct Gate<'a> {
     text: &'a str,
     at: usize,
+    /// Up to here, the text without its spaces is in `out`.
+    kept: usize,
     out: String,
 }
 
@@ -136,15 +141,24 @@ impl<'a> Gate<'a> {
     }
 
     fn space(&mut self) {
+        let from = self.at;
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
         }
+        if self.at > from {
+            self.out.push_str(&self.text[self.kept..from]);
+            self.kept = self.at;
+        }
     }
 
-    /// Takes one byte of structure and writes it out.
-    fn take(&mut self, byte: u8) {
-        self.at += 1;
-        self.out.push(char::from(byte));
+    /// The text without its spaces; mostly it has none.
+    fn minified(self) -> Arc<str> {
+        let Self { text, at: _, kept, mut out } = self;
+        if kept == 0 {
+            return Arc::from(text);
+        }
+        out.push_str(&text[kept..]);
+        Arc::from(out)
     }
 
     fn value(&mut self, depth: usize) -> Checked {
@@ -167,14 +181,13 @@ impl<'a> Gate<'a> {
             return Err("is not JSON".into());
         }
         self.at += word.len();
-        self.out.push_str(word);
         Ok(())
     }
 
     fn object(&mut self, depth: usize) -> Checked {
         check_depth(depth)?;
         let mut keys: Vec<Cow<'a, str>> = Vec::new();
-        self.take(b'{');
+        self.at += 1;
         self.space();
         if self.peek() != Some(b'}') {
             loop {
@@ -187,17 +200,17 @@ impl<'a> Gate<'a> {
                 if self.peek() != Some(b':') {
                     return Err("lacks a colon".into());
                 }
-                self.take(b':');
+                self.at += 1;
                 self.value(depth)?;
                 self.space();
                 match self.peek() {
-                    Some(b',') => self.take(b','),
+                    Some(b',') => self.at += 1,
                     Some(b'}') => break,
                     _ => return Err("has an object that is not closed".into()),
                 }
             }
         }
-        self.take(b'}');
+        self.at += 1;
         keys.sort_unstable();
         if keys.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err("has an object with a duplicate key".into());
@@ -207,20 +220,20 @@ impl<'a> Gate<'a> {
 
     fn array(&mut self, depth: usize) -> Checked {
         check_depth(depth)?;
-        self.take(b'[');
+        self.at += 1;
         self.space();
         if self.peek() != Some(b']') {
             loop {
                 self.value(depth)?;
                 self.space();
                 match self.peek() {
-                    Some(b',') => self.take(b','),
+                    Some(b',') => self.at += 1,
                     Some(b']') => break,
                     _ => return Err("has an array that is not closed".into()),
                 }
             }
         }
-        self.take(b']');
+        self.at += 1;
         Ok(())
     }
 
@@ -244,7 +257,6 @@ impl<'a> Gate<'a> {
         }
         self.at += 1;
         let raw = &self.text[start..self.at];
-        self.out.push_str(raw);
         if escaped {
             let meant: String =
                 serde_json::from_str(raw).map_err(|_| Cow::from("has a string that is not JSON"))?;
@@ -299,14 +311,14 @@ impl<'a> Gate<'a> {
             Some(b'1'..=b'9') => self.digits()?,
             _ => return Err("has a number without digits".into()),
         }
-        let mut whole = true;
+        let (mut whole, mut exponent) = (true, false);
         if self.peek() == Some(b'.') {
             whole = false;
             self.at += 1;
             self.digits()?;
         }
         if matches!(self.peek(), Some(b'e' | b'E')) {
-            whole = false;
+            (whole, exponent) = (false, true);
             self.at += 1;
             if matches!(self.peek(), Some(b'+' | b'-')) {
                 self.at += 1;
@@ -318,10 +330,9 @@ impl<'a> Gate<'a> {
             if raw.parse::<i64>().is_err() {
                 return Err("has an integer that does not fit into 64 bits".into());
             }
-        } else if !raw.parse::<f64>().is_ok_and(f64::is_finite) {
+        } else if (exponent || raw.len() > DIGITS_MAX) && !raw.parse::<f64>().is_ok_and(f64::is_finite) {
             return Err("has a number that is too large".into());
         }
-        self.out.push_str(raw);
         Ok(())
     }
 
@@ -399,6 +410,9 @@ mod tests {
         for (text, why) in refused {
             check(text, Err(why));
         }
+        check(format!("{}.5", "9".repeat(400)).as_bytes(), Err("too large"));
+        let long = format!("{}.5", "9".repeat(200));
+        check(long.as_bytes(), Ok(&long));
         let nested = |n: usize| [vec![b'['; n], vec![b']'; n]].concat();
         assert!(Json::payload(nested(DEPTH_MAX)).is_ok());
         check(&nested(DEPTH_MAX + 1), Err("nested deeper"));

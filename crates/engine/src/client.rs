@@ -110,14 +110,18 @@ pub struct NewJobBuilder {
 impl NewJobBuilder {
     /// A job of a kind, with a payload that can be written as JSON.
     pub fn new<T: Serialize + ?Sized>(kind: &str, payload: &T) -> Result<Self, Invalid> {
-        let payload = Json::from_value("payload", payload, PAYLOAD_BYTES_MAX)?;
-        let spec = JobSpec::new(Kind::new(kind)?, QueueName::default(), payload);
-        Ok(Self { id: None, spec, start: Start::Now })
+        Self::in_queue(QueueName::default(), kind, payload)
     }
 
     /// A job that carries `payload`.
     pub fn of<P: Payload>(payload: &P) -> Result<Self, Invalid> {
-        Self::new(P::KIND, payload)?.queue(P::QUEUE)
+        Self::in_queue(QueueName::new(P::QUEUE)?, P::KIND, payload)
+    }
+
+    fn in_queue<T: Serialize + ?Sized>(queue: QueueName, kind: &str, payload: &T) -> Result<Self, Invalid> {
+        let payload = Json::from_value("payload", payload, PAYLOAD_BYTES_MAX)?;
+        let spec = JobSpec::new(Kind::new(kind)?, queue, payload);
+        Ok(Self { id: None, spec, start: Start::Now })
     }
 
     /// An id of the caller's own: enqueueing it again answers with the same job.
