@@ -73,6 +73,27 @@ async fn fault_30_what_was_due_stays_due() {
     assert_eq!(leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [id(1)]);
 }
 
+/// Fault 30: jobs that come in the very commit in which the store follows the clock are counted once.
+#[tokio::test]
+async fn fault_30_what_comes_with_a_jump_is_counted_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("w.db");
+    let clock = FakeClock::default();
+    let store = open(&path, &clock).await;
+    store.enqueue(vec![job(1, 1)]).await.expect("a job");
+    clock.jump_wall(-TWO_HOURS_MS);
+    // While another has the file, both calls gather behind it.
+    let other = rusqlite::Connection::open(&path).expect("the file");
+    other.execute_batch("BEGIN IMMEDIATE").expect("the write lock");
+    let let_go = async { other.execute_batch("COMMIT").expect("the end of it") };
+    let (enqueued, expired, ()) = tokio::join!(store.enqueue(vec![job(2, 1)]), store.expire(), let_go);
+    enqueued.expect("a job");
+    expired.expect("an expiry");
+    crate::audit::audit(&path);
+    assert_eq!(claim(&store, 1, 10).await.len(), 2);
+    crate::audit::audit(&path);
+}
+
 /// Fault 32: the machine starts anew; the store's time goes on, even when the
 /// wall clock was lost, and the leases of before run out.
 #[tokio::test]
