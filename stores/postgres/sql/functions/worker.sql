@@ -268,16 +268,18 @@ BEGIN
     SELECT array_agg(q.name) FILTER (WHERE q.delete_finished), v_freed OR coalesce(bool_or(q.limit_jobs IS NOT NULL), false)
       INTO v_doomed, v_freed FROM windlass.queues q
      WHERE q.name IN (SELECT split_part(u.label, chr(31), 1) FROM unnest(v_of) AS u(label)) AND (q.delete_finished OR q.limit_jobs IS NOT NULL);
-    IF p_note AND v_doomed IS NULL AND cardinality(v_of) = 1 AND cardinality(v_seqs) = cardinality(p_ids)
-       AND split_part(v_of[1], chr(31), 4) = '' THEN
+    IF p_note AND v_doomed IS NULL AND cardinality(v_of) = 1 AND cardinality(v_seqs) = cardinality(p_ids) THEN
         v_queue := split_part(v_of[1], chr(31), 1);
         WITH fewer AS (
-            INSERT INTO windlass.tally (what, name, delta) VALUES (0, v_queue, -cardinality(v_seqs))
+            INSERT INTO windlass.tally (what, name, delta)
+            SELECT 0, v_queue, -cardinality(v_seqs)
+            UNION ALL
+            SELECT 1, b.name, -cardinality(v_seqs) FROM unnest((string_to_array(v_of[1], chr(31)))[4:]) AS b(name) WHERE b.name <> ''
         ), kept AS (
             INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs) VALUES (v_queue, v_now, cardinality(v_seqs), v_seqs)
         )
         INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 2, v_queue, p_ids);
-        RETURN QUERY SELECT cardinality(v_seqs)::bigint, NULL::uuid[], NULL::text[], v_freed;
+        RETURN QUERY SELECT cardinality(v_seqs)::bigint, NULL::uuid[], NULL::text[], v_freed OR split_part(v_of[1], chr(31), 4) <> '';
         RETURN;
     END IF;
     IF v_labels = '{}' THEN
