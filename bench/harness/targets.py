@@ -17,6 +17,9 @@ def targets(figures):
                 other = figures.best(server, role, measure)
                 row = _ratio(f"{what}, against the {word}", figures.median(us, measure), other, least)
                 rows.append(_marked(figures, row, us, other, measure))
+    copied = figures.median("limit-copy", "enqueue batch")
+    rows.append(_ratio("Postgres, enqueue in batches of 1,000, against COPY", figures.median("windlass", "enqueue batch"),
+                       ("limit-copy", copied), 0.7))
     rows += _pickup(figures)
     rows.append(_below("Postgres, CPU µs per drained job, client and server", figures.cpu("windlass"),
                        figures.best("postgres", "peer", "drain", "cpu", least=True)))
