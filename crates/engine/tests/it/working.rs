@@ -94,11 +94,11 @@ async fn every_way_to_fail_has_its_end() {
     assert_eq!(tries.lock().unwrap()["park"], 4, "parking costs no attempt");
     let State::Failed { reason, .. } = stage.job(ids["retry"]).await.state else { unreachable!() };
     assert_eq!(reason, FailureReason::Exhausted);
-    // The delays follow the ladder, each up to a fifth longer.
+    // The delays follow the ladder, each up to a fifth longer, and by what the clock ran on until the worker saw it.
     let job = stage.job(ids["retry"]).await;
     let starts: Vec<_> = job.history.iter().map(|entry| entry.started_at.unwrap()).collect();
     let waits: Vec<u64> = starts.windows(2).map(|pair| pair[1].ms_since(pair[0])).collect();
-    assert!((60_000..75_000).contains(&waits[0]) && (300_000..365_000).contains(&waits[1]), "{waits:?}");
+    assert!((60_000..95_000).contains(&waits[0]) && (300_000..385_000).contains(&waits[1]), "{waits:?}");
 }
 
 #[tokio::test]
