@@ -62,10 +62,8 @@ impl Client {
 
     /// Enqueues jobs, all or none.
     pub async fn enqueue_all(&self, jobs: Vec<NewJobBuilder>) -> Result<Vec<Enqueued>, StoreError> {
-        let jobs = {
-            let mut ids = Ids::new(&*self.world);
-            jobs.into_iter().map(|job| job.build(&mut ids)).collect::<Result<Vec<NewJob>, Invalid>>()
-        };
+        let mut ids = Ids::new(&*self.world);
+        let jobs: Result<Vec<NewJob>, Invalid> = jobs.into_iter().map(|job| job.build(&mut ids)).collect();
         self.batcher.enqueue(jobs?).await
     }
 

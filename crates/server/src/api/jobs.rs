@@ -75,11 +75,9 @@ pub(crate) async fn create_many(ask: Ask) -> Answered {
         return Err(Refusal::field("jobs", format!("must be 1 to {ENQUEUE_MAX}; they are {}", jobs.len())));
     }
     let mut checked: Vec<NewJob> = Vec::with_capacity(jobs.len());
-    {
-        let mut ids = Ids::new(&*ask.api.world);
-        for (at, Object(job)) in jobs.into_iter().enumerate() {
-            checked.push(job.job(&mut ids).map_err(|refusal| in_batch(refusal, at))?);
-        }
+    let mut ids = Ids::new(&*ask.api.world);
+    for (at, Object(job)) in jobs.into_iter().enumerate() {
+        checked.push(job.job(&mut ids).map_err(|refusal| in_batch(refusal, at))?);
     }
     let answers = ask.api.store.enqueue(checked).await?;
     let entry = |Enqueued { id, deduplicated }| BatchEntry { id, deduplicated };

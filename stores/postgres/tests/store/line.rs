@@ -141,6 +141,26 @@ async fn open_leases_let_go_of_their_keys() {
     }
 }
 
+/// A batch of jobs that are alike, some of which are there: the others are accepted, and one that is there
+/// with another content refuses them all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_of_which_some_are_there() {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    store.enqueue((1..=100).map(job).collect()).await.expect("enqueue");
+    let answers = store.enqueue((90..=200).map(job).collect()).await.expect("enqueue");
+    let there: Vec<u128> =
+        answers.iter().filter(|answer| answer.deduplicated).map(|answer| answer.id.0.as_u128()).collect();
+    assert_eq!(there, (90..=100).collect::<Vec<u128>>());
+    let mut other = job(150);
+    other.spec.payload = Json::payload("\"another\"").expect("a payload");
+    let refused = store.enqueue(vec![job(300), other]).await;
+    assert!(matches!(refused, Err(StoreError::Conflict(id)) if id == job(150).id), "{refused:?}");
+    assert_eq!(count(&scene, "SELECT count(*) FROM windlass.jobs").await, 200);
+    assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+    assert_eq!(store.claim(wish(500)).await.expect("claim").leases.len(), 200);
+}
+
 /// Calls that come in while others are under way go together.
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_enqueues_share_a_commit() {
