@@ -48,6 +48,18 @@ pub enum Outcome {
 impl Outcome {
     /// A completion without a result.
     pub const DONE: Outcome = Outcome::Completed { result: None };
+
+    /// The word for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Completed { .. } => "completed",
+            Self::Retry { .. } => "retry",
+            Self::Failed { .. } => "failed",
+            Self::Parked { .. } => "parked",
+            Self::Released => "released",
+            Self::Canceled => "canceled",
+        }
+    }
 }
 
 /// What a move did.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tracing::Instrument;
 use windlass_core::error::StoreError;
 use windlass_core::id::{BudgetName, JobId, StepName};
 use windlass_core::job::Job;
@@ -18,10 +19,13 @@ use crate::signal::{Attempt, Signal, Stop};
 use crate::slots::Slot;
 use crate::world::{World, half_jittered};
 
-/// The context of one attempt. Cheap to clone; the attempt keeps its slot until
-/// the last clone is gone.
-#[derive(Clone)]
-pub struct Context(Arc<Inner>);
+/// The context of one attempt; `S` is the state that the worker shares with its
+/// handlers. Cheap to clone; the attempt keeps its slot until the last clone is
+/// gone.
+pub struct Context<S = ()> {
+    inner: Arc<Inner>,
+    state: Arc<S>,
+}
 
 struct Inner {
     job: Job,
@@ -29,6 +33,7 @@ struct Inner {
     world: Arc<dyn World>,
     attempt: Arc<Attempt>,
     steps: Mutex<HashMap<StepName, Json>>,
+    grace_ms: u64,
     _slot: Slot,
 }
 
@@ -38,37 +43,55 @@ impl Context {
         source: Arc<dyn Source>,
         world: Arc<dyn World>,
         attempt: Arc<Attempt>,
+        grace_ms: u64,
         slot: Slot,
     ) -> Self {
         let steps = std::mem::take(&mut job.steps);
         let steps = steps.into_iter().map(|step| (step.name, step.output)).collect();
-        Self(Arc::new(Inner { job, source, world, attempt, steps: Mutex::new(steps), _slot: slot }))
+        let inner = Inner { job, source, world, attempt, steps: Mutex::new(steps), grace_ms, _slot: slot };
+        Self { inner: Arc::new(inner), state: Arc::new(()) }
+    }
+
+    pub(crate) fn with_state<S>(self, state: Arc<S>) -> Context<S> {
+        Context { inner: self.inner, state }
+    }
+}
+
+impl<S> Context<S> {
+    /// What the worker shares with its handlers, as [`Worker::state`](crate::Worker::state) was given it.
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    /// The same attempt, for what needs no state.
+    pub fn without_state(&self) -> Context {
+        Context { inner: self.inner.clone(), state: Arc::new(()) }
     }
 
     /// The job, as it was when it was claimed.
     pub fn job(&self) -> &Job {
-        &self.0.job
+        &self.inner.job
     }
 
     /// The job's id.
     pub fn id(&self) -> JobId {
-        self.0.job.id
+        self.inner.job.id
     }
 
     /// The fence of this attempt: give it to whatever you write to that can
     /// refuse a smaller one after a larger.
     pub fn fence(&self) -> u64 {
-        self.0.job.fence
+        self.inner.job.fence
     }
 
     /// Which attempt this is, counted from 1.
     pub fn attempt(&self) -> u32 {
-        self.0.job.attempt
+        self.inner.job.attempt
     }
 
     /// The payload.
     pub fn payload(&self) -> &Json {
-        &self.0.job.spec.payload
+        &self.inner.job.spec.payload
     }
 
     /// The payload as a type. What cannot be read now will not be readable later: permanent.
@@ -93,7 +116,8 @@ impl Context {
             return Ok(output.read()?);
         }
         self.go_on()?;
-        let value = work().await?;
+        let span = tracing::info_span!("step", step = %name);
+        let value = work().instrument(span).await?;
         let output = Json::from_value("the step's output", &value, STEP_BYTES_MAX)?;
         self.store_step(name, output).await?;
         Ok(value)
@@ -146,7 +170,7 @@ impl Context {
                 Spent::Never => {
                     return Err(Failure::permanent(format!("budget {budget} never allows {amount} at once")));
                 }
-                Spent::Wait { in_ms } => self.sleep(in_ms).await?,
+                Spent::Wait { in_ms } => self.sleep(Duration::from_millis(in_ms)).await?,
             }
         }
     }
@@ -163,11 +187,6 @@ impl Context {
         .await
     }
 
-    /// Whether the job is asked to cancel.
-    pub fn is_canceled(&self) -> bool {
-        self.stop() == Some(Stop::Cancel)
-    }
-
     /// Waits until the job is asked to cancel.
     pub async fn canceled(&self) {
         self.stopped_by(|stop| stop == Stop::Cancel).await;
@@ -177,18 +196,18 @@ impl Context {
     pub fn stop(&self) -> Option<Stop> {
         // Asked of the clock and not only of the lease keeper: a process that
         // stood still and wakes must not begin anything before the keeper does.
-        if self.0.attempt.is_past_fence(self.0.world.boot_ms()) {
+        if self.inner.attempt.is_past_fence(self.inner.world.boot_ms()) {
             return Some(Stop::LeaseLost);
         }
-        match self.0.attempt.signal() {
+        match self.inner.attempt.signal() {
             Signal::Go => None,
             Signal::Told(stop) | Signal::Halt(stop) => Some(stop),
         }
     }
 
-    /// Waits until the handler should stop, for whatever reason.
-    pub async fn stopping(&self) {
-        self.stopped_by(|_| true).await;
+    /// Waits until the handler should stop, and says why: for `select!`.
+    pub async fn stopping(&self) -> Stop {
+        self.stopped_by(|_| true).await
     }
 
     /// Nothing, or the failure with which the handler should end now. For
@@ -198,17 +217,18 @@ impl Context {
             None => Ok(()),
             Some(Stop::Cancel) => Err(Failure::Canceled),
             Some(Stop::Shutdown) => Err(Failure::Released),
-            Some(Stop::Timeout) => Err(Failure::retry(timed_out(self.0.job.spec.timeout_ms))),
+            Some(Stop::Timeout) => Err(Failure::retry(timed_out(self.inner.job.spec.timeout_ms))),
             Some(Stop::LeaseLost) => Err(Failure::LeaseLost),
         }
     }
 
     /// Waits, unless the handler should stop.
-    pub async fn sleep(&self, ms: u64) -> Result<(), Failure> {
+    pub async fn sleep(&self, time: Duration) -> Result<(), Failure> {
+        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         tokio::select! {
             biased;
-            () = self.stopping() => self.go_on(),
-            () = self.0.world.sleep_ms(ms) => Ok(()),
+            _ = self.stopping() => self.go_on(),
+            () = self.inner.world.sleep_ms(ms) => Ok(()),
         }
     }
 
@@ -218,19 +238,29 @@ impl Context {
     }
 
     pub(crate) fn world(&self) -> &dyn World {
-        &*self.0.world
+        &*self.inner.world
     }
 
     pub(crate) fn chance(&self) -> u64 {
-        self.0.world.chance()
+        self.inner.world.chance()
     }
 
-    async fn stopped_by(&self, fits: impl Fn(Stop) -> bool) {
-        let told = self.0.attempt.until(|signal| match signal {
+    /// How long a handler that was told to stop is waited for.
+    pub(crate) fn grace_ms(&self) -> u64 {
+        self.inner.grace_ms
+    }
+
+    async fn stopped_by(&self, fits: impl Fn(Stop) -> bool) -> Stop {
+        let told = self.inner.attempt.until(|signal| match signal {
             Signal::Go => false,
             Signal::Told(stop) | Signal::Halt(stop) => fits(stop),
         });
         told.await;
+        match self.inner.attempt.signal() {
+            Signal::Told(stop) | Signal::Halt(stop) => stop,
+            // A signal only climbs.
+            Signal::Go => Stop::LeaseLost,
+        }
     }
 
     /// Asks the store until it answers: as long as the lease is ours, a store
@@ -242,17 +272,17 @@ impl Context {
     {
         let mut wait_ms = 50;
         loop {
-            if self.0.attempt.is_halted() {
+            if self.inner.attempt.is_halted() {
                 return Err(Failure::LeaseLost);
             }
-            match ask(self.0.source.clone()).await {
+            match ask(self.inner.source.clone()).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) if error.is_transient() => {
                     tracing::warn!(job_id = %self.id(), code = error.code(), "the store did not take a write; trying again");
                 }
                 Err(error) => return Err(error.into()),
             }
-            self.0.world.sleep_ms(half_jittered(&*self.0.world, wait_ms)).await;
+            self.inner.world.sleep_ms(half_jittered(&*self.inner.world, wait_ms)).await;
             wait_ms = (wait_ms * 2).min(2_000);
         }
     }
@@ -268,11 +298,17 @@ impl Context {
     }
 
     fn lease(&self) -> LeaseRef {
-        LeaseRef { job_id: self.0.job.id, fence: self.0.job.fence }
+        LeaseRef { job_id: self.inner.job.id, fence: self.inner.job.fence }
     }
 
     fn steps(&self) -> std::sync::MutexGuard<'_, HashMap<StepName, Json>> {
-        self.0.steps.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S> Clone for Context<S> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), state: self.state.clone() }
     }
 }
 

@@ -20,22 +20,43 @@ mod client;
 mod context;
 mod failure;
 mod handler;
-mod payload;
+mod job;
 pub mod process;
+mod request;
 mod runtime;
+mod schedule;
 mod signal;
 mod slots;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod waiting;
 mod worker;
 pub mod world;
 
 /// The words, the state machine and the traits of a store.
 pub use windlass_core as core;
 
-pub use client::{Client, NewJobBuilder};
+pub use client::{Client, Enqueue};
 pub use context::Context;
-pub use failure::Failure;
-pub use handler::Handler;
-pub use payload::Payload;
-pub use runtime::{BreakerPolicy, Housekeeper, Shutdown, Summary, shutdown_on_signals};
+pub use failure::{BoxError, Failure, OrFail};
+pub use handler::{AsyncHandler, Handler, Layer, Next};
+pub use job::Job;
+pub use request::JobRequest;
+pub use runtime::{BreakerPolicy, Housekeeper, Shutdown, Summary, WorkerEvent, shutdown_on_signals};
+pub use schedule::ScheduleRequest;
 pub use signal::Stop;
+pub use waiting::{JobHandle, WaitError};
 pub use worker::{GRACE_DEFAULT, POLL_DEFAULT, SLOTS_DEFAULT, Worker, WorkerError};
+
+// The words that users meet, at one level.
+pub use windlass_core::error::{Invalid, StoreError};
+pub use windlass_core::id::{BudgetName, JobId, Key, Kind, QueueName, ScheduleName, StepName, WorkerName};
+pub use windlass_core::job::Job as JobRecord;
+pub use windlass_core::json::Json;
+pub use windlass_core::policy::budget::BudgetPolicy;
+pub use windlass_core::policy::ladder::Ladder;
+pub use windlass_core::policy::queue::{OnCrash, QueuePolicy};
+pub use windlass_core::policy::schedule::{Missed, Overlap};
+pub use windlass_core::state::{FailureReason, State, StateName};
+pub use windlass_core::store::{Source, Store};
+pub use windlass_core::time::Time;

@@ -1,12 +1,11 @@
 //! The worker as a user builds it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
 use windlass_core::error::{Invalid, StoreError};
 use windlass_core::id::{Kind, QueueName, WorkerName};
 use windlass_core::policy::queue::LEASE_MS_RANGE;
@@ -14,10 +13,13 @@ use windlass_core::store::{Source, Store};
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::handler::{AsyncFn, BlockingFn, Handler};
-use crate::payload::Payload;
+use crate::handler::{AsyncFn, AsyncHandler, BlockingFn, Handler, Layer, Layered, Stateless, WithState};
+use crate::job::Job;
 use crate::process::{Command, CommandHandler};
-use crate::runtime::{BreakerPolicy, Engine, Settings, Shutdown, Summary, shutdown_on_signals};
+use crate::runtime::{
+    BreakerPolicy, Engine, OnEvent, Parts, Pool, Settings, Shutdown, Summary, WorkerEvent,
+    shutdown_on_signals,
+};
 use crate::world::{RealWorld, World};
 
 /// How long a handler that was told to stop is waited for, unless said otherwise.
@@ -27,32 +29,39 @@ pub const SLOTS_DEFAULT: usize = 10;
 /// The longest that an idle worker goes without asking for work.
 pub const POLL_DEFAULT: Duration = Duration::from_secs(1);
 
-/// Claims jobs and runs them.
+/// Claims jobs and runs them; `S` is the state that it shares with its handlers.
 ///
 /// ```no_run
-/// # use windlass::{Worker, Context, Failure, Payload};
+/// # use windlass_engine::{Client, Worker, Context, Failure, Job};
 /// # #[derive(serde::Serialize, serde::Deserialize)]
-/// # struct Greet { name: String }
-/// # impl Payload for Greet { const KIND: &'static str = "greet"; }
-/// # async fn doc(store: std::sync::Arc<dyn windlass::core::store::Store>) -> Result<(), Box<dyn std::error::Error>> {
-/// Worker::new(store)
-///     .slots(4)
-///     .handle(async |job: Greet, _ctx: Context| {
-///         println!("Hello, {}!", job.name);
-///         Ok::<(), Failure>(())
-///     })
-///     .run_until_signal()
-///     .await?;
+/// # struct SendMail { to: String }
+/// # impl Job for SendMail { const KIND: &'static str = "send-mail"; type Output = (); }
+/// # struct App { sender: String }
+/// async fn send_mail(job: SendMail, ctx: Context<App>) -> Result<(), Failure> {
+///     println!("from {} to {}", ctx.state().sender, job.to);
+///     Ok(())
+/// }
+///
+/// # async fn doc(store: std::sync::Arc<dyn windlass_engine::Store>) -> Result<(), Box<dyn std::error::Error>> {
+/// let app = App { sender: "shop@example.com".into() };
+/// Worker::new(store).state(app).handle(send_mail).run_until_signal().await?;
 /// # Ok(())
 /// # }
 /// ```
-pub struct Worker {
+///
+/// The order in which things are said does not matter, with one exception that
+/// the compiler sees: the state comes before the handlers that use it.
+pub struct Worker<S = ()> {
     source: Arc<dyn Source>,
     store: Option<Arc<dyn Store>>,
     world: Arc<dyn World>,
     name: Option<String>,
+    state: Arc<S>,
     queues: BTreeSet<String>,
-    handlers: HashMap<String, Arc<dyn Handler>>,
+    pools: BTreeMap<String, usize>,
+    handlers: HashMap<String, Arc<dyn Handler<S>>>,
+    layers: Vec<Arc<dyn Layer<S>>>,
+    listeners: Vec<OnEvent>,
     slots: usize,
     claim_max: usize,
     lease: Option<Duration>,
@@ -93,8 +102,12 @@ impl Worker {
             store,
             world: Arc::new(RealWorld::new()),
             name: None,
+            state: Arc::new(()),
             queues: BTreeSet::new(),
+            pools: BTreeMap::new(),
             handlers: HashMap::new(),
+            layers: Vec::new(),
+            listeners: Vec::new(),
             slots: SLOTS_DEFAULT,
             claim_max: 1_000,
             lease: None,
@@ -105,39 +118,104 @@ impl Worker {
         }
     }
 
-    /// Runs the jobs that carry `P` with an async function. The worker also
-    /// claims from the queue of `P`.
-    pub fn handle<P, F, Fut, T>(mut self, function: F) -> Self
+    /// What the worker shares with the handlers that are said after it: a pool
+    /// of connections, clients, settings. They get it by [`Context::state`].
+    pub fn state<S: Send + Sync + 'static>(self, state: S) -> Worker<S> {
+        let Self { source, store, world, name, state: _, queues, pools, handlers, layers, .. } = self;
+        let outer: Arc<[Arc<dyn Layer>]> = layers.into();
+        let plain = |handler| match outer.is_empty() {
+            true => handler,
+            false => Arc::new(Layered { layers: outer.clone(), handler }) as Arc<dyn Handler>,
+        };
+        let handlers = handlers.into_iter().map(|(kind, handler)| {
+            let handler: Arc<dyn Handler<S>> = Arc::new(Stateless(plain(handler)));
+            (kind, handler)
+        });
+        Worker {
+            source,
+            store,
+            world,
+            name,
+            state: Arc::new(state),
+            queues,
+            pools,
+            handlers: handlers.collect(),
+            layers: Vec::new(),
+            listeners: self.listeners,
+            slots: self.slots,
+            claim_max: self.claim_max,
+            lease: self.lease,
+            grace: self.grace,
+            poll: self.poll,
+            housekeeping: self.housekeeping,
+            breaker: self.breaker,
+        }
+    }
+}
+
+impl<S: Send + Sync + 'static> Worker<S> {
+    /// Runs the jobs of a type with an async function. The worker also claims
+    /// from the queue of that type.
+    pub fn handle<J, H>(mut self, function: H) -> Self
     where
-        P: Payload,
-        F: Fn(P, Context) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<T, Failure>> + Send + 'static,
-        T: Serialize + Send + 'static,
+        J: Job,
+        H: AsyncHandler<J, S>,
     {
-        self.queues.insert(P::QUEUE.to_owned());
-        self.handle_kind(P::KIND, AsyncFn(function, PhantomData))
+        self.queues.insert(J::QUEUE.to_owned());
+        self.handle_kind(J::KIND, AsyncFn(function, PhantomData))
     }
 
-    /// Runs the jobs that carry `P` with a blocking function, on a thread of its own.
-    pub fn handle_blocking<P, F, T>(mut self, function: F) -> Self
+    /// Runs the jobs of a type with a blocking function, on a thread of its own.
+    pub fn handle_blocking<J, F>(mut self, function: F) -> Self
     where
-        P: Payload,
-        F: Fn(P, Context) -> Result<T, Failure> + Send + Sync + 'static,
-        T: Serialize + Send + 'static,
+        J: Job,
+        F: Fn(J, Context<S>) -> Result<J::Output, Failure> + Send + Sync + 'static,
     {
-        self.queues.insert(P::QUEUE.to_owned());
-        self.handle_kind(P::KIND, BlockingFn(Arc::new(function), PhantomData))
+        self.queues.insert(J::QUEUE.to_owned());
+        self.handle_kind(J::KIND, BlockingFn(Arc::new(function), PhantomData))
     }
 
     /// Runs the jobs of a kind with a program, each in a process of its own.
     pub fn handle_command(self, kind: &str, command: Command) -> Self {
-        let grace = self.grace;
-        self.handle_kind(kind, CommandHandler::new(command, grace))
+        self.handle_kind(kind, Stateless(Arc::new(CommandHandler::new(command))))
     }
 
     /// Runs the jobs of a kind with a handler. A kind has one handler; the last one stays.
-    pub fn handle_kind(mut self, kind: &str, handler: impl Handler) -> Self {
+    pub fn handle_kind(mut self, kind: &str, handler: impl Handler<S>) -> Self {
         self.handlers.insert(kind.to_owned(), Arc::new(handler));
+        self
+    }
+
+    /// Stands around every attempt of this worker's handlers; the first that is
+    /// said is the outermost. A layer that is said before [`Worker::state`]
+    /// stands around the handlers that are said before it.
+    ///
+    /// ```
+    /// # use windlass_engine::{Context, Next, Worker};
+    /// # fn doc(worker: Worker) -> Worker {
+    /// worker.layer(async |ctx: Context, next: Next| {
+    ///     let ended = next.run(ctx.clone()).await;
+    ///     println!("{} has ended: {}", ctx.id(), ended.is_ok());
+    ///     ended
+    /// })
+    /// # }
+    /// ```
+    pub fn layer(mut self, layer: impl Layer<S>) -> Self {
+        self.layers.push(Arc::new(layer));
+        self
+    }
+
+    /// Hears what the worker does: attempts that begin and end, leases that are
+    /// lost. It is called from the worker's own threads and must return at once.
+    pub fn on_event(mut self, hear: impl Fn(&WorkerEvent<'_>) + Send + Sync + 'static) -> Self {
+        self.listeners.push(Arc::new(hear));
+        self
+    }
+
+    /// Claims from a queue with slots of its own: at most so many of its jobs
+    /// run here at once, beside those of all other queues.
+    pub fn queue(mut self, queue: &str, slots: usize) -> Self {
+        self.pools.insert(queue.to_owned(), slots);
         self
     }
 
@@ -223,24 +301,17 @@ impl Worker {
     }
 
     async fn start(self, shutdown: Shutdown, until_idle: bool) -> Result<Summary, WorkerError> {
-        let slots = self.slots;
-        if slots == 0 {
-            return Err(Invalid::new("slots", "are 0; a worker needs at least one").into());
-        }
         let settings = self.settings(until_idle)?;
-        let handlers: Result<HashMap<Kind, Arc<dyn Handler>>, Invalid> =
-            self.handlers.into_iter().map(|(kind, handler)| Ok((Kind::new(kind)?, handler))).collect();
+        let pools = self.pools()?;
+        let handlers = self.layered_handlers()?;
+        let Self { source, store, world, listeners, breaker, .. } = self;
         let ambient = tokio::runtime::Handle::current();
-        let (engine, settled) = Engine::new(
-            self.source,
-            self.store,
-            self.world,
-            settings,
-            handlers?,
-            self.breaker,
-            slots,
-            ambient,
-        );
+        let in_place = world.runs_in_place();
+        let parts = Parts { source, store, world, settings, handlers, listeners, breaker, pools, ambient };
+        let (engine, settled) = Engine::new(parts);
+        if in_place {
+            return Ok(engine.run(settled, shutdown).await?);
+        }
         let (done, summary) = tokio::sync::oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         std::thread::Builder::new().name("windlass-engine".into()).spawn(move || {
@@ -252,6 +323,40 @@ impl Worker {
         Ok(summary.map_err(|_| std::io::Error::other("the engine's thread ended without a word"))??)
     }
 
+    /// The handlers as the engine knows them, with state and layers.
+    fn layered_handlers(&self) -> Result<HashMap<Kind, Arc<dyn Handler>>, Invalid> {
+        let layers: Arc<[Arc<dyn Layer<S>>]> = self.layers.clone().into();
+        let handlers = self.handlers.iter().map(|(kind, handler)| {
+            let handler = match layers.is_empty() {
+                true => handler.clone(),
+                false => Arc::new(Layered { layers: layers.clone(), handler: handler.clone() }),
+            };
+            let handler: Arc<dyn Handler> = Arc::new(WithState { state: self.state.clone(), handler });
+            Ok((Kind::new(kind)?, handler))
+        });
+        handlers.collect()
+    }
+
+    /// Which queues share which slots: those with slots of their own, and all others.
+    fn pools(&self) -> Result<Vec<Pool>, Invalid> {
+        let mut pools = Vec::new();
+        for (queue, slots) in &self.pools {
+            pools.push(Pool::new(vec![QueueName::new(queue)?], *slots));
+        }
+        let shared = self.queues.iter().filter(|queue| !self.pools.contains_key(*queue));
+        let mut shared: Vec<QueueName> = shared.map(QueueName::new).collect::<Result<_, _>>()?;
+        if shared.is_empty() && pools.is_empty() {
+            shared.push(QueueName::default());
+        }
+        if !shared.is_empty() {
+            pools.push(Pool::new(shared, self.slots));
+        }
+        match pools.iter().any(|pool| pool.slots.total() == 0) {
+            true => Err(Invalid::new("slots", "are 0; a worker needs at least one")),
+            false => Ok(pools),
+        }
+    }
+
     fn settings(&self, until_idle: bool) -> Result<Settings, Invalid> {
         let kinds: Result<Vec<Kind>, Invalid> = self.handlers.keys().map(Kind::new).collect();
         let mut kinds = kinds?;
@@ -259,18 +364,12 @@ impl Worker {
         if kinds.is_empty() {
             return Err(Invalid::new("handlers", "are missing: the worker knows no kind of job"));
         }
-        let queues: Result<BTreeSet<QueueName>, Invalid> = self.queues.iter().map(QueueName::new).collect();
-        let mut queues: Vec<QueueName> = queues?.into_iter().collect();
-        if queues.is_empty() {
-            queues.push(QueueName::default());
-        }
         let lease_ms = self.lease.map(|lease| u32::try_from(lease.as_millis()).unwrap_or(u32::MAX));
         if lease_ms.is_some_and(|ms| !LEASE_MS_RANGE.contains(&ms)) {
             return Err(Invalid::new("lease", "lies outside 100 ms to 1 day"));
         }
         Ok(Settings {
             name: WorkerName::new(self.name.clone().unwrap_or_else(|| made_up_name(&*self.world)))?,
-            queues,
             kinds,
             claim_max: self.claim_max.max(1),
             lease_ms,

@@ -20,6 +20,12 @@ pub trait World: Clock {
 
     /// A random number.
     fn chance(&self) -> u64;
+
+    /// Whether a worker's loops run on the runtime of whoever started it, and not
+    /// on a thread of their own: where time stands still until everybody waits.
+    fn runs_in_place(&self) -> bool {
+        false
+    }
 }
 
 /// The machine itself.

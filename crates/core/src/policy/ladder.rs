@@ -19,6 +19,25 @@ impl Ladder {
     /// No retries.
     pub const NONE: Ladder = Ladder(Vec::new());
 
+    /// The ladder of whoever says nothing: four days, so that a weekend's outage is survived.
+    pub fn default_rungs() -> Self {
+        const MINUTE_MS: u64 = 60_000;
+        const HOUR_MS: u64 = 60 * MINUTE_MS;
+        let rungs_ms = [
+            10_000,
+            MINUTE_MS,
+            5 * MINUTE_MS,
+            30 * MINUTE_MS,
+            2 * HOUR_MS,
+            6 * HOUR_MS,
+            12 * HOUR_MS,
+            24 * HOUR_MS,
+            24 * HOUR_MS,
+            24 * HOUR_MS,
+        ];
+        Self(rungs_ms.map(Span::from_ms).to_vec())
+    }
+
     /// A ladder of these rungs.
     pub fn new(rungs: Vec<Span>) -> Result<Self, Invalid> {
         if rungs.len() > RUNGS_MAX {
@@ -27,11 +46,11 @@ impl Ladder {
         Ok(Self(rungs))
     }
 
-    /// The delay after the `attempt`-th attempt (counted from 1) failed;
-    /// nothing when the ladder is used up.
-    pub fn delay_ms(&self, attempt: u32) -> Option<u64> {
+    /// The delay after the `attempt`-th attempt (counted from 1) failed: its rung,
+    /// or the last one for whoever has climbed past it.
+    fn delay_ms(&self, attempt: u32) -> Option<u64> {
         let rung = usize::try_from(attempt.checked_sub(1)?).ok()?;
-        self.0.get(rung).map(|span| span.ms())
+        self.0.get(rung).or(self.0.last()).map(|span| span.ms())
     }
 
     /// How many attempts the ladder allows: one more than it has rungs.
@@ -39,12 +58,16 @@ impl Ladder {
         u32::try_from(self.0.len()).unwrap_or(u32::MAX - 1) + 1
     }
 
-    /// How many attempts there are when no more than `max` are wanted: never more than the ladder allows.
+    /// How many attempts there are when `max` are wanted. A ladder without rungs has one in any case.
     pub fn attempts_within(&self, max: Option<u32>) -> u32 {
-        max.map_or(self.attempts(), |max| max.clamp(1, self.attempts()))
+        match max {
+            Some(max) if !self.0.is_empty() => max.max(1),
+            _ => self.attempts(),
+        }
     }
 
-    /// The delay after the `attempt`-th failed, when no more than `max` attempts are wanted.
+    /// The delay after the `attempt`-th failed, when `max` attempts are wanted: beyond the last rung that
+    /// rung repeats.
     pub fn delay_ms_within(&self, max: Option<u32>, attempt: u32) -> Option<u64> {
         if attempt >= self.attempts_within(max) { None } else { self.delay_ms(attempt) }
     }
@@ -101,13 +124,13 @@ impl<'de> Deserialize<'de> for Ladder {
 pub struct RetryRule {
     /// The delays.
     pub ladder: Ladder,
-    /// Fewer attempts than the ladder would allow.
+    /// Fewer attempts than the ladder has rungs and one; or more, when its last rung repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
 }
 
 impl RetryRule {
-    /// How many attempts there are at most: never more than the ladder's length plus one.
+    /// How many attempts there are at most: what is said, or the ladder's length plus one.
     pub fn attempts_max(&self) -> u32 {
         self.ladder.attempts_within(self.max_attempts)
     }
@@ -139,18 +162,20 @@ mod tests {
     }
 
     #[test]
-    fn attempts_never_exceed_the_ladder_plus_one() {
+    fn attempts_are_what_is_said_and_the_last_rung_repeats() {
         let rule = |max_attempts| RetryRule { ladder: "1s 2s".parse().unwrap(), max_attempts };
         for (max, attempts, delays) in [
-            (None, 3, [Some(1000), Some(2000), None]),
-            (Some(2), 2, [Some(1000), None, None]),
-            (Some(9), 3, [Some(1000), Some(2000), None]),
-            (Some(0), 1, [None, None, None]),
+            (None, 3, [Some(1000), Some(2000), None, None]),
+            (Some(2), 2, [Some(1000), None, None, None]),
+            (Some(4), 4, [Some(1000), Some(2000), Some(2000), None]),
+            (Some(0), 1, [None, None, None, None]),
         ] {
             let rule = rule(max);
             assert_eq!(rule.attempts_max(), attempts);
-            assert_eq!([1, 2, 3].map(|attempt| rule.delay_ms(attempt)), delays);
+            assert_eq!([1, 2, 3, 4].map(|attempt| rule.delay_ms(attempt)), delays);
             assert_eq!(rule.delay_ms(0), None);
         }
+        let none = RetryRule { ladder: Ladder::NONE, max_attempts: Some(5) };
+        assert_eq!((none.attempts_max(), none.delay_ms(1)), (1, None));
     }
 }

@@ -26,7 +26,7 @@ pub struct QueuePolicy {
     pub limit: Option<u32>,
     /// The delays between attempts.
     pub ladder: Ladder,
-    /// Fewer attempts than the ladder would allow.
+    /// Fewer attempts than the ladder has rungs and one; or more, when its last rung repeats.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
     /// How long a lease lasts.
@@ -62,7 +62,7 @@ impl Default for QueuePolicy {
     fn default() -> Self {
         Self {
             limit: None,
-            ladder: default_ladder(),
+            ladder: Ladder::default_rungs(),
             max_attempts: None,
             lease_ms: LEASE_MS_DEFAULT,
             on_crash: OnCrash::Resume,
@@ -73,12 +73,6 @@ impl Default for QueuePolicy {
             ageing_ms: None,
         }
     }
-}
-
-fn default_ladder() -> Ladder {
-    const RUNGS_MS: [u64; 5] = [10_000, 60_000, 300_000, 1_800_000, 7_200_000];
-    let rungs = RUNGS_MS.map(crate::time::Span::from_ms).to_vec();
-    Ladder::new(rungs).unwrap_or(Ladder::NONE)
 }
 
 impl QueuePolicy {

@@ -144,14 +144,12 @@ impl Command {
 /// Runs jobs with a program.
 pub struct CommandHandler {
     command: Command,
-    grace: Duration,
 }
 
 impl CommandHandler {
-    /// A handler that gives the program `grace` to end, unless the command says otherwise.
-    pub fn new(command: Command, grace: Duration) -> Self {
-        let grace = command.grace.unwrap_or(grace);
-        Self { command, grace }
+    /// A handler that gives the program the worker's grace to end, unless the command says otherwise.
+    pub fn new(command: Command) -> Self {
+        Self { command }
     }
 }
 
@@ -214,7 +212,8 @@ impl CommandHandler {
     async fn stop_politely(&self, context: &Context, tree: &Tree) {
         context.stopping().await;
         tree.terminate();
-        let grace_ms = u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX);
+        let own_ms = self.command.grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
+        let grace_ms = own_ms.unwrap_or_else(|| context.grace_ms());
         context.world().sleep_ms(grace_ms).await;
     }
 }
@@ -273,16 +272,16 @@ impl Said {
         let error = if error.is_empty() { status.to_string() } else { format!("{status}: {error}") };
         if status.success() {
             return match self.park {
-                Some(after) => Err(Failure::Park { after }),
+                Some(after) => Err(Failure::park(after)),
                 None => Ok(self.result),
             };
         }
         // A program that ends badly after it was told to stop ends because of that.
         context.go_on()?;
         match (self.park, status.code()) {
-            (Some(after), _) => Err(Failure::Park { after }),
-            (None, Some(EXIT_PERMANENT)) => Err(Failure::Permanent { error }),
-            (None, _) => Err(Failure::Retry { error, after: self.retry_after }),
+            (Some(after), _) => Err(Failure::park(after)),
+            (None, Some(EXIT_PERMANENT)) => Err(Failure::permanent(error)),
+            (None, _) => Err(Failure::Retry { error: error.into(), after: self.retry_after }),
         }
     }
 }

@@ -14,9 +14,9 @@ use crate::failure::Failure;
 /// What a process knows of the job that it runs for.
 ///
 /// ```no_run
-/// use windlass::process::Inside;
+/// use windlass_engine::process::Inside;
 ///
-/// # fn main() -> Result<(), windlass::Failure> {
+/// # fn main() -> Result<(), windlass_engine::Failure> {
 /// let Some(job) = Inside::read()? else { return Ok(()) };
 /// let bytes: u64 = job.step("download", || Ok(512))?;
 /// job.result(&serde_json::json!({ "bytes": bytes }))?;
@@ -84,14 +84,16 @@ impl Inside {
     pub fn exit_code(ended: Result<(), Failure>) -> i32 {
         let (word, code) = match ended {
             Ok(()) => return 0,
-            Err(Failure::Permanent { error }) => (Word::Error(error), super::EXIT_PERMANENT),
-            Err(Failure::Retry { error, after }) => {
+            Err(failure @ Failure::Permanent { .. }) => {
+                (Word::Error(failure.to_string()), super::EXIT_PERMANENT)
+            }
+            Err(failure @ Failure::Retry { after, .. }) => {
                 if let Some(after) = after {
                     let _ = say(&Word::RetryAfter(span(after)));
                 }
-                (Word::Error(error), 1)
+                (Word::Error(failure.to_string()), 1)
             }
-            Err(Failure::Park { after }) => (Word::Park(span(after)), 75),
+            Err(Failure::Park { after, .. }) => (Word::Park(span(after)), 75),
             Err(Failure::Canceled | Failure::Released | Failure::LeaseLost) => return 143,
         };
         // Should nobody listen, the code says enough.

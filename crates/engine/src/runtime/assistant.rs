@@ -4,27 +4,27 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Engine, Phase, producer};
+use super::{Engine, Phase, Pool, producer};
 
 /// How long it waits for slots to become free before it looks again.
 const LOOK_MS: u64 = 1;
 /// How often it looks before it leaves the rest to the producer.
 const LOOKS_MAX: u32 = 20;
 
-pub(super) async fn run(engine: Arc<Engine>) {
+pub(super) async fn run(engine: Arc<Engine>, pool: Arc<Pool>) {
     if engine.source.claims_at_once() < 2 {
         return;
     }
     loop {
         tokio::select! {
             () = engine.until(|phase| *phase != Phase::Working) => return,
-            () = engine.news.full.notified() => {}
+            () = pool.full_news.notified() => {}
         }
-        while let Some(free) = free_slots(&engine).await {
-            // Said before looking at the phase, as by the producer.
-            engine.counts.claiming.fetch_add(1, Ordering::SeqCst);
-            let claimed = if engine.is_working() { producer::claim(&engine, free).await.ok() } else { None };
-            engine.counts.claiming.fetch_sub(1, Ordering::SeqCst);
+        while let Some(free) = free_slots(&engine, &pool).await {
+            let claiming = engine.claiming();
+            let claimed =
+                if engine.is_working() { producer::claim(&engine, &pool, free).await.ok() } else { None };
+            drop(claiming);
             if !claimed.is_some_and(|claimed| claimed.is_full()) {
                 break;
             }
@@ -33,13 +33,13 @@ pub(super) async fn run(engine: Arc<Engine>) {
 }
 
 /// Waits for enough free slots, as long as the producer finds more than it can take, and not for long.
-async fn free_slots(engine: &Engine) -> Option<usize> {
+async fn free_slots(engine: &Engine, pool: &Pool) -> Option<usize> {
     for _ in 0..LOOKS_MAX {
-        if !engine.is_working() || !engine.counts.full.load(Ordering::Relaxed) {
+        if !engine.is_working() || !pool.full.load(Ordering::Relaxed) {
             return None;
         }
-        let free = producer::room(engine);
-        if free > 0 && !producer::is_crowded(engine, free) {
+        let free = producer::room(engine, pool);
+        if free > 0 && !producer::is_crowded(pool, free) {
             return Some(free);
         }
         engine.world.sleep_ms(LOOK_MS).await;

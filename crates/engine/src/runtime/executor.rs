@@ -6,13 +6,16 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use futures::FutureExt;
+use tracing::Instrument;
+use windlass_core::job::Job;
 use windlass_core::json::Json;
 use windlass_core::store::Leased;
 use windlass_core::transition::Outcome;
 
-use super::Engine;
+use super::{Engine, Pool, WorkerEvent};
 use crate::context::{Context, timed_out};
 use crate::failure::Failure;
 use crate::handler::Handler;
@@ -20,7 +23,7 @@ use crate::signal::{Attempt, Signal, Stop};
 use crate::world::jittered;
 
 /// Starts an attempt on the runtime where handlers run.
-pub(super) fn start(engine: Arc<Engine>, leased: Leased, attempt: Arc<Attempt>) {
+pub(super) fn start(engine: Arc<Engine>, pool: &Pool, leased: Leased, attempt: Arc<Attempt>) {
     let Leased { job, retry_delay_ms } = leased;
     let Some((kind, handler)) = engine.handlers.get_key_value(&job.spec.kind) else {
         // Only known kinds are claimed; give back what came all the same.
@@ -28,15 +31,20 @@ pub(super) fn start(engine: Arc<Engine>, leased: Leased, attempt: Arc<Attempt>) 
         return;
     };
     let (kind, handler) = (kind.clone(), handler.clone());
-    let slot = engine.slots.take();
+    let slot = pool.slots.take();
+    let span = tracing::info_span!(
+        "attempt", kind = %job.spec.kind, job_id = %job.id, queue = %job.spec.queue, attempt = job.attempt, fence = job.fence
+    );
+    let (source, world) = (engine.source.clone(), engine.world.clone());
     // Made here and not in the task: a task that carries a whole job is a large piece of memory.
-    let context = Context::new(job, engine.source.clone(), engine.world.clone(), attempt.clone(), slot);
+    let context = Context::new(job, source, world, attempt.clone(), engine.settings.grace_ms, slot);
     let ambient = engine.ambient.clone();
-    ambient.spawn(async move {
+    let work = async move {
+        engine.tell(&WorkerEvent::Started { job: context.job() });
+        tracing::info!("the attempt begins");
         // A handler may drop its context at once; the slot is taken for as long as it runs.
-        let slot = context.clone();
+        let kept = context.clone();
         let ended = run(&*handler, context, &attempt).await;
-        drop(slot);
         let told = match attempt.signal() {
             Signal::Go => None,
             Signal::Told(stop) | Signal::Halt(stop) => Some(stop),
@@ -45,8 +53,25 @@ pub(super) fn start(engine: Arc<Engine>, leased: Leased, attempt: Arc<Attempt>) 
         let outcome = outcome(ended, told, ladder_ms, attempt.timeout_ms);
         let failed = matches!(outcome, Some(Outcome::Retry { .. }));
         engine.breakers.ended(&kind, failed, engine.world.boot_ms());
+        if let Some(outcome) = &outcome {
+            say(&engine, kept.job(), outcome, engine.world.boot_ms().saturating_sub(attempt.started_ms));
+        }
+        drop(kept);
         engine.finish(&attempt, outcome);
-    });
+    };
+    ambient.spawn(work.instrument(span));
+}
+
+/// Says how an attempt ended. What a handler said of its error stays out of the
+/// log: it may hold anything, and is kept with the job.
+fn say(engine: &Engine, job: &Job, outcome: &Outcome, took_ms: u64) {
+    match outcome {
+        Outcome::Retry { when, .. } => {
+            tracing::info!(took_ms, next = ?when, "the attempt has failed; it is tried again as long as the ladder says");
+        }
+        ended => tracing::info!(took_ms, outcome = ended.word(), "the attempt has ended"),
+    }
+    engine.tell(&WorkerEvent::Ended { job, outcome, took: Duration::from_millis(took_ms) });
 }
 
 /// How the handler's future ended.

@@ -2,9 +2,11 @@
 //! time is up. It runs on the engine's thread, where no handler can starve it,
 //! and is the last loop to end.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use windlass_core::id::JobId;
 use windlass_core::store::LeaseRef;
 use windlass_core::transition::Outcome;
 
@@ -18,6 +20,9 @@ const TICK_MS: std::ops::RangeInclusive<u64> = 5..=250;
 const PATIENCE_SHARE: u64 = 10;
 /// How often the store is asked for cancels that it did not call about.
 const CANCEL_POLL_MS: u64 = 500;
+/// The shortest time between two questions for cancels, however often the store
+/// calls: it calls for every job that somebody enqueues.
+const CANCEL_PACE_MS: u64 = 50;
 
 pub(super) async fn run(engine: Arc<Engine>) {
     let renewals = tokio::spawn(renew_always(engine.clone()));
@@ -30,11 +35,24 @@ pub(super) async fn run(engine: Arc<Engine>) {
         }
         tokio::select! {
             () = engine.until(ended) => break,
-            () = engine.world.sleep_ms(tick_ms(&held)) => {}
+            () = something_held(&engine), if held.is_empty() => {}
+            () = engine.world.sleep_ms(tick_ms(&held)), if !held.is_empty() => {}
         }
     }
     renewals.abort();
     cancels.abort();
+}
+
+/// Waits until there is a lease to look after: an idle worker has nothing to do.
+async fn something_held(engine: &Engine) {
+    loop {
+        // Asked for before the look: what is held from here on wakes it.
+        let held = engine.news.held.notified();
+        if engine.held_count() > 0 {
+            return;
+        }
+        held.await;
+    }
 }
 
 fn ended(phase: &Phase) -> bool {
@@ -86,6 +104,7 @@ fn give_up_waiting(engine: &Engine, attempt: &Attempt, stop: Stop) {
 /// Renews what is due, one call at a time, for as long as the worker lives.
 async fn renew_always(engine: Arc<Engine>) {
     loop {
+        something_held(&engine).await;
         let now_ms = engine.world.boot_ms();
         let due: Vec<_> =
             engine.held().into_iter().filter(|attempt| attempt.is_due_for_renewal(now_ms)).collect();
@@ -117,24 +136,28 @@ async fn renew(engine: &Engine, due: &[Arc<Attempt>], asked_ms: u64, patience_ms
             return false;
         }
     };
+    let renewed: HashSet<JobId> = answer.renewed.into_iter().collect();
+    let cancel_requested: HashSet<JobId> = answer.cancel_requested.into_iter().collect();
     for attempt in due {
         let job_id = attempt.lease.job_id;
-        if answer.renewed.contains(&job_id) {
+        if renewed.contains(&job_id) {
             attempt.renewed(asked_ms);
         } else if !attempt.is_finished() {
             tracing::warn!(%job_id, fence = attempt.lease.fence, "lease lost; stopping the attempt");
             engine.lost(attempt);
         }
-        if answer.cancel_requested.contains(&job_id) {
+        if cancel_requested.contains(&job_id) {
             tell_cancel(engine, attempt);
         }
     }
     true
 }
 
-/// Asks for cancels when the store calls, and from time to time.
+/// Asks for cancels when the store calls, but not too often, and from time to time.
 async fn hear_cancels(engine: Arc<Engine>) {
     loop {
+        something_held(&engine).await;
+        engine.world.sleep_ms(CANCEL_PACE_MS).await;
         tokio::select! {
             () = engine.news.cancels.notified() => {}
             () = engine.world.sleep_ms(CANCEL_POLL_MS) => {}
@@ -146,6 +169,7 @@ async fn hear_cancels(engine: Arc<Engine>) {
         let leases = running.iter().map(|attempt| attempt.lease).collect();
         match engine.source.cancels(leases).await {
             Ok(canceled) => {
+                let canceled: HashSet<JobId> = canceled.into_iter().collect();
                 for attempt in running.iter().filter(|attempt| canceled.contains(&attempt.lease.job_id)) {
                     tell_cancel(&engine, attempt);
                 }

@@ -4,6 +4,7 @@
 //! starve them; handlers run on the runtime of whoever started the worker. The
 //! loops share one [`Engine`] and nothing else:
 //!
+//! - `pool` is what queues that share slots have together: each has a producer;
 //! - `producer` claims no more than there are free slots, and starts attempts;
 //! - `standby` lets the store claim for a producer that waits, in the commit that brings the work;
 //! - `executor` runs one attempt to its end;
@@ -16,9 +17,11 @@
 
 mod assistant;
 mod breaker;
+mod event;
 mod executor;
 mod housekeeper;
 mod lease_keeper;
+mod pool;
 mod presence;
 mod producer;
 mod settler;
@@ -26,29 +29,30 @@ mod shutdown;
 mod standby;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::{Notify, mpsc, watch};
 use windlass_core::error::StoreError;
-use windlass_core::id::{JobId, Kind, QueueName, WorkerName};
+use windlass_core::id::{JobId, Kind, WorkerName};
 use windlass_core::store::{Settlement, Source, Store};
 use windlass_core::transition::Outcome;
 
 use crate::handler::Handler;
 use crate::signal::{Attempt, Stop};
-use crate::slots::Slots;
 use crate::world::World;
 
 pub use breaker::BreakerPolicy;
+pub(crate) use event::OnEvent;
+pub use event::WorkerEvent;
 pub use housekeeper::Housekeeper;
+pub(crate) use pool::Pool;
 pub use shutdown::{Shutdown, shutdown_on_signals};
 
 /// How a worker behaves.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) name: WorkerName,
-    pub(crate) queues: Vec<QueueName>,
     pub(crate) kinds: Vec<Kind>,
     pub(crate) claim_max: usize,
     pub(crate) lease_ms: Option<u32>,
@@ -56,6 +60,20 @@ pub(crate) struct Settings {
     pub(crate) poll_ms_max: u64,
     pub(crate) housekeeping: bool,
     pub(crate) until_idle: bool,
+}
+
+/// What a worker is made of.
+pub(crate) struct Parts {
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) world: Arc<dyn World>,
+    pub(crate) settings: Settings,
+    pub(crate) handlers: HashMap<Kind, Arc<dyn Handler>>,
+    pub(crate) listeners: Vec<OnEvent>,
+    pub(crate) breaker: Option<BreakerPolicy>,
+    pub(crate) pools: Vec<Pool>,
+    /// Where handlers run.
+    pub(crate) ambient: tokio::runtime::Handle,
 }
 
 /// What the loops share.
@@ -66,16 +84,13 @@ pub(crate) struct Engine {
     pub(crate) settings: Settings,
     pub(crate) handlers: HashMap<Kind, Arc<dyn Handler>>,
     pub(crate) breakers: breaker::Breakers,
-    /// Where handlers run.
     pub(crate) ambient: tokio::runtime::Handle,
-    pub(crate) slots: Arc<Slots>,
-    held: Mutex<HashMap<JobId, Arc<Attempt>>>,
+    pub(crate) pools: Vec<Arc<Pool>>,
+    listeners: Vec<OnEvent>,
     settlements: mpsc::UnboundedSender<Settlement>,
-    /// New work, or a cancel: ask the store.
     pub(crate) news: Arc<News>,
     pub(crate) phase: watch::Sender<Phase>,
-    pub(crate) standby: standby::Standby,
-    pub(crate) counts: Counts,
+    pub(crate) counts: Arc<Counts>,
 }
 
 /// Where a worker is in its life.
@@ -91,15 +106,17 @@ pub(crate) enum Phase {
     Failed(StoreError),
 }
 
-/// What the store calls when something may have changed.
+/// What the loops tell each other.
 #[derive(Default)]
 pub(crate) struct News {
-    pub(crate) work: Notify,
+    /// A running job may be asked to cancel.
     pub(crate) cancels: Notify,
-    /// A claim came back full.
-    pub(crate) full: Notify,
     /// Attempts were settled.
     pub(crate) settled: Notify,
+    /// A lease is held: somebody has to look after it.
+    pub(crate) held: Notify,
+    /// A claim has ended, or a lease was let go: there may be nothing left to do.
+    pub(crate) quiet: Notify,
 }
 
 /// What a worker has done so far.
@@ -109,14 +126,10 @@ pub(crate) struct Counts {
     pub(crate) settled: AtomicU64,
     pub(crate) lost: AtomicU64,
     pub(crate) stuck: AtomicU64,
-    /// The last claim found nothing, and nothing becomes due by time alone.
-    pub(crate) idle: AtomicBool,
-    /// The last claim of the producer gave all that was asked for: there is more.
-    pub(crate) full: AtomicBool,
     /// Claims that are under way: their leases are about to be held.
     pub(crate) claiming: AtomicUsize,
-    /// How many jobs they may give.
-    pub(crate) asked: AtomicUsize,
+    /// How often a lease was held or let go.
+    pub(crate) changes: AtomicU64,
 }
 
 /// What a worker did, when it has ended.
@@ -133,29 +146,9 @@ pub struct Summary {
 }
 
 impl Engine {
-    #[expect(clippy::too_many_arguments, reason = "called once, by the builder, with everything there is")]
-    pub(crate) fn new(
-        source: Arc<dyn Source>,
-        store: Option<Arc<dyn Store>>,
-        world: Arc<dyn World>,
-        settings: Settings,
-        handlers: HashMap<Kind, Arc<dyn Handler>>,
-        breaker: Option<BreakerPolicy>,
-        slots: usize,
-        ambient: tokio::runtime::Handle,
-    ) -> (Arc<Self>, mpsc::UnboundedReceiver<Settlement>) {
+    pub(crate) fn new(parts: Parts) -> (Arc<Self>, mpsc::UnboundedReceiver<Settlement>) {
+        let Parts { source, store, world, settings, handlers, listeners, breaker, pools, ambient } = parts;
         let (settlements, settled) = mpsc::unbounded_channel();
-        let news = Arc::new(News::default());
-        source.on_work(Arc::new({
-            // A store may outlive its workers; it must not keep them alive.
-            let news = Arc::downgrade(&news);
-            move || {
-                if let Some(news) = news.upgrade() {
-                    news.work.notify_one();
-                    news.cancels.notify_one();
-                }
-            }
-        }));
         let engine = Arc::new(Self {
             source,
             store,
@@ -164,16 +157,32 @@ impl Engine {
             settings,
             handlers,
             ambient,
-            slots: Slots::new(slots),
-            held: Mutex::default(),
+            pools: pools.into_iter().map(Arc::new).collect(),
+            listeners,
             settlements,
-            news,
+            news: Arc::default(),
             phase: watch::Sender::new(Phase::Working),
-            standby: standby::Standby::new(),
-            counts: Counts::default(),
+            counts: Arc::default(),
         });
+        engine.source.on_work(Arc::new({
+            // A store may outlive its workers; it must not keep them alive.
+            let engine = Arc::downgrade(&engine);
+            move || {
+                if let Some(engine) = engine.upgrade() {
+                    engine.hear_of_work();
+                }
+            }
+        }));
         standby::register(&engine);
         (engine, settled)
+    }
+
+    /// There may be new work, or a cancel: ask the store.
+    fn hear_of_work(&self) {
+        for pool in &self.pools {
+            pool.work.notify_one();
+        }
+        self.news.cancels.notify_one();
     }
 
     /// Runs the loops to their end, on the calling thread.
@@ -186,10 +195,13 @@ impl Engine {
         let settler = tokio::spawn(settler::run(self.clone(), settled));
         let housekeeper = tokio::spawn(self.clone().keep_house());
         let presence = tokio::spawn(presence::run(self.clone()));
-        let producer = tokio::spawn(producer::run(self.clone()));
-        let assistant = tokio::spawn(assistant::run(self.clone()));
+        let claimers = self.pools.iter().flat_map(|pool| {
+            let producer = tokio::spawn(producer::run(self.clone(), pool.clone()));
+            [producer, tokio::spawn(assistant::run(self.clone(), pool.clone()))]
+        });
+        let tasks: Vec<_> = claimers.chain([housekeeper, presence, settler, keeper]).collect();
         shutdown::drain(&self, shutdown).await;
-        for task in [producer, assistant, housekeeper, presence, settler, keeper] {
+        for task in tasks {
             if let Err(error) = task.await {
                 tracing::error!(%error, "a loop of the worker ended badly");
             }
@@ -216,30 +228,45 @@ impl Engine {
     }
 
     fn summary(&self) -> Summary {
-        let Counts { claimed, settled, lost, stuck, idle: _, full: _, claiming: _, asked: _ } = &self.counts;
+        let Counts { claimed, settled, lost, stuck, claiming: _, changes: _ } = &*self.counts;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Summary { claimed: read(claimed), settled: read(settled), lost: read(lost), stuck: read(stuck) }
     }
 
     /// The attempts whose leases this worker holds, running or about to be settled.
     pub(crate) fn held(&self) -> Vec<Arc<Attempt>> {
-        self.lock_held().values().cloned().collect()
+        self.pools.iter().flat_map(|pool| pool.held()).collect()
     }
 
     pub(crate) fn held_count(&self) -> usize {
-        self.lock_held().len()
-    }
-
-    pub(crate) fn hold(&self, attempt: Arc<Attempt>) {
-        self.lock_held().insert(attempt.lease.job_id, attempt);
+        self.pools.iter().map(|pool| pool.held_count()).sum()
     }
 
     /// Lets go of a lease, unless the job was claimed here again in the meantime.
     pub(crate) fn let_go(&self, job_id: JobId, fence: u64) {
-        let mut held = self.lock_held();
-        if held.get(&job_id).is_some_and(|attempt| attempt.lease.fence == fence) {
-            held.remove(&job_id);
-            self.slots.room_made();
+        for pool in &self.pools {
+            pool.let_go(job_id, fence);
+        }
+        self.counts.changes.fetch_add(1, Ordering::SeqCst);
+        self.news.quiet.notify_waiters();
+    }
+
+    /// Says that a claim is under way, until what is returned is dropped. Said before the phase is looked at:
+    /// a shutdown either is seen, or sees that leases may still come and waits for them.
+    pub(crate) fn claiming(&self) -> Claiming {
+        self.counts.claiming.fetch_add(1, Ordering::SeqCst);
+        Claiming { counts: self.counts.clone(), news: self.news.clone() }
+    }
+
+    /// How often a lease was held or let go so far.
+    pub(crate) fn changes(&self) -> u64 {
+        self.counts.changes.load(Ordering::SeqCst)
+    }
+
+    /// Tells whoever wants to hear what the worker does.
+    pub(crate) fn tell(&self, event: &WorkerEvent<'_>) {
+        for hear in &self.listeners {
+            hear(event);
         }
     }
 
@@ -261,6 +288,7 @@ impl Engine {
         attempt.finish();
         attempt.halt(Stop::LeaseLost);
         self.counts.lost.fetch_add(1, Ordering::Relaxed);
+        self.tell(&WorkerEvent::Lost { job_id: attempt.lease.job_id, fence: attempt.lease.fence });
         self.let_go(attempt.lease.job_id, attempt.lease.fence);
     }
 
@@ -284,9 +312,19 @@ impl Engine {
             self.phase.send_replace(Phase::Failed(error.clone()));
         }
     }
+}
 
-    fn lock_held(&self) -> std::sync::MutexGuard<'_, HashMap<JobId, Arc<Attempt>>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+/// A claim that is under way.
+pub(crate) struct Claiming {
+    counts: Arc<Counts>,
+    news: Arc<News>,
+}
+
+impl Drop for Claiming {
+    fn drop(&mut self) {
+        self.counts.claiming.fetch_sub(1, Ordering::SeqCst);
+        self.news.quiet.notify_waiters();
+        self.news.settled.notify_one();
     }
 }
 

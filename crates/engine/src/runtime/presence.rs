@@ -5,6 +5,7 @@ use std::sync::Arc;
 use windlass_core::store::{Store, WorkerBeat};
 
 use super::{Engine, Phase};
+use crate::slots::Slots;
 use crate::world::half_jittered;
 
 /// How often a worker says that it is alive.
@@ -26,12 +27,16 @@ pub(super) async fn run(engine: Arc<Engine>) {
 
 async fn beat_always(engine: &Engine, store: &dyn Store) {
     loop {
+        let count = |of: fn(&Slots) -> usize| {
+            let all: usize = engine.pools.iter().map(|pool| of(&pool.slots)).sum();
+            u32::try_from(all).unwrap_or(u32::MAX)
+        };
         let beat = WorkerBeat {
             name: engine.settings.name.clone(),
-            queues: engine.settings.queues.clone(),
+            queues: engine.pools.iter().flat_map(|pool| pool.queues.iter().cloned()).collect(),
             kinds: Some(engine.settings.kinds.clone()),
-            slots: u32::try_from(engine.slots.total()).unwrap_or(u32::MAX),
-            running: u32::try_from(engine.slots.taken()).unwrap_or(u32::MAX),
+            slots: count(Slots::total),
+            running: count(Slots::taken),
         };
         if let Err(error) = store.beat(beat).await {
             engine.mind(&error, "say that the worker is alive");

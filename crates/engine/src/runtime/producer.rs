@@ -10,8 +10,9 @@ use windlass_core::id::Kind;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased};
 use windlass_core::transition::Outcome;
 
-use super::standby::Handed;
-use super::{Backoff, Engine, executor};
+use super::pool::NOT_IDLE;
+use super::standby::{Became, Handed};
+use super::{Backoff, Engine, Pool, executor};
 use crate::signal::Attempt;
 
 /// With fewer free slots than this share of all, a busy worker waits a moment
@@ -21,6 +22,8 @@ const CROWDED_SHARE: usize = 4;
 const GATHER_MS: u64 = 1;
 /// The shortest wait between two questions that found nothing.
 const POLL_MS_MIN: u64 = 50;
+/// The wait of whoever need not ask: a day.
+const PATIENT_MS: u64 = 86_400_000;
 /// How often a claim whose answer was lost is asked again at least.
 const ASK_MIN: u32 = 5;
 /// For how long, while the worker is to claim and nobody says how long a lease is: as long as one is held.
@@ -40,38 +43,40 @@ impl Claimed {
     }
 }
 
-pub(super) async fn run(engine: Arc<Engine>) {
+pub(super) async fn run(engine: Arc<Engine>, pool: Arc<Pool>) {
     let mut poll = Backoff::new(POLL_MS_MIN, engine.settings.poll_ms_max);
     let mut trouble = Backoff::new(100, 5_000);
     let mut busy = false;
-    let mut hands = engine.standby.hands().await;
-    while let Some(free) = free_slots(&engine, busy).await {
-        // Said before looking at the phase: a shutdown either is seen here, or
-        // sees that leases may still come and waits for them.
-        let before = engine.counts.claiming.fetch_add(1, Ordering::SeqCst);
-        // Only a claim that was asked with nothing in hand, and alone, can tell that
-        // there is nothing to do: what ends in the meantime may free others.
-        let empty_handed = engine.held_count() == 0 && before == 0;
-        let claimed = if engine.is_working() { Some(claim(&engine, free).await) } else { None };
-        engine.counts.claiming.fetch_sub(1, Ordering::SeqCst);
+    let mut hands = pool.standby.hands().await;
+    while let Some(free) = free_slots(&engine, &pool, busy).await {
+        let claiming = engine.claiming();
+        // Only a claim that was asked with nothing in hand can tell that there is nothing to do,
+        // and only until something is held or let go again: what ends may free others.
+        let (changes, empty_handed) = (engine.changes(), engine.held_count() == 0);
+        let claimed = if engine.is_working() { Some(claim(&engine, &pool, free).await) } else { None };
         let Some(claimed) = claimed else { return };
         let Ok(claimed) = claimed else {
+            drop(claiming);
             busy = false;
             pause(&engine, trouble.next_ms(&*engine.world)).await;
             continue;
         };
         trouble.reset();
         busy = claimed.is_full();
-        engine.counts.full.store(busy, Ordering::Relaxed);
+        pool.full.store(busy, Ordering::Relaxed);
         if busy {
-            engine.news.full.notify_one();
+            pool.full_news.notify_one();
         }
         if claimed.count > 0 {
             poll.reset();
         }
         let idle = empty_handed && claimed.count == 0 && claimed.next_due_in_ms.is_none();
-        engine.counts.idle.store(idle, Ordering::Release);
-        if !busy && let Some(handed) = wait(&engine, &mut poll, claimed.next_due_in_ms, &mut hands).await {
+        pool.idle_at.store(if idle { changes } else { NOT_IDLE }, Ordering::SeqCst);
+        drop(claiming);
+        if busy {
+            continue;
+        }
+        if let Some(handed) = wait(&engine, &pool, &mut poll, claimed.next_due_in_ms, &mut hands).await {
             busy = handed.is_full();
             poll.reset();
         }
@@ -79,62 +84,62 @@ pub(super) async fn run(engine: Arc<Engine>) {
 }
 
 /// Waits for free slots; `None` when the worker is not to claim any more.
-async fn free_slots(engine: &Engine, busy: bool) -> Option<usize> {
+async fn free_slots(engine: &Engine, pool: &Pool, busy: bool) -> Option<usize> {
     loop {
         if !engine.is_working() {
             return None;
         }
-        let free = room(engine);
-        if free > 0 && !(busy && is_crowded(engine, free)) {
+        let free = room(engine, pool);
+        if free > 0 && !(busy && is_crowded(pool, free)) {
             return Some(free);
         }
         tokio::select! {
             () = engine.until(|phase| *phase != super::Phase::Working) => return None,
-            () = engine.slots.room() => {}
-            () = engine.world.sleep_ms(GATHER_MS), if free > 0 => return Some(room(engine)),
+            () = pool.slots.room() => {}
+            () = engine.world.sleep_ms(GATHER_MS), if free > 0 => return Some(room(engine, pool)),
         }
     }
 }
 
 /// Whether so few slots are free that waiting for more is worth while.
-pub(super) fn is_crowded(engine: &Engine, free: usize) -> bool {
-    free * CROWDED_SHARE < engine.slots.total()
+pub(super) fn is_crowded(pool: &Pool, free: usize) -> bool {
+    free * CROWDED_SHARE < pool.slots.total()
 }
 
 /// How many jobs may be claimed: no more than there are free slots, nor so many
 /// that ended attempts pile up behind a slow store.
-pub(super) fn room(engine: &Engine) -> usize {
-    room_beside(engine, engine.counts.asked.load(Ordering::SeqCst))
+pub(super) fn room(engine: &Engine, pool: &Pool) -> usize {
+    room_beside(engine, pool, pool.asked.load(Ordering::SeqCst))
 }
 
 /// How many may be claimed when so many are asked for already.
-fn room_beside(engine: &Engine, asked: usize) -> usize {
-    let unsettled = (engine.slots.total() * 2).saturating_sub(engine.held_count());
-    engine.slots.free().min(unsettled).saturating_sub(asked).min(engine.settings.claim_max)
+fn room_beside(engine: &Engine, pool: &Pool, asked: usize) -> usize {
+    let unsettled = (pool.slots.total() * 2).saturating_sub(pool.held_count());
+    pool.slots.free().min(unsettled).saturating_sub(asked).min(engine.settings.claim_max)
 }
 
 /// Slots that are spoken for by a claim under way.
 struct Spoken {
-    engine: Arc<Engine>,
+    pool: Arc<Pool>,
     jobs: usize,
 }
 
 impl Spoken {
     /// Speaks for as many as wanted, as far as there is room beside the other claims.
-    fn of(engine: &Arc<Engine>, wanted: usize) -> Option<Self> {
-        let counted = &engine.counts.asked;
+    fn of(engine: &Engine, pool: &Arc<Pool>, wanted: usize) -> Option<Self> {
+        let counted = &pool.asked;
         let mut jobs = 0;
         let _ = counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |asked| {
-            jobs = wanted.min(room_beside(engine, asked));
+            jobs = wanted.min(room_beside(engine, pool, asked));
             Some(asked + jobs)
         });
-        (jobs > 0).then(|| Self { engine: engine.clone(), jobs })
+        (jobs > 0).then(|| Self { pool: pool.clone(), jobs })
     }
 }
 
 impl Drop for Spoken {
     fn drop(&mut self) {
-        self.engine.counts.asked.fetch_sub(self.jobs, Ordering::SeqCst);
+        self.pool.asked.fetch_sub(self.jobs, Ordering::SeqCst);
     }
 }
 
@@ -142,6 +147,7 @@ impl Drop for Spoken {
 /// claimed for this worker meanwhile.
 async fn wait(
     engine: &Arc<Engine>,
+    pool: &Pool,
     poll: &mut Backoff,
     next_due_in_ms: Option<u64>,
     hands: &mut mpsc::Receiver<Handed>,
@@ -149,27 +155,29 @@ async fn wait(
     let rested = engine.breakers.next_ms(engine.world.boot_ms());
     let due = [next_due_in_ms, rested].into_iter().flatten().min();
     let poll_ms = poll.next_ms(&*engine.world);
+    // Where the store is in the same process and time stands still, nobody needs to ask by chance.
+    let poll_ms = if engine.world.runs_in_place() { PATIENT_MS } else { poll_ms };
     let ms = due.map_or(poll_ms, |due| due.min(poll_ms)).max(1);
-    engine.standby.enter();
+    pool.standby.enter();
     let handed = tokio::select! {
         biased;
         handed = hands.recv() => handed,
         () = engine.until(|phase| *phase != super::Phase::Working) => None,
-        () = engine.news.work.notified() => None,
+        () = pool.work.notified() => None,
         () = engine.world.sleep_ms(ms) => None,
     };
     let handed = match handed {
         Some(handed) => handed,
         // A claim that the store has begun is waited for: it may give leases.
-        None if engine.standby.leave() => hands.recv().await?,
+        None if pool.standby.leave() => hands.recv().await?,
         None => return None,
     };
-    let claimed = match handed {
-        Handed::Started(claimed) => Some(claimed),
-        Handed::Failed(question, error) => ask_again(engine, question, &error).await,
-        Handed::Nothing => None,
+    let Handed { became, _claiming } = handed;
+    let claimed = match became {
+        Became::Started(claimed) => Some(claimed),
+        Became::Failed(question, error) => ask_again(engine, question, &error).await,
+        Became::Nothing => None,
     };
-    engine.counts.claiming.fetch_sub(1, Ordering::SeqCst);
     claimed.filter(|claimed| claimed.count > 0)
 }
 
@@ -216,7 +224,7 @@ impl Question {
         let request = ClaimRequest {
             request_id: random_uuid(engine),
             worker: engine.settings.name.clone(),
-            queues: engine.settings.queues.clone(),
+            queues: spoken.pool.queues.clone(),
             kinds: Some(kinds),
             limit: u32::try_from(asked).unwrap_or(u32::MAX),
             lease_ms: engine.settings.lease_ms,
@@ -225,15 +233,19 @@ impl Question {
     }
 
     /// A claim for the store to make by itself, of `idle_max` jobs at most when none is in hand.
-    pub(super) fn offered(engine: &Arc<Engine>, idle_max: usize) -> Option<Self> {
-        let most = if engine.held_count() == 0 { idle_max } else { usize::MAX };
-        Self::new(engine, Spoken::of(engine, most)?)
+    pub(super) fn offered(engine: &Engine, pool: &Arc<Pool>, idle_max: usize) -> Option<Self> {
+        let most = if pool.held_count() == 0 { idle_max } else { usize::MAX };
+        Self::new(engine, Spoken::of(engine, pool, most)?)
     }
 }
 
 /// Claims, and starts what it got.
-pub(super) async fn claim(engine: &Arc<Engine>, free: usize) -> Result<Claimed, StoreError> {
-    let Some(spoken) = Spoken::of(engine, free) else {
+pub(super) async fn claim(
+    engine: &Arc<Engine>,
+    pool: &Arc<Pool>,
+    free: usize,
+) -> Result<Claimed, StoreError> {
+    let Some(spoken) = Spoken::of(engine, pool, free) else {
         // Somebody else claims for these slots.
         return Ok(Claimed { count: 0, asked: 0, next_due_in_ms: None });
     };
@@ -255,7 +267,7 @@ pub(super) fn take(engine: &Arc<Engine>, question: Question, answer: ClaimAnswer
     }
     engine.counts.claimed.fetch_add(count as u64, Ordering::Relaxed);
     for leased in leases {
-        start(engine, leased, asked_ms);
+        start(engine, &spoken.pool, leased, asked_ms);
     }
     drop(spoken);
     Claimed { count, asked, next_due_in_ms }
@@ -289,15 +301,21 @@ fn random_uuid(engine: &Engine) -> Uuid {
 }
 
 /// Starts an attempt; gives it back at once when the worker is shutting down.
-fn start(engine: &Arc<Engine>, leased: Leased, asked_ms: u64) {
+fn start(engine: &Arc<Engine>, pool: &Arc<Pool>, leased: Leased, asked_ms: u64) {
     let lease_ms = leased.job.lease().map_or(0, |lease| u64::from(lease.lease_ms));
     let timeout_ms = leased.job.spec.timeout_ms;
-    let attempt = Attempt::new(leased.lease_ref(), lease_ms, timeout_ms, asked_ms, engine.world.boot_ms());
-    let attempt = Arc::new(attempt);
-    engine.hold(attempt.clone());
-    if engine.is_working() {
-        executor::start(engine.clone(), leased, attempt);
-    } else {
+    let now_ms = engine.world.boot_ms();
+    let attempt = Arc::new(Attempt::new(leased.lease_ref(), lease_ms, timeout_ms, asked_ms, now_ms));
+    pool.hold(attempt.clone());
+    engine.counts.changes.fetch_add(1, Ordering::SeqCst);
+    engine.news.held.notify_waiters();
+    if !engine.is_working() {
         engine.finish(&attempt, Some(Outcome::Released));
+    } else if attempt.is_past_fence(now_ms) {
+        // The answer came so late that another may have the job, or soon will.
+        tracing::warn!(job_id = %attempt.lease.job_id, fence = attempt.lease.fence, "a lease came too late to begin; giving it back");
+        engine.finish(&attempt, Some(Outcome::Released));
+    } else {
+        executor::start(engine.clone(), pool, leased, attempt);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::mpsc;
 use windlass_core::store::{Settlement, Written};
 
-use super::{Backoff, Engine, Phase};
+use super::{Backoff, Engine, Phase, WorkerEvent};
 
 /// How many settlements go into one commit.
 const COMMIT_MAX: usize = 2_000;
@@ -59,6 +59,7 @@ fn count(engine: &Engine, settlement: &Settlement, written: Written) {
     } else {
         tracing::warn!(job_id = %lease.job_id, fence = lease.fence, "the lease was lost before the attempt was settled; its result is dropped");
         engine.counts.lost.fetch_add(1, Ordering::Relaxed);
+        engine.tell(&WorkerEvent::Lost { job_id: lease.job_id, fence: lease.fence });
     }
     engine.let_go(lease.job_id, lease.fence);
 }

@@ -11,8 +11,8 @@ use crate::signal::Stop;
 /// What ends a worker when it is done.
 pub type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// How often a worker that runs until it is idle looks whether it is.
-const IDLE_LOOK_MS: u64 = 5;
+/// How often a worker that ends looks whether its last leases are gone, should nobody say so.
+const LOOK_MS: u64 = 250;
 
 /// A shutdown on SIGTERM or SIGINT.
 pub fn shutdown_on_signals() -> std::io::Result<Shutdown> {
@@ -71,7 +71,7 @@ async fn wait_for_handlers(engine: &Engine) {
         }
         tokio::select! {
             () = engine.news.settled.notified() => {}
-            () = engine.world.sleep_ms(IDLE_LOOK_MS) => {}
+            () = engine.world.sleep_ms(LOOK_MS) => {}
             () = engine.until(|phase| matches!(phase, Phase::Failed(_))) => return,
         }
     }
@@ -87,10 +87,14 @@ fn halt_all(engine: &Engine) {
 /// that becomes due by time alone.
 async fn idle(engine: &Engine) {
     loop {
-        engine.world.sleep_ms(IDLE_LOOK_MS).await;
+        // Asked for before the look: what changes from here on wakes it.
+        let quiet = engine.news.quiet.notified();
         let claiming = engine.counts.claiming.load(Ordering::SeqCst) > 0;
-        if engine.counts.idle.load(Ordering::Acquire) && !claiming && engine.held_count() == 0 {
+        let changes = engine.changes();
+        let idle = engine.pools.iter().all(|pool| pool.idle_at.load(Ordering::SeqCst) == changes);
+        if idle && !claiming && engine.held_count() == 0 {
             return;
         }
+        quiet.await;
     }
 }

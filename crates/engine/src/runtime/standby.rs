@@ -8,16 +8,23 @@ use tokio::sync::{Mutex, MutexGuard, mpsc};
 use windlass_core::error::StoreError;
 use windlass_core::store::{ClaimAnswer, Offer};
 
-use super::Engine;
+use super::pool::NOT_IDLE;
 use super::producer::{Claimed, Question, take};
+use super::{Claiming, Engine, Pool};
 
 /// More than this an idle worker claims after the commit, so that whoever enqueues a great many does not
 /// wait for their claim. A worker in the midst of its work waits for its own settlements to make room, and
 /// saves a commit by claiming all that it can.
 const OFFERED_IDLE_MAX: usize = 64;
 
-/// What became of a claim that the store was given.
-pub(super) enum Handed {
+/// A claim that the store was given; it is under way until this is dropped.
+pub(super) struct Handed {
+    pub(super) became: Became,
+    pub(super) _claiming: Claiming,
+}
+
+/// What became of it.
+pub(super) enum Became {
     /// Its jobs are started.
     Started(Claimed),
     /// It has to be asked again.
@@ -57,17 +64,18 @@ impl Standby {
 }
 
 /// The claim of a worker that waits for work, for the store to make.
-pub(super) fn offer(engine: &Weak<Engine>) -> Option<Offer> {
-    let engine = engine.upgrade()?;
-    if !engine.standby.waits.swap(false, Ordering::SeqCst) {
+pub(super) fn offer(engine: &Weak<Engine>, pool: &Weak<Pool>) -> Option<Offer> {
+    let (engine, pool) = (engine.upgrade()?, pool.upgrade()?);
+    if !pool.standby.waits.swap(false, Ordering::SeqCst) {
         return None;
     }
     // From here on the producer waits for this hand.
-    let mut hand = Hand { engine: engine.clone(), question: None, given: false };
-    engine.counts.idle.store(false, Ordering::SeqCst);
-    // Said before looking at the phase, as by the producer itself.
-    engine.counts.claiming.fetch_add(1, Ordering::SeqCst);
-    let question = if engine.is_working() { Question::offered(&engine, OFFERED_IDLE_MAX) } else { None };
+    let claiming = engine.claiming();
+    let mut hand =
+        Hand { engine: engine.clone(), pool: pool.clone(), question: None, claiming: Some(claiming) };
+    pool.idle_at.store(NOT_IDLE, Ordering::SeqCst);
+    let question =
+        if engine.is_working() { Question::offered(&engine, &pool, OFFERED_IDLE_MAX) } else { None };
     let request = question.as_ref()?.request.clone();
     hand.question = question;
     Some(Offer { request, answer: Box::new(move |answer| hand.give(answer)) })
@@ -76,38 +84,41 @@ pub(super) fn offer(engine: &Weak<Engine>) -> Option<Offer> {
 /// Hands over what a claim gave, or that it came to nothing.
 struct Hand {
     engine: Arc<Engine>,
+    pool: Arc<Pool>,
     question: Option<Question>,
-    given: bool,
+    /// Nothing once it was handed over.
+    claiming: Option<Claiming>,
 }
 
 impl Hand {
     /// Starts the jobs on the thread of the store: they need not wait for the producer to wake.
     fn give(mut self, answer: Result<ClaimAnswer, StoreError>) {
-        let handed = match (self.question.take(), answer) {
-            (Some(question), Ok(answer)) => Handed::Started(take(&self.engine, question, answer)),
-            (Some(question), Err(error)) => Handed::Failed(question, error),
-            (None, _) => Handed::Nothing,
+        let became = match (self.question.take(), answer) {
+            (Some(question), Ok(answer)) => Became::Started(take(&self.engine, question, answer)),
+            (Some(question), Err(error)) => Became::Failed(question, error),
+            (None, _) => Became::Nothing,
         };
-        self.send(handed);
+        self.send(became);
     }
 
-    fn send(&mut self, handed: Handed) {
-        self.given = true;
-        // There is room for the only one; when the producer is gone, its leases run out.
-        let _ = self.engine.standby.sender.try_send(handed);
+    fn send(&mut self, became: Became) {
+        if let Some(_claiming) = self.claiming.take() {
+            // There is room for the only one; when the producer is gone, its leases run out.
+            let _ = self.pool.standby.sender.try_send(Handed { became, _claiming });
+        }
     }
 }
 
 impl Drop for Hand {
     fn drop(&mut self) {
-        if !self.given {
-            self.send(Handed::Nothing);
-        }
+        self.send(Became::Nothing);
     }
 }
 
 /// Tells the source that this worker may be asked.
 pub(super) fn register(engine: &Arc<Engine>) {
-    let engine_of = Arc::downgrade(engine);
-    engine.source.on_commit(Arc::new(move || offer(&engine_of)));
+    for pool in &engine.pools {
+        let (engine_of, pool) = (Arc::downgrade(engine), Arc::downgrade(pool));
+        engine.source.on_commit(Arc::new(move || offer(&engine_of, &pool)));
+    }
 }

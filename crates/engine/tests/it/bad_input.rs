@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use windlass::NewJobBuilder;
-use windlass::core::error::{Invalid, StoreError};
-use windlass::core::id::{DedupeKey, Key, Kind, QueueName};
-use windlass::core::job::{JobSpec, NewJob, Start};
-use windlass::core::json::{Json, PAYLOAD_BYTES_MAX};
-use windlass::core::query::{JobFilter, ListRequest};
-use windlass::core::store::{ENQUEUE_MAX, Store};
-use windlass::core::time::{Span, Time};
+use windlass_engine::JobRequest;
+use windlass_engine::core::error::{Invalid, StoreError};
+use windlass_engine::core::id::{DedupeKey, Key, Kind, QueueName};
+use windlass_engine::core::job::{JobSpec, NewJob, Start};
+use windlass_engine::core::json::{Json, PAYLOAD_BYTES_MAX};
+use windlass_engine::core::query::{JobFilter, ListRequest};
+use windlass_engine::core::store::{ENQUEUE_MAX, Store};
+use windlass_engine::core::time::{Span, Time};
 
 use crate::stage::Stage;
 
@@ -40,15 +40,15 @@ async fn bad_payloads_are_refused() {
     }
     // The same gate stands before the client.
     let huge = "x".repeat(PAYLOAD_BYTES_MAX);
-    assert!(NewJobBuilder::new("note", &huge).is_err());
-    assert!(NewJobBuilder::new("note", "a\0b").is_err());
+    assert!(JobRequest::new("note", &huge).build().is_err());
+    assert!(JobRequest::new("note", "a\0b").build().is_err());
 }
 
 #[test]
 fn bad_names_are_refused() {
     for name in ["", "a\nb", "a\0b", &"x".repeat(129)] {
         assert!(Kind::new(name).is_err() && QueueName::new(name).is_err(), "{name:?}");
-        assert!(NewJobBuilder::new(name, &()).is_err());
+        assert!(JobRequest::new(name, ()).build().is_err());
     }
     assert!(Key::new("x".repeat(513)).is_err() && DedupeKey::new("").is_err());
 }
@@ -68,12 +68,11 @@ fn absurd_times_are_refused_or_bounded() {
 #[tokio::test]
 async fn refusals_leave_nothing_behind() {
     let stage = Stage::new();
-    let too_many_budgets =
-        (0..9).try_fold(NewJobBuilder::new("note", &()).unwrap(), |job, at| job.budget(&format!("b{at}")));
-    let refused = stage.client.enqueue_job(too_many_budgets.unwrap()).await.unwrap_err();
+    let too_many_budgets = (0..9).fold(JobRequest::new("note", ()), |job, at| job.budget(format!("b{at}")));
+    let refused = stage.client.enqueue(too_many_budgets).await.unwrap_err();
     assert_eq!((refused.code(), refused.is_transient()), ("invalid", false));
-    let jobs = vec![NewJobBuilder::new("note", &()).unwrap(); ENQUEUE_MAX + 1];
-    assert!(matches!(stage.client.enqueue_all(jobs).await, Err(StoreError::Invalid(_))));
+    let jobs = vec![JobRequest::new("note", ()); ENQUEUE_MAX + 1];
+    assert!(matches!(stage.client.enqueue_many(jobs).await, Err(StoreError::Invalid(_))));
     nothing_is_stored(&stage).await;
 
     // An id that is used again for something else takes the whole batch with it.

@@ -2,14 +2,16 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use windlass::core::error::StoreError;
-use windlass::core::id::BudgetName;
-use windlass::core::store::{
+use windlass_engine::core::error::StoreError;
+use windlass_engine::core::id::BudgetName;
+use windlass_engine::core::store::{
     ClaimAnswer, ClaimRequest, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, Source, Spent,
     StepWrite, WakeFn, Written,
 };
+use windlass_engine::testing::TestWorld;
 
 /// Passes everything on, and fails as its switches say.
 pub struct Faulty {
@@ -31,6 +33,10 @@ pub struct Faulty {
     pub settles: Mutex<Vec<usize>>,
     /// How many renewals came.
     pub renewals: AtomicU32,
+    /// How often cancels were asked for.
+    pub cancels: AtomicU32,
+    /// The answer to a claim takes so long, in this world.
+    pub late: Mutex<Option<(TestWorld, Duration)>>,
 }
 
 impl Faulty {
@@ -46,6 +52,8 @@ impl Faulty {
             claiming: AtomicUsize::new(0),
             settles: Mutex::default(),
             renewals: AtomicU32::new(0),
+            cancels: AtomicU32::new(0),
+            late: Mutex::default(),
         })
     }
 
@@ -89,6 +97,10 @@ impl Source for Faulty {
             self.stay_a_while().await;
         }
         let answer = self.inner.claim(request).await?;
+        let late = self.late.lock().unwrap().clone();
+        if let Some((world, time)) = late {
+            world.advance(time).await;
+        }
         if answer.leases.is_empty() { Ok(answer) } else { self.answer(answer) }
     }
 
@@ -102,8 +114,12 @@ impl Source for Faulty {
         self.answer(answer)
     }
 
-    async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<windlass::core::id::JobId>, StoreError> {
+    async fn cancels(
+        &self,
+        leases: Vec<LeaseRef>,
+    ) -> Result<Vec<windlass_engine::core::id::JobId>, StoreError> {
         self.reach()?;
+        self.cancels.fetch_add(1, Ordering::SeqCst);
         // Not by a renewal: the tests count and block those.
         let _ = leases;
         Ok(Vec::new())

@@ -2,8 +2,10 @@
 
 mod bad_input;
 mod faulty;
+mod library;
 mod process;
 mod stage;
 mod stopping;
+mod threads;
 mod trouble;
 mod working;

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use windlass::core::id::JobId;
-use windlass::core::job::Job;
-use windlass::core::state::{State, StateName};
-use windlass::core::store::Store;
-use windlass::process::{Command, Limits};
-use windlass::world::RealWorld;
-use windlass::{Client, NewJobBuilder, Summary, Worker, WorkerError};
+use windlass_engine::JobRecord;
+use windlass_engine::core::id::JobId;
+use windlass_engine::core::state::{State, StateName};
+use windlass_engine::core::store::Store;
+use windlass_engine::process::{Command, Limits};
+use windlass_engine::world::RealWorld;
+use windlass_engine::{Client, JobRequest, Summary, Worker, WorkerError};
 use windlass_testkit::eventually::eventually;
 use windlass_testkit::memory::MemoryStore;
 
@@ -39,19 +39,19 @@ impl Bench {
     }
 
     async fn enqueue(&self, payload: &serde_json::Value) -> JobId {
-        let job = NewJobBuilder::new("run", payload).unwrap().ladder("10ms").unwrap();
-        self.client.enqueue_job(job).await.unwrap().id
+        let job = JobRequest::new("run", payload).ladder("10ms");
+        self.client.enqueue(job).await.unwrap().id()
     }
 
-    async fn until(&self, id: JobId, what: &str, fits: impl Fn(&Job) -> bool) -> Job {
+    async fn until(&self, id: JobId, what: &str, fits: impl Fn(&JobRecord) -> bool) -> JobRecord {
         eventually(what, async || self.store.get(id).await.unwrap().filter(|job| fits(job))).await
     }
 
-    async fn ended(&self, id: JobId) -> Job {
+    async fn ended(&self, id: JobId) -> JobRecord {
         self.until(id, "the job is over", |job| job.state.name().is_final()).await
     }
 
-    async fn run(&self, payload: serde_json::Value) -> Job {
+    async fn run(&self, payload: serde_json::Value) -> JobRecord {
         let id = self.enqueue(&payload).await;
         self.ended(id).await
     }
@@ -66,7 +66,7 @@ fn shell(script: &str) -> Command {
     Command::new(["/bin/sh", "-c", script]).unwrap()
 }
 
-fn result(job: &Job) -> String {
+fn result(job: &JobRecord) -> String {
     match &job.state {
         State::Completed { result: Some(result), .. } => result.as_str().to_owned(),
         other => panic!("{:?}: {other:?}, {:?}", job.state.name(), job.last_error()),

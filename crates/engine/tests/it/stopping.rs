@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use windlass::core::state::StateName;
-use windlass::core::store::{CancelAnswer, Store};
-use windlass::{Context, Failure, Stop};
+use windlass_engine::core::state::StateName;
+use windlass_engine::core::store::{CancelAnswer, Store};
+use windlass_engine::{Context, Failure, Stop};
 
 use crate::stage::{Note, Stage};
 
@@ -61,37 +61,6 @@ async fn cancel_ends_with_the_grace() {
     assert!((10_000..11_000).contains(&took), "took {took} ms");
     stage.until("the future is dropped", async || dropped.load(Ordering::SeqCst)).await;
     assert_eq!(running.stop().await.stuck, 1);
-}
-
-/// Fault 33: a handler that never yields is settled without it, and keeps its
-/// slot out of use until it ends.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fault_33_a_handler_that_never_yields_keeps_its_slot() {
-    let stage = Stage::new();
-    let go_on = Arc::new(AtomicBool::new(true));
-    let stuck = stage.enqueue("spin").await;
-    let worker = stage.worker().slots(1).handle_blocking({
-        let go_on = go_on.clone();
-        move |note: Note, _: Context| {
-            while note.text == "spin" && go_on.load(Ordering::SeqCst) {
-                std::thread::yield_now();
-            }
-            Ok(())
-        }
-    });
-    let running = stage.start(worker);
-    stage.until_state(stuck, StateName::Running).await;
-    stage.client.cancel(stuck).await.unwrap();
-    stage.until_state(stuck, StateName::Canceled).await;
-    let next = stage.enqueue("next").await;
-    for _ in 0..50 {
-        stage.world.step(100).await;
-    }
-    assert_eq!(stage.job(next).await.state.name(), StateName::Queued, "its slot is not free yet");
-    go_on.store(false, Ordering::SeqCst);
-    stage.until_state(next, StateName::Completed).await;
-    assert_eq!(stage.job(stuck).await.state.name(), StateName::Canceled, "a late end changes nothing");
-    running.stop().await;
 }
 
 #[tokio::test]

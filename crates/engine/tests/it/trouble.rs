@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use windlass::core::state::StateName;
-use windlass::core::store::Source;
-use windlass::core::time::Clock;
-use windlass::world::SimWorld;
-use windlass::{BreakerPolicy, Context, Failure, Worker};
+use windlass_engine::core::state::StateName;
+use windlass_engine::core::store::Source;
+use windlass_engine::core::time::Clock;
+use windlass_engine::{BreakerPolicy, Context, Failure, Worker};
 
 use crate::faulty::Faulty;
 use crate::stage::{Note, Stage};
@@ -104,7 +104,7 @@ struct OnDrop(Stage, Arc<Mutex<Option<i64>>>);
 
 impl Drop for OnDrop {
     fn drop(&mut self) {
-        *self.1.lock().unwrap() = Some(self.0.world.wall().ms());
+        *self.1.lock().unwrap() = Some(self.0.world().wall().ms());
     }
 }
 
@@ -121,7 +121,7 @@ async fn fault_37_a_renewal_that_hangs() {
             let done = done.clone();
             async move {
                 while !done.load(Ordering::SeqCst) {
-                    ctx.sleep(1_000).await?;
+                    ctx.sleep(Duration::from_millis(1_000)).await?;
                 }
                 Ok(())
             }
@@ -130,9 +130,9 @@ async fn fault_37_a_renewal_that_hangs() {
     let running = stage.start(worker);
     stage.until_state(id, StateName::Running).await;
     faulty.hang_renewals.store(true, Ordering::SeqCst);
-    let later = stage.world.boot_ms() + 14_000;
-    while stage.world.boot_ms() < later {
-        stage.world.step(100).await;
+    let later = stage.world().boot_ms() + 14_000;
+    while stage.world().boot_ms() < later {
+        stage.world().advance(Duration::from_millis(100)).await;
     }
     faulty.hang_renewals.store(false, Ordering::SeqCst);
     stage.until("it is renewed several times", async || faulty.renewals.load(Ordering::SeqCst) >= 3).await;
@@ -168,9 +168,9 @@ async fn fault_15_a_store_that_comes_back() {
     });
     let running = stage.start(worker);
     stage.until("it is cut off", async || faulty.cut_off.load(Ordering::SeqCst)).await;
-    let later = stage.world.boot_ms() + 5_000;
-    while stage.world.boot_ms() < later {
-        stage.world.step(100).await;
+    let later = stage.world().boot_ms() + 5_000;
+    while stage.world().boot_ms() < later {
+        stage.world().advance(Duration::from_millis(100)).await;
     }
     faulty.cut_off.store(false, Ordering::SeqCst);
     for id in ids {
@@ -198,7 +198,7 @@ async fn two_claims_at_once_keep_the_slots() {
             let (runs, most) = (runs.clone(), most.clone());
             async move {
                 most.fetch_max(runs.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                ctx.sleep(2).await?;
+                ctx.sleep(Duration::from_millis(2)).await?;
                 runs.fetch_sub(1, Ordering::SeqCst);
                 Ok(())
             }
@@ -238,43 +238,6 @@ async fn settlements_are_grouped() {
     assert!(settles.len() <= 200, "{} commits", settles.len());
 }
 
-/// Fault 33: handlers that never yield cannot starve the leases.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fault_33_spinning_handlers_do_not_starve_renewals() {
-    let stage = Stage::new();
-    let (faulty, worker) = faulty(&stage);
-    let enough = Arc::new(AtomicBool::new(false));
-    let ids = [stage.enqueue("a").await, stage.enqueue("b").await];
-    // The handlers spin on a runtime of their own, both of its threads; the
-    // test's runtime is left to the test.
-    let handlers =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let worker = worker.slots(2).handle({
-        let enough = enough.clone();
-        move |_: Note, _: Context| {
-            let enough = enough.clone();
-            async move {
-                while !enough.load(Ordering::SeqCst) {
-                    std::hint::spin_loop();
-                }
-                Ok(())
-            }
-        }
-    });
-    let ended = handlers.spawn(worker.run_until_idle());
-    for id in ids {
-        stage.until_state(id, StateName::Running).await;
-    }
-    stage.until("five renewals", async || faulty.renewals.load(Ordering::SeqCst) >= 5).await;
-    enough.store(true, Ordering::SeqCst);
-    stage.until("the worker ends", async || ended.is_finished()).await;
-    for id in ids {
-        let job = stage.job(id).await;
-        assert_eq!((job.state.name(), job.attempt, job.crashes), (StateName::Completed, 1, 0));
-    }
-    handlers.shutdown_background();
-}
-
 /// Fault 39: while all attempts of a kind fail, its jobs wait without using attempts.
 #[tokio::test]
 async fn fault_39_the_breaker_saves_attempts() {
@@ -297,9 +260,9 @@ async fn fault_39_the_breaker_saves_attempts() {
     });
     let running = stage.start(worker);
     stage.until("the breaker has seen enough", async || calls.load(Ordering::SeqCst) >= 5).await;
-    let minute = stage.world.boot_ms() + 60_000;
-    while stage.world.boot_ms() < minute {
-        stage.world.step(100).await;
+    let minute = stage.world().boot_ms() + 60_000;
+    while stage.world().boot_ms() < minute {
+        stage.world().advance(Duration::from_millis(100)).await;
     }
     let while_down = calls.load(Ordering::SeqCst);
     assert!(while_down <= 12, "{while_down} calls in a minute of failing");
@@ -314,9 +277,9 @@ async fn fault_39_the_breaker_saves_attempts() {
 /// judges; the worker goes by lengths of time.
 #[tokio::test]
 async fn fault_31_clocks_that_disagree() {
+    let stage = Stage::new();
     for skew_ms in [7_200_000, -7_200_000] {
-        let stage = Stage::new();
-        let workers = SimWorld::new(9);
+        let workers = stage.world().beside(9);
         workers.jump_wall(skew_ms);
         let id = stage.enqueue("skewed").await;
         let worker = Worker::new(stage.store.clone()).in_world(Arc::new(workers.clone()));
@@ -327,7 +290,7 @@ async fn fault_31_clocks_that_disagree() {
                 let done = done.clone();
                 async move {
                     while !done.load(Ordering::SeqCst) {
-                        ctx.sleep(500).await?;
+                        ctx.sleep(Duration::from_millis(500)).await?;
                     }
                     Ok(())
                 }
@@ -337,16 +300,8 @@ async fn fault_31_clocks_that_disagree() {
         let running = tokio::spawn(worker.run_until(async move {
             let _ = stopped.await;
         }));
-        // Both clocks go on at the same pace, for two leases.
-        let both = async |ms: u64| {
-            let end = workers.boot_ms() + ms;
-            while workers.boot_ms() < end {
-                let before = workers.boot_ms();
-                workers.step(100).await;
-                stage.world.advance(workers.boot_ms() - before);
-            }
-        };
-        both(60_000).await;
+        // Two leases long.
+        stage.world().advance(Duration::from_secs(60)).await;
         let job = stage.job(id).await;
         assert_eq!(
             (job.state.name(), job.attempt, job.crashes),
@@ -354,12 +309,55 @@ async fn fault_31_clocks_that_disagree() {
             "skew {skew_ms}"
         );
         done.store(true, Ordering::SeqCst);
-        while stage.job(id).await.state.name() != StateName::Completed {
-            both(500).await;
-        }
+        stage.until_state(id, StateName::Completed).await;
         let _ = stop.send(());
-        while !running.is_finished() {
-            both(500).await;
-        }
+        running.await.unwrap().unwrap();
     }
+}
+
+/// A lease whose answer came so late that it has run out is not begun: another may have the job.
+#[tokio::test]
+async fn a_lease_that_came_too_late_is_not_begun() {
+    let stage = Stage::new();
+    let (faulty, worker) = faulty(&stage);
+    let id = stage.enqueue("late").await;
+    *faulty.late.lock().unwrap() = Some((stage.world().clone(), Duration::from_secs(31)));
+    let begun = Arc::new(AtomicU32::new(0));
+    let worker = worker.handle({
+        let (faulty, begun) = (faulty.clone(), begun.clone());
+        move |_: Note, ctx: Context| {
+            begun.fetch_add(1, Ordering::SeqCst);
+            let on_time = ctx.fence() > 1 && faulty.late.lock().unwrap().is_none();
+            async move { if on_time { Ok(()) } else { Err(Failure::permanent("begun too late")) } }
+        }
+    });
+    let running = stage.start(worker);
+    stage.until("the late claim was made", async || !faulty.claims.lock().unwrap().is_empty()).await;
+    *faulty.late.lock().unwrap() = None;
+    let job = stage.until_state(id, StateName::Completed).await;
+    assert_eq!((begun.load(Ordering::SeqCst), job.attempt), (1, 2), "the first lease ran out unused");
+    running.stop().await;
+}
+
+/// However often the store calls, cancels are asked for at a pace.
+#[tokio::test]
+async fn cancels_are_asked_for_at_a_pace() {
+    let stage = Stage::new();
+    let (faulty, worker) = faulty(&stage);
+    let worker = worker.slots(1).handle(async |note: Note, ctx: Context| match note.text.as_str() {
+        "long" => ctx.sleep(Duration::from_secs(2)).await,
+        _ => Ok(()),
+    });
+    let long = stage.enqueue("long").await;
+    let running = stage.start(worker);
+    stage.until_state(long, StateName::Running).await;
+    for at in 0..500 {
+        // Each of these calls every worker.
+        stage.enqueue(&format!("{at}")).await;
+        stage.world().advance(Duration::from_millis(2)).await;
+    }
+    let asked = faulty.cancels.load(Ordering::SeqCst);
+    assert!((2..=25).contains(&asked), "asked {asked} times within a second");
+    stage.until_state(long, StateName::Completed).await;
+    running.stop().await;
 }

@@ -1,0 +1,80 @@
+//! Handlers that hold on to their threads: the engine on a thread of its own, in
+//! a world whose time is moved by hand while they spin.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use windlass_engine::core::state::StateName;
+use windlass_engine::{Context, Worker};
+
+use crate::faulty::Faulty;
+use crate::stage::{Note, Stage};
+
+/// Fault 33: a handler that never yields is settled without it, and keeps its
+/// slot out of use until it ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fault_33_a_handler_that_never_yields_keeps_its_slot() {
+    let stage = Stage::with_threads();
+    let go_on = Arc::new(AtomicBool::new(true));
+    let stuck = stage.enqueue("spin").await;
+    let worker = stage.worker().slots(1).handle_blocking({
+        let go_on = go_on.clone();
+        move |note: Note, _: Context| {
+            while note.text == "spin" && go_on.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            Ok(())
+        }
+    });
+    let running = stage.start(worker);
+    stage.until_state(stuck, StateName::Running).await;
+    stage.client.cancel(stuck).await.unwrap();
+    stage.until_state(stuck, StateName::Canceled).await;
+    let next = stage.enqueue("next").await;
+    for _ in 0..50 {
+        stage.pass().await;
+    }
+    assert_eq!(stage.job(next).await.state.name(), StateName::Queued, "its slot is not free yet");
+    go_on.store(false, Ordering::SeqCst);
+    stage.until_state(next, StateName::Completed).await;
+    assert_eq!(stage.job(stuck).await.state.name(), StateName::Canceled, "a late end changes nothing");
+    running.stop().await;
+}
+
+/// Fault 33: handlers that never yield cannot starve the leases.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fault_33_spinning_handlers_do_not_starve_renewals() {
+    let stage = Stage::with_threads();
+    let faulty = Faulty::new(stage.store.clone());
+    let worker = stage.dress(Worker::from_source(faulty.clone()));
+    let enough = Arc::new(AtomicBool::new(false));
+    let ids = [stage.enqueue("a").await, stage.enqueue("b").await];
+    // The handlers spin on a runtime of their own, both of its threads; the
+    // test's runtime is left to the test.
+    let handlers =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let worker = worker.slots(2).handle({
+        let enough = enough.clone();
+        move |_: Note, _: Context| {
+            let enough = enough.clone();
+            async move {
+                while !enough.load(Ordering::SeqCst) {
+                    std::hint::spin_loop();
+                }
+                Ok(())
+            }
+        }
+    });
+    let ended = handlers.spawn(worker.run_until_idle());
+    for id in ids {
+        stage.until_state(id, StateName::Running).await;
+    }
+    stage.until("five renewals", async || faulty.renewals.load(Ordering::SeqCst) >= 5).await;
+    enough.store(true, Ordering::SeqCst);
+    stage.until("the worker ends", async || ended.is_finished()).await;
+    for id in ids {
+        let job = stage.job(id).await;
+        assert_eq!((job.state.name(), job.attempt, job.crashes), (StateName::Completed, 1, 0));
+    }
+    handlers.shutdown_background();
+}
