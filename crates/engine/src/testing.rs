@@ -28,6 +28,9 @@ struct Inner {
 /// What the boot clock shows when a world begins: its machine runs for an hour.
 const BOOT_MS: u64 = 3_600_000;
 
+/// As far as anybody waits: a hundred years.
+const FAR_MS: u64 = 100 * 365 * 86_400_000;
+
 impl TestWorld {
     /// A world at 2026-01-01T00:00:00Z, an hour after its machine was started.
     /// Time stands still from here on, until everybody waits.
@@ -87,7 +90,11 @@ impl Clock for TestWorld {
 impl World for TestWorld {
     #[expect(clippy::disallowed_methods, reason = "time stands still: this waits for nobody")]
     async fn sleep_ms(&self, ms: u64) {
-        tokio::time::sleep(Duration::from_millis(ms.max(1))).await;
+        let until_ms = self.elapsed_ms().saturating_add(ms.max(1)).min(FAR_MS);
+        // The runtime's timer rounds up to whole milliseconds since it was made, and then goes on by whole
+        // ones: asked for just after the millisecond before, it wakes at this one and not a millisecond late.
+        let until = Duration::from_millis(until_ms) - Duration::from_nanos(999_999);
+        tokio::time::sleep_until(self.0.began + until).await;
     }
 
     fn chance(&self) -> u64 {
