@@ -47,6 +47,7 @@ pub fn mapping(fence: bool) -> Mapping {
         locked_until: "locked_until".into(),
         next_attempt: "next_attempt_at".into(),
         tries: "tries".into(),
+        counts_failures: false,
         fence: fence.then(|| "fence".into()),
         request: None,
         crashes: fence.then(|| "crashes".into()),
