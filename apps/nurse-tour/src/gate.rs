@@ -27,6 +27,8 @@ const REST_MS: std::ops::RangeInclusive<u64> = 60_000..=900_000;
 /// How often the rows are read that may hold back a worker, while nothing does and while something does.
 const LOOK_MS: u64 = 5_000;
 const LOOK_HELD_MS: u64 = 1_000;
+/// How soon it is tried again when there was no message to try with.
+const UNTRIED_MS: u64 = 15_000;
 /// What stops the claiming when the claim itself does not fit the table.
 const TABLE: &str = "table";
 
@@ -226,6 +228,19 @@ impl Gate {
         !refused
     }
 
+    /// There was no message to try with: the next one that comes may.
+    async fn untried(&self) {
+        let cooling = {
+            let mut state = self.state();
+            let now_ms = self.world.boot_ms();
+            state.closed.values_mut().for_each(|closed| closed.until_ms = now_ms + UNTRIED_MS);
+            !state.cooling.is_empty()
+        };
+        if cooling {
+            let _ = self.stops.untried().await;
+        }
+    }
+
     /// Reads the rows that may hold back this worker, unless that was done a moment ago.
     async fn look(&self) {
         let now_ms = self.world.boot_ms();
@@ -338,9 +353,12 @@ impl Source for Gate {
         if limit == 0 {
             return Ok(ClaimAnswer::default());
         }
-        match self.source.claim(ClaimRequest { limit, ..request }).await {
+        match self.source.claim(ClaimRequest { limit, ..request.clone() }).await {
             Ok(answer) => {
                 self.open(TABLE).await;
+                if limit < request.limit && answer.leases.is_empty() {
+                    self.untried().await;
+                }
                 self.note_claimed(&answer);
                 Ok(answer)
             }

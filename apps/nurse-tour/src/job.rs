@@ -29,8 +29,9 @@ use crate::trouble::{Class, Trouble};
 
 /// How long a rate limit lasts when the provider does not say.
 const COOL_DOWN: Duration = Duration::from_secs(30);
-/// How long a message waits whose provider does not accept our credentials.
-const CONFIGURATION_WAIT: Duration = Duration::from_secs(60);
+/// How long a message waits that met a closed door. Nothing is claimed while it is closed, so that this need not
+/// be long; and whoever opens it does not have to wait for the messages.
+const DOOR_WAIT: Duration = Duration::from_secs(5);
 
 /// A stage: the step that it is, its word in the table, and who must have done their work for it.
 struct Stage {
@@ -205,7 +206,7 @@ impl VoiceMessages {
             Class::Permanent | Class::NeedsHuman => Failure::permanent(trouble),
             Class::Configuration => {
                 self.gate.close(&trouble).await;
-                Failure::park(self.spread(CONFIGURATION_WAIT))
+                Failure::park(self.spread(DOOR_WAIT))
             }
             Class::RateLimit => {
                 let wait = wait.unwrap_or(COOL_DOWN).max(Duration::from_secs(1));
@@ -213,7 +214,7 @@ impl VoiceMessages {
                 self.gate.cool(&trouble).await;
                 match cooling {
                     Ok(()) | Err(Failure::Retry { .. } | Failure::Permanent { .. }) => {
-                        Failure::park(self.spread(wait))
+                        Failure::park(self.spread(wait.min(DOOR_WAIT)))
                     }
                     Err(stopped) => stopped,
                 }

@@ -5,6 +5,7 @@
 //! broke off is taken away by the next run.
 
 use deadpool_postgres::{Object, Pool};
+use tokio_postgres::SimpleQueryMessage;
 
 use crate::database::{DatabaseError, Param, row};
 use crate::mapping::MESSAGES;
@@ -35,7 +36,11 @@ pub async fn migrate(pool: &Pool) -> Result<Vec<String>, DatabaseError> {
 async fn my_turn(turn: &deadpool_postgres::Transaction<'_>) -> Result<(), DatabaseError> {
     const ASK: &str = "SELECT pg_try_advisory_xact_lock(hashtext('nurse-tour migrate'))";
     for _ in 0..TURNS_MAX {
-        if turn.query_one(ASK, &[]).await?.get(0) {
+        // A simple query leaves nothing open. A prepared one would keep its portal, and with that its snapshot, to
+        // the end of the transaction; and building an index waits for every older snapshot: for ever, for this one.
+        let said = turn.simple_query(ASK).await?;
+        let mine = said.iter().any(|one| matches!(one, SimpleQueryMessage::Row(row) if row.get(0) == Some("t")));
+        if mine {
             return Ok(());
         }
         turn.batch_execute("SELECT pg_sleep(0.1)").await?;

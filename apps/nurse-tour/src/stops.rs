@@ -85,6 +85,12 @@ impl Stops {
         Ok(!database::rows(&self.pool, sql, &[(&TRIAL_MS, Type::INT8)]).await?.is_empty())
     }
 
+    /// Nobody was there to make the trial: the next may.
+    pub(crate) async fn untried(&self) -> Result<(), DatabaseError> {
+        let sql = "UPDATE nurse_tour_cool_downs SET trial_until = NULL WHERE until <= now()";
+        database::rows(&self.pool, sql, &[]).await.map(drop)
+    }
+
     /// A provider works again: its cool-down is over for all.
     pub(crate) async fn warm(&self, provider: &str) -> Result<(), DatabaseError> {
         let sql = "DELETE FROM nurse_tour_cool_downs WHERE name = $1 AND until <= now()";

@@ -35,6 +35,11 @@ impl Gcs {
         *self.missing.lock().unwrap_or_else(PoisonError::into_inner) = name.map(str::to_owned);
     }
 
+    /// Puts an object where somebody else would have: `/bucket/key`.
+    pub fn put(&self, path: &str, bytes: impl Into<Bytes>) {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), bytes.into());
+    }
+
     /// Takes an object away: `/bucket/key`.
     pub fn remove(&self, path: &str) {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
