@@ -93,7 +93,11 @@ fn misfits(types: &Types) -> Vec<String> {
         for (column, _, fit) in columns {
             let Some(found) = types.of(table, column) else { continue };
             if !fit.takes(found) {
-                wrong.push(format!("{table}.{column} is of type {}; it must be {}", found.kind, fit.wanted()));
+                wrong.push(format!(
+                    "{table}.{column} is of type {}; it must be {}",
+                    found.kind,
+                    fit.wanted()
+                ));
             }
             // Nobody knows whom some notes are about; as text that is an empty one.
             if table == DOCUMENTS && *column == "patient_id" && found.not_null && !found.is_text() {
@@ -116,7 +120,9 @@ fn unfilled(types: &Types, table: &str) -> Vec<String> {
         .columns(table)
         .filter(|(column, found)| found.not_null && !found.has_default && left(column))
         .map(|(column, _)| {
-            format!("{table}.{column} must be filled (NOT NULL) and has no default; give it one, or allow NULL")
+            format!(
+                "{table}.{column} must be filled (NOT NULL) and has no default; give it one, or allow NULL"
+            )
         })
         .collect();
     found.sort();

@@ -162,7 +162,9 @@ impl Gate {
         let state = self.state();
         let resting = state.cooling.iter().filter(|one| one.for_ms > 0);
         let all: Vec<String> = resting
-            .map(|one| format!("{} for {} s", one.why.as_ref().unwrap_or(&one.provider), (one.for_ms + 999) / 1_000))
+            .map(|one| {
+                format!("{} for {} s", one.why.as_ref().unwrap_or(&one.provider), (one.for_ms + 999) / 1_000)
+            })
             .collect();
         (!all.is_empty()).then(|| all.join(", "))
     }
@@ -246,7 +248,8 @@ impl Gate {
         let now_ms = self.world.boot_ms();
         {
             let mut state = self.state();
-            let every = if state.closed.is_empty() && state.cooling.is_empty() { LOOK_MS } else { LOOK_HELD_MS };
+            let every =
+                if state.closed.is_empty() && state.cooling.is_empty() { LOOK_MS } else { LOOK_HELD_MS };
             if state.looked_ms.is_some_and(|at_ms| now_ms < at_ms + every) {
                 return;
             }

@@ -40,7 +40,8 @@ struct Stage {
     providers: &'static [&'static str],
 }
 
-const AUDIO: Stage = Stage { step: "audio", word: "AUDIO_STORED", providers: &["twilio", "objects", "database"] };
+const AUDIO: Stage =
+    Stage { step: "audio", word: "AUDIO_STORED", providers: &["twilio", "objects", "database"] };
 const TRANSCRIPT: Stage =
     Stage { step: "transcript", word: "TRANSCRIBED", providers: &["openai", "objects", "database"] };
 const ANALYSIS: Stage = Stage { step: "analysis", word: "ANALYZED", providers: &["openai", "database"] };
@@ -95,9 +96,8 @@ impl VoiceMessages {
                 audio::archive(&self.twilio, &self.objects, message, bound).await
             })
             .await?;
-        let said = self
-            .stage(context, &TRANSCRIPT, async || self.hear(context, message, &stored).await)
-            .await?;
+        let said =
+            self.stage(context, &TRANSCRIPT, async || self.hear(context, message, &stored).await).await?;
         // Whoever stored it.
         if let Err(trouble) = said.is_something() {
             return Err(self.end(context, TRANSCRIPT.word, trouble).await);
@@ -123,7 +123,12 @@ impl VoiceMessages {
     }
 
     /// Has the note transcribed; one that the archive has lost is fetched again first.
-    async fn hear(&self, context: &Context, message: &Message, stored: &Stored) -> Result<Transcript, Trouble> {
+    async fn hear(
+        &self,
+        context: &Context,
+        message: &Message,
+        stored: &Stored,
+    ) -> Result<Transcript, Trouble> {
         let hear = async |stored: &Stored| {
             transcript::transcribe(&self.openai, &self.objects, &self.settings, stored).await
         };

@@ -39,7 +39,8 @@ async fn my_turn(turn: &deadpool_postgres::Transaction<'_>) -> Result<(), Databa
         // A simple query leaves nothing open. A prepared one would keep its portal, and with that its snapshot, to
         // the end of the transaction; and building an index waits for every older snapshot: for ever, for this one.
         let said = turn.simple_query(ASK).await?;
-        let mine = said.iter().any(|one| matches!(one, SimpleQueryMessage::Row(row) if row.get(0) == Some("t")));
+        let mine =
+            said.iter().any(|one| matches!(one, SimpleQueryMessage::Row(row) if row.get(0) == Some("t")));
         if mine {
             return Ok(());
         }
@@ -53,7 +54,8 @@ async fn unique(pool: &Pool, missing: &[Missing]) -> Result<(), DatabaseError> {
     let types = Types::read(pool).await?;
     for table in [MESSAGES, DOCUMENTS] {
         let wanted = missing.iter().find(|one| {
-            one.sql.starts_with("CREATE UNIQUE INDEX") && one.sql.contains(&format!(" ON {table} (message_sid)"))
+            one.sql.starts_with("CREATE UNIQUE INDEX")
+                && one.sql.contains(&format!(" ON {table} (message_sid)"))
         });
         let Some(one) = wanted.filter(|_| types.has(table, Some("message_sid"))) else { continue };
         let params: [Param<'_>; 0] = [];

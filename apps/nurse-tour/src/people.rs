@@ -76,12 +76,8 @@ impl People {
         let sql = self.believe.get_or_try_init(|| self.statement()).await?;
         let heard = heard.filter(|_| bound.patient.is_none());
         let about = bound.patient.as_deref().or(heard);
-        let params: [Param<'_>; 4] = [
-            (&sid, Type::TEXT),
-            (&heard, Type::TEXT),
-            (&bound.agency, Type::TEXT),
-            (&about, Type::TEXT),
-        ];
+        let params: [Param<'_>; 4] =
+            [(&sid, Type::TEXT), (&heard, Type::TEXT), (&bound.agency, Type::TEXT), (&about, Type::TEXT)];
         let row = database::row(&self.pool, sql, &params).await?;
         let (document, agency, own): (String, Option<String>, Option<String>) =
             (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);

@@ -250,7 +250,9 @@ pub async fn missing(pool: &Pool) -> Result<Vec<Missing>, DatabaseError> {
         let row = database::row(pool, include_str!("../sql/unique.sql"), &params).await?;
         if !row.get::<_, bool>(0) {
             let (name, sql) = SID_INDEX;
-            found.extend(index(pool, &types, name, MESSAGES, sql, "the rule that message_sid is unique").await?);
+            found.extend(
+                index(pool, &types, name, MESSAGES, sql, "the rule that message_sid is unique").await?,
+            );
         }
     }
     for (name, table, sql) in INDEXES {
@@ -275,9 +277,10 @@ async fn index(
     }
     // A table that is made on the same occasion has no rows and nobody who works with it.
     let beside = types.has(table, None);
-    let sql = ["received_at", "locked_until", "next_attempt_at"].into_iter().fold(sql.to_owned(), |sql, column| {
-        sql.replace(&format!("{{{column}}}"), &types.read_moment(column))
-    });
+    let sql =
+        ["received_at", "locked_until", "next_attempt_at"].into_iter().fold(sql.to_owned(), |sql, column| {
+            sql.replace(&format!("{{{column}}}"), &types.read_moment(column))
+        });
     let sql = if beside { sql.replacen("INDEX IF", "INDEX CONCURRENTLY IF", 1) } else { sql };
     let mut missing = Vec::new();
     if usable == Some(false) {
@@ -312,4 +315,3 @@ fn tables_and_columns(types: &Types) -> Vec<Missing> {
     }
     found
 }
-

@@ -43,12 +43,8 @@ impl Stops {
     /// Says that this worker has stopped.
     pub(crate) async fn put(&self, provider: &str, why: &str, for_ms: u64) -> Result<(), DatabaseError> {
         let for_ms = i64::try_from(for_ms).unwrap_or(i64::MAX);
-        let params: [Param<'_>; 4] = [
-            (&self.worker, Type::TEXT),
-            (&provider, Type::TEXT),
-            (&why, Type::TEXT),
-            (&for_ms, Type::INT8),
-        ];
+        let params: [Param<'_>; 4] =
+            [(&self.worker, Type::TEXT), (&provider, Type::TEXT), (&why, Type::TEXT), (&for_ms, Type::INT8)];
         database::rows(&self.pool, include_str!("../sql/stop.sql"), &params).await.map(drop)
     }
 

@@ -81,7 +81,9 @@ impl Types {
     /// A day as a column takes it, from text such as `2026-01-31`.
     pub(crate) fn day(&self, table: &str, column: &str, expression: &str) -> String {
         match self.kind(table, column) {
-            kind if kind.ends_with("with time zone") => format!("(({expression})::timestamp AT TIME ZONE 'UTC')"),
+            kind if kind.ends_with("with time zone") => {
+                format!("(({expression})::timestamp AT TIME ZONE 'UTC')")
+            }
             kind if self.is_text(table, column) || kind.is_empty() => format!("({expression})"),
             kind => format!("({expression})::{kind}"),
         }
@@ -102,7 +104,9 @@ impl Types {
             Some("json" | "jsonb") => {
                 format!("ARRAY(SELECT e FROM jsonb_array_elements({expression}) AS l (e))::{kind}")
             }
-            Some(_) => format!("ARRAY(SELECT e FROM jsonb_array_elements_text({expression}) AS l (e))::{kind}"),
+            Some(_) => {
+                format!("ARRAY(SELECT e FROM jsonb_array_elements_text({expression}) AS l (e))::{kind}")
+            }
             // A cast to a shorter text would cut it off in silence.
             None if self.is_text(table, column) => format!("({expression})::text"),
             None => format!("({expression})::{kind}"),
@@ -137,7 +141,8 @@ impl Types {
         match found.is_integer() {
             true => found.sequence.is_some(),
             false => {
-                found.kind == "uuid" || found.is_text() && found.chars_max().is_none_or(|chars| chars >= UUID_CHARS)
+                found.kind == "uuid"
+                    || found.is_text() && found.chars_max().is_none_or(|chars| chars >= UUID_CHARS)
             }
         }
     }

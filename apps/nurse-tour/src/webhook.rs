@@ -16,8 +16,8 @@ use windlass_outside::twilio::is_signed_form;
 
 use crate::database::{DatabaseError, Param};
 use crate::http::{Answer, Asked, Service, serve};
-use crate::message::is_plain;
 use crate::mapping::MESSAGES;
+use crate::message::is_plain;
 use crate::schema::{SESSIONS, Types};
 use crate::settings::{Env, Reader, SettingsError, Twilio};
 
@@ -71,16 +71,14 @@ pub async fn run(
     pool: Pool,
 ) -> Result<(), DatabaseError> {
     let types = Types::read(&pool).await?;
-    let insert = include_str!("../sql/webhook_insert.sql").replace(
-        "{received_at}",
-        &types.moment(MESSAGES, "received_at", "clock_timestamp()"),
-    );
-    let bind = ["agency_id", "patient_id", "care_session_id"].into_iter().zip(["agency", "patient", "session"]).fold(
-        include_str!("../sql/webhook_bind.sql").to_owned(),
-        |sql, (column, bound)| {
+    let insert = include_str!("../sql/webhook_insert.sql")
+        .replace("{received_at}", &types.moment(MESSAGES, "received_at", "clock_timestamp()"));
+    let bind = ["agency_id", "patient_id", "care_session_id"]
+        .into_iter()
+        .zip(["agency", "patient", "session"])
+        .fold(include_str!("../sql/webhook_bind.sql").to_owned(), |sql, (column, bound)| {
             sql.replace(&format!("{{{column}}}"), &types.word(MESSAGES, column, &format!("b.{bound}")))
-        },
-    );
+        });
     let new_id = types.new_id(SESSIONS, "cs_", "$1");
     let session = include_str!("../sql/webhook_session.sql")
         .replace("{id}", &types.word(SESSIONS, "id", &new_id))
@@ -88,11 +86,7 @@ pub async fn run(
         .replace("{created_at}", &types.moment(SESSIONS, "created_at", "clock_timestamp()"))
         .replace(
             "{expires_at}",
-            &types.moment(
-                SESSIONS,
-                "expires_at",
-                "clock_timestamp() + $4::bigint * interval '1 hour'",
-            ),
+            &types.moment(SESSIONS, "expires_at", "clock_timestamp() + $4::bigint * interval '1 hour'"),
         );
     serve(listener, shutdown, Arc::new(Webhook { settings, pool, insert, bind, session })).await;
     Ok(())
@@ -156,7 +150,10 @@ impl Service for Webhook {
                     code = error.code(),
                     "Webhook not stored: the database refused it; look with `windlass nurse-tour check`"
                 );
-                Answer::text(StatusCode::INTERNAL_SERVER_ERROR, "the message was not stored: the tables do not take it")
+                Answer::text(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "the message was not stored: the tables do not take it",
+                )
             }
         }
     }

@@ -40,7 +40,8 @@ pub struct OpenAi {
 impl OpenAi {
     /// Starts it.
     pub async fn start() -> Self {
-        let (replies, said) = (Arc::<Mutex<VecDeque<Reply>>>::default(), Arc::<Mutex<VecDeque<String>>>::default());
+        let (replies, said) =
+            (Arc::<Mutex<VecDeque<Reply>>>::default(), Arc::<Mutex<VecDeque<String>>>::default());
         let rules = Rules { replies: replies.clone(), said: said.clone() };
         Self { server: Server::start(rules).await, replies, said }
     }

@@ -155,7 +155,9 @@ impl Ours {
             // As Prisma says it.
             ("pgbouncer", "true") => self.pooled = true,
             ("pgbouncer", "false") => {}
-            ("pgbouncer", _) => return Err(Invalid::new("url", "has a pgbouncer= that is neither true nor false")),
+            ("pgbouncer", _) => {
+                return Err(Invalid::new("url", "has a pgbouncer= that is neither true nor false"));
+            }
             ("schema", name) => self.schema = Some(plain_schema(name)?),
             (name, _) if OTHERS.contains(&name) => {}
             (name, value) => {

@@ -167,7 +167,12 @@ mod tests {
     #[test]
     fn two_values_of_one_name_are_both_kept() {
         let pair = |name: &str, value: &str| json!({"name": name, "value": value});
-        let list = json!([pair("RR", "120/80"), pair("Ibuprofen", "400"), pair("RR", "180/110"), pair("RR", "150/90")]);
+        let list = json!([
+            pair("RR", "120/80"),
+            pair("Ibuprofen", "400"),
+            pair("RR", "180/110"),
+            pair("RR", "150/90")
+        ]);
         assert_eq!(pairs(&list), json!({"RR": ["120/80", "180/110", "150/90"], "Ibuprofen": "400"}));
     }
 }

@@ -20,8 +20,24 @@ pub(crate) enum Spoken {
 
 /// Words before names that say nothing about who it is.
 const TITLES: [&str; 18] = [
-    "herr", "herrn", "frau", "fr", "hr", "dr", "prof", "mr", "mrs", "ms", "miss", "mister", "bay", "bayan", "hanim",
-    "bey", "patient", "patientin",
+    "herr",
+    "herrn",
+    "frau",
+    "fr",
+    "hr",
+    "dr",
+    "prof",
+    "mr",
+    "mrs",
+    "ms",
+    "miss",
+    "mister",
+    "bay",
+    "bayan",
+    "hanim",
+    "bey",
+    "patient",
+    "patientin",
 ];
 
 /// Compares what is spoken with the patient whom a note is bound to.
@@ -149,7 +165,8 @@ mod tests {
     #[test]
     fn who_is_named() {
         let own = Some("Erika Müller");
-        for name in ["Erika", "Frau Müller", "Frau Mueller", "ERIKA MÜLLER", "E. Müller", " müller, erika "] {
+        for name in ["Erika", "Frau Müller", "Frau Mueller", "ERIKA MÜLLER", "E. Müller", " müller, erika "]
+        {
             check(own, None, Some(name), Spoken::Fits);
         }
         for name in ["Otto Müller", "Frau Schmidt", "Erika Meier", "Erik Müller"] {

@@ -127,12 +127,17 @@ async fn a_wrong_twilio_token_burns_nothing() {
     let mut scene = scene().await;
     scene.set("TWILIO_AUTH_TOKEN", "wrong");
     let running = scene.start().await;
-    let told = "SELECT count(*) FROM nurse_tour_stops WHERE why = 'configuration twilio.configuration status=401'";
+    let told =
+        "SELECT count(*) FROM nurse_tour_stops WHERE why = 'configuration twilio.configuration status=401'";
     eventually("it is found at the start", async || (scene.count(told).await == 1).then_some(())).await;
     running.stop().await;
     scene.is("SM1", "retry_count", "0").await;
     scene.is("SM1", "processing_status", "READY").await;
-    assert_eq!(scene.count("SELECT count(*) FROM nurse_tour_stops").await, 0, "a worker that ends takes it back");
+    assert_eq!(
+        scene.count("SELECT count(*) FROM nurse_tour_stops").await,
+        0,
+        "a worker that ends takes it back"
+    );
 }
 
 /// What the model will not or cannot say is for a person: visible, and not paid for again.

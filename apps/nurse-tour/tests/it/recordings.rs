@@ -36,7 +36,10 @@ async fn recordings_are_known_by_their_bytes() {
         scene.is(sid, "media_blob_id", &format!("audio/agency-1/{sid}.{extension}")).await;
         scene.is(sid, "audio_bytes", &bytes.len().to_string()).await;
         let reason = scene.of(sid, "failed_reason").await;
-        assert_eq!(reason.as_deref(), (status == "TRIAGE").then_some("needs_human message.unsupported_audio"));
+        assert_eq!(
+            reason.as_deref(),
+            (status == "TRIAGE").then_some("needs_human message.unsupported_audio")
+        );
     }
     assert_eq!(scene.asked("transcriptions"), 4);
 }

@@ -32,7 +32,8 @@ fn form(patient: Value, name: Value, pairs: Value) -> Reply {
 async fn document(scene: &Scene, sid: &str, reply: Reply) -> (String, String, Value, Value) {
     scene.openai.reply(reply);
     scene.message(sid).await;
-    let set = "UPDATE whatsapp_inbound_messages SET received_at = '2026-01-19T08:30:00Z' WHERE message_sid = $1";
+    let set =
+        "UPDATE whatsapp_inbound_messages SET received_at = '2026-01-19T08:30:00Z' WHERE message_sid = $1";
     scene.client.execute(set, &[&sid]).await.unwrap();
     scene.drain().await;
     let sql = "SELECT patient_id || ' ' || patient_name, status, structured_data::text, alerts::text \
@@ -47,7 +48,12 @@ async fn document(scene: &Scene, sid: &str, reply: Reply) -> (String, String, Va
 async fn values_of_one_name_are_all_kept() {
     let scene = scene().await;
     let pair = |name: &str, value: &str| json!({"name": name, "value": value});
-    let pairs = json!([pair("RR", "120/80"), pair("Insulin", "8 IE"), pair("RR", "185/110"), pair("Insulin", "4 IE")]);
+    let pairs = json!([
+        pair("RR", "120/80"),
+        pair("Insulin", "8 IE"),
+        pair("RR", "185/110"),
+        pair("Insulin", "4 IE")
+    ]);
     let (_, status, data, _) = document(&scene, "SM1", form(Value::Null, Value::Null, pairs)).await;
     assert_eq!(data, json!({"RR": ["120/80", "185/110"], "Insulin": ["8 IE", "4 IE"]}));
     assert_eq!(status, "pending");
@@ -62,11 +68,15 @@ async fn a_recording_that_names_another() {
         ("SM2", json!("P2"), Value::Null),
         ("SM3", json!("P2"), json!("Otto Beispiel")),
     ] {
-        let (who, status, data, alerts) = document(&scene, sid, form(id.clone(), name.clone(), json!([]))).await;
+        let (who, status, data, alerts) =
+            document(&scene, sid, form(id.clone(), name.clone(), json!([]))).await;
         assert_eq!((who.as_str(), status.as_str()), ("P1 Erika Muster", "triage"), "{sid}");
         let shown = json!({"boundPatientId": "P1", "boundPatientName": "Erika Muster", "spokenPatientId": id, "spokenPatientName": name});
         assert_eq!(data, json!({"patientContradiction": shown}), "{sid}");
-        assert_eq!((&alerts[0]["type"], &alerts[0]["severity"]), (&json!("patient_contradiction"), &json!("critical")));
+        assert_eq!(
+            (&alerts[0]["type"], &alerts[0]["severity"]),
+            (&json!("patient_contradiction"), &json!("critical"))
+        );
         let said = alerts[0]["description"].as_str().unwrap();
         let other = name.as_str().or(id.as_str()).unwrap();
         assert!(said.contains("Erika Muster (P1)") && said.contains(other), "{said}");
@@ -77,7 +87,8 @@ async fn a_recording_that_names_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recording_that_names_the_same() {
     let scene = scene().await;
-    for (sid, id, name) in [("SM1", Value::Null, json!("Frau Muster")), ("SM2", json!("p1"), json!("Erika"))] {
+    for (sid, id, name) in [("SM1", Value::Null, json!("Frau Muster")), ("SM2", json!("p1"), json!("Erika"))]
+    {
         let (who, status, data, alerts) = document(&scene, sid, form(id, name, json!([]))).await;
         assert_eq!((who.as_str(), status.as_str()), ("P1 Erika Muster", "pending"));
         assert_eq!((data, alerts.as_array().unwrap().len()), (json!({}), 1));
@@ -93,7 +104,8 @@ async fn a_name_that_nobody_knows_is_not_taken_from_the_voice() {
     scene.sql("UPDATE whatsapp_inbound_messages SET patient_id = 'P1'").await;
     scene.openai.reply(form(Value::Null, json!("Otto Beispiel"), json!([])));
     scene.drain().await;
-    let sql = "SELECT patient_id || '|' || patient_name, alerts -> 0 ->> 'type' FROM pending_care_documentations";
+    let sql =
+        "SELECT patient_id || '|' || patient_name, alerts -> 0 ->> 'type' FROM pending_care_documentations";
     let row = scene.client.query_one(sql, &[]).await.unwrap();
     assert_eq!((row.get::<_, &str>(0), row.get::<_, &str>(1)), ("P1|", "patient_unverified"));
     // Where the table of patients knows the name, it is that one.

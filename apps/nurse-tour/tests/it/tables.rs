@@ -37,10 +37,26 @@ async fn documents_of_every_type() {
     for (columns, codes, alerts) in [
         ("id text PRIMARY KEY, kh_codes text[], alerts jsonb[]", "{LK1,\"LK \\\"2\\\"\"}", None),
         ("id serial PRIMARY KEY, kh_codes text, alerts text", list, Some(alert)),
-        ("id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, kh_codes json, structured_data json, alerts json", list, Some(alert)),
-        ("id uuid PRIMARY KEY DEFAULT gen_random_uuid(), kh_codes varchar(20)[], patient_id uuid", "{LK1,\"LK \\\"2\\\"\"}", Some(alert)),
-        ("id varchar(36) PRIMARY KEY, kh_codes jsonb, structured_data text, service_date date", list, Some(alert)),
-        ("id text PRIMARY KEY, service_date timestamptz, created_at timestamptz NOT NULL DEFAULT now()", list, Some(alert)),
+        (
+            "id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, kh_codes json, structured_data json, alerts json",
+            list,
+            Some(alert),
+        ),
+        (
+            "id uuid PRIMARY KEY DEFAULT gen_random_uuid(), kh_codes varchar(20)[], patient_id uuid",
+            "{LK1,\"LK \\\"2\\\"\"}",
+            Some(alert),
+        ),
+        (
+            "id varchar(36) PRIMARY KEY, kh_codes jsonb, structured_data text, service_date date",
+            list,
+            Some(alert),
+        ),
+        (
+            "id text PRIMARY KEY, service_date timestamptz, created_at timestamptz NOT NULL DEFAULT now()",
+            list,
+            Some(alert),
+        ),
         ("id text PRIMARY KEY, status doc_status NOT NULL", list, Some(alert)),
     ] {
         let scene = Scene::bare().await;
@@ -64,7 +80,10 @@ async fn documents_of_every_type() {
             .unwrap();
         let found: Vec<&str> = [0, 2, 3, 4].map(|at| row.get(at)).to_vec();
         let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
-        assert!(found[0] == codes || json(found[0]).is_some() && json(found[0]) == json(codes), "{columns}: {found:?}");
+        assert!(
+            found[0] == codes || json(found[0]).is_some() && json(found[0]) == json(codes),
+            "{columns}: {found:?}"
+        );
         assert_eq!(found[1..], ["70", "2026-01-18", "triage"], "{columns}");
         assert!(alerts.is_none_or(|alerts| json(row.get(1)) == json(alerts)), "{columns}");
         assert!(row.get::<_, bool>(5), "the message knows its document: {columns}");
@@ -118,14 +137,20 @@ async fn a_table_that_changes_under_the_worker() {
         let scene = Scene::new().await;
         let running = scene.start().await;
         scene.message("SM0").await;
-        let done = async |sid: &str| (scene.of(sid, "processing_status").await.as_deref() == Some("DONE")).then_some(());
+        let done = async |sid: &str| {
+            (scene.of(sid, "processing_status").await.as_deref() == Some("DONE")).then_some(())
+        };
         eventually("one is done", async || done("SM0").await).await;
         scene.sql("DELETE FROM pending_care_documentations").await;
         scene.sql(&format!("ALTER TABLE pending_care_documentations {spoil}")).await;
         scene.message("SM1").await;
         let told = "SELECT count(*) FROM nurse_tour_stops WHERE why = 'configuration database.schema'";
-        eventually(&format!("{spoil}: it is said"), async || (scene.count(told).await == 1).then_some(())).await;
-        eventually("it is given back", async || (scene.of("SM1", "processing_status").await? == "RETRY").then_some(())).await;
+        eventually(&format!("{spoil}: it is said"), async || (scene.count(told).await == 1).then_some(()))
+            .await;
+        eventually("it is given back", async || {
+            (scene.of("SM1", "processing_status").await? == "RETRY").then_some(())
+        })
+        .await;
         scene.is("SM1", "retry_count", "0").await;
         scene.is("SM1", "current_stage", "ANALYZED").await;
         scene.sql(&format!("ALTER TABLE pending_care_documentations {mend}")).await;
@@ -159,13 +184,21 @@ async fn counts_below_nothing_and_owners_of_nothing() {
     scene.message("SM1").await;
     scene.message("SM2").await;
     scene.sql("UPDATE whatsapp_inbound_messages SET retry_count = -5, crash_count = -2, fence = -7 WHERE message_sid = 'SM1'").await;
-    scene.sql("UPDATE whatsapp_inbound_messages SET media_url = 'https://elsewhere/' WHERE message_sid = 'SM2'").await;
+    scene
+        .sql(
+            "UPDATE whatsapp_inbound_messages SET media_url = 'https://elsewhere/' WHERE message_sid = 'SM2'",
+        )
+        .await;
     scene.openai.faults.push(windlass_standins::Fault::Status(500, None));
     scene.drain().await;
     for (sid, status, tries) in [("SM1", "DONE", "1"), ("SM2", "FAILED", "1")] {
         scene.is(sid, "processing_status", status).await;
         scene.is(sid, "retry_count", tries).await;
-        assert_eq!((scene.of(sid, "locked_by").await, scene.of(sid, "locked_until").await), (None, None), "{sid}");
+        assert_eq!(
+            (scene.of(sid, "locked_by").await, scene.of(sid, "locked_until").await),
+            (None, None),
+            "{sid}"
+        );
     }
 }
 
@@ -176,9 +209,13 @@ async fn indexes_are_built_beside_the_work() {
     let admin = scene.admin().await;
     // One is missing, and one is left by a building that broke off.
     scene.sql("DROP INDEX idx_whatsapp_messages_due").await;
-    let half = "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'idx_whatsapp_messages_tries'::regclass";
+    let half =
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'idx_whatsapp_messages_tries'::regclass";
     scene.sql(half).await;
-    admin.batch_execute("BEGIN; INSERT INTO whatsapp_inbound_messages (message_sid) VALUES ('SMopen')").await.unwrap();
+    admin
+        .batch_execute("BEGIN; INSERT INTO whatsapp_inbound_messages (message_sid) VALUES ('SMopen')")
+        .await
+        .unwrap();
     let pool = pool(&scene);
     let migrating = tokio::spawn(async move { migrate(&pool).await.unwrap() });
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%INDEX CONCURRENTLY%' AND wait_event_type = 'Lock' \
@@ -199,7 +236,9 @@ async fn indexes_are_built_beside_the_work() {
 async fn tables_in_a_schema_of_the_url() {
     let scene = Scene::bare().await;
     scene.sql("CREATE SCHEMA care").await;
-    let pool = pool_of(&format!("{}?schema=care&connection_limit=5", scene.database.url()), &Options::default()).unwrap();
+    let pool =
+        pool_of(&format!("{}?schema=care&connection_limit=5", scene.database.url()), &Options::default())
+            .unwrap();
     migrate(&pool).await.unwrap();
     assert!(missing(&pool).await.unwrap().is_empty());
     assert_eq!(scene.count("SELECT count(*) FROM pg_tables WHERE schemaname = 'care'").await, 8);

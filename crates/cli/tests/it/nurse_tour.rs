@@ -478,7 +478,8 @@ async fn nurse_tour_says_why_it_has_stopped() {
     scene.until("it has stopped", "SELECT count(*) FROM nurse_tour_stops", 1).await;
     let status = scene.run(&["status"]).await;
     let shown = String::from_utf8_lossy(&status.stdout).into_owned();
-    let why = "claiming stopped for worker_1: configuration openai.no_such_model status=404; it tries again in ";
+    let why =
+        "claiming stopped for worker_1: configuration openai.no_such_model status=404; it tries again in ";
     assert!(shown.contains(why), "{shown}");
     let resumed = scene.run(&["resume"]).await;
     let said = String::from_utf8_lossy(&resumed.stdout).into_owned();
@@ -487,8 +488,14 @@ async fn nurse_tour_says_why_it_has_stopped() {
     scene.until("it has stopped again", "SELECT count(*) FROM nurse_tour_stops", 1).await;
     worker.kill();
     let log = std::fs::read_to_string(scene.log("worker_1")).unwrap();
-    assert!(log.contains("[ERROR] Claiming stopped: the operator must act; check the key, the names of the models"), "{log}");
-    let untouched = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status = 'READY' AND fence = 0";
+    assert!(
+        log.contains(
+            "[ERROR] Claiming stopped: the operator must act; check the key, the names of the models"
+        ),
+        "{log}"
+    );
+    let untouched =
+        "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status = 'READY' AND fence = 0";
     assert_eq!(scene.count(untouched).await, 1);
 }
 
@@ -542,7 +549,10 @@ async fn nurse_tour_on_the_command_line() {
                  only the owner of the table can put this right\n";
     assert_eq!((checked.status.code(), text(&checked).as_str()), (Some(1), wrong));
     let refused = text(&scene.run(&[]).await);
-    assert!(refused.starts_with("error: the database does not fit: pending_care_documentations.kh_codes"), "{refused}");
+    assert!(
+        refused.starts_with("error: the database does not fit: pending_care_documentations.kh_codes"),
+        "{refused}"
+    );
     assert_eq!(text(&scene.run(&["resume"]).await), "nothing had stopped\n");
     let url = scene.env["DATABASE_URL"].clone();
     scene.env.insert("DATABASE_URL".into(), format!("{url}?colour=canary"));

@@ -97,7 +97,10 @@ mod tests {
 
     #[test]
     fn whole_names_of_others() {
-        assert_eq!(ObjectKey::whole("/b1/.private/audio/SM1.ogg").unwrap().path(), "b1/.private/audio/SM1.ogg");
+        assert_eq!(
+            ObjectKey::whole("/b1/.private/audio/SM1.ogg").unwrap().path(),
+            "b1/.private/audio/SM1.ogg"
+        );
         for name in ["", "/", "a/../b", "..", "a/./b", "a\0b", "..a/b", "a/ b"] {
             assert_eq!(ObjectKey::whole(name).unwrap_err(), ObjectsError::Key, "{name:?}");
         }

@@ -79,10 +79,7 @@ impl OpenAi {
 
     fn place<'a>(&self, parts: impl IntoIterator<Item = &'a str>) -> Result<Url, OpenAiError> {
         let mut url = self.base.0.clone();
-        url.path_segments_mut()
-            .map_err(|()| HttpError::from(Refusal::NotAUrl))?
-            .pop_if_empty()
-            .extend(parts);
+        url.path_segments_mut().map_err(|()| HttpError::from(Refusal::NotAUrl))?.pop_if_empty().extend(parts);
         Ok(url)
     }
 

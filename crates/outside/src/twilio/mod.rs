@@ -103,10 +103,11 @@ impl Twilio {
     /// only a refusal that leaves no doubt is an error.
     pub async fn probe(&self) -> Result<(), TwilioError> {
         let mut url = self.base.0.clone();
-        url.path_segments_mut()
-            .map_err(|()| HttpError::from(Refusal::NotAUrl))?
-            .pop_if_empty()
-            .extend(["2010-04-01", "Accounts", &format!("{}.json", self.account)]);
+        url.path_segments_mut().map_err(|()| HttpError::from(Refusal::NotAUrl))?.pop_if_empty().extend([
+            "2010-04-01",
+            "Accounts",
+            &format!("{}.json", self.account),
+        ]);
         let request = Request::get(url).limits(self.limits).credentials(self.credentials.clone());
         match self.http.send(request).await?.status() {
             status @ 401 => Err(TwilioError::Configuration { status }),

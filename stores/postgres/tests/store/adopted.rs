@@ -567,7 +567,12 @@ async fn what_can_never_succeed_is_said() {
 async fn counts_and_owners_of_others() {
     let tours = Tours::new("timestamptz").await;
     tours.add(1, "READY").await;
-    tours.scene.client.batch_execute("UPDATE tours SET tries = -4, fence = -9, crashes = -2").await.expect("counts");
+    tours
+        .scene
+        .client
+        .batch_execute("UPDATE tours SET tries = -4, fence = -9, crashes = -2")
+        .await
+        .expect("counts");
     let table = tours.open_as(Mapping { counts_failures: true, ..mapping(true) }).await;
     let first = claim(&table, 1).await;
     assert_eq!((first[0].job.attempt, first[0].job.fence), (1, 1));
