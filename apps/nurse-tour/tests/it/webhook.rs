@@ -141,6 +141,9 @@ async fn connection_overrides_are_not_signed() {
 async fn only_an_outage_is_503() {
     let scene = Scene::new().await;
     let hook = Hook::start(&scene).await;
+    // It has read what it must know of the tables.
+    let health = exchange(hook.port, "GET /health HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert!(health.starts_with("HTTP/1.1 200"), "{health}");
     let call = form(&scene, "SM1", "https://x/y");
     let away = |no: bool| format!("ALTER DATABASE \"{}\" ALLOW_CONNECTIONS {no}", scene.database_name());
     let (admin, connection) =
