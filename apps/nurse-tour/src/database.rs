@@ -33,6 +33,9 @@ impl DatabaseError {
     fn next_step(&self) -> &'static str {
         match self.code() {
             "connection" => "; see whether the server is up and DATABASE_URL is right",
+            "certificate" => {
+                "; name the root that signed it with sslrootcert, and check the host in DATABASE_URL against its name"
+            }
             // A table, a column or a function that is not there.
             "42P01" | "42703" | "42883" => "; run `windlass nurse-tour migrate`, or look with `check`",
             _ if self.transient => "; ask again later",
@@ -43,13 +46,22 @@ impl DatabaseError {
     pub(crate) fn migrating(what: &str, error: &tokio_postgres::Error) -> Self {
         let inner = Self::from_driver(error);
         let hint = match inner.code() {
-            "23505" => {
-                " (two rows share a value that must be unique: decide which one to keep, then run it again)"
-            }
-            "42501" => " (this role may not: run it as the owner of the tables)",
-            _ => "",
+            "23505" => format!(" ({TWICE})"),
+            "42501" => " (this role may not: run it as the owner of the tables)".to_owned(),
+            _ => String::new(),
         };
         Self { what: format!("{what} is missing, and could not be added: {}{hint}", inner.what), ..inner }
+    }
+
+    /// Rows share a value that must be unique.
+    pub(crate) fn duplicates(what: &str) -> Self {
+        let what = format!("{what} is missing, and could not be added: {TWICE}");
+        Self { what, code: Some("23505".into()), transient: false }
+    }
+
+    /// Somebody else has not finished.
+    pub(crate) fn busy(what: &str) -> Self {
+        Self { what: what.to_owned(), code: Some("55P03".into()), transient: true }
     }
 
     fn from_driver(error: &tokio_postgres::Error) -> Self {
@@ -65,13 +77,34 @@ impl DatabaseError {
                     ["08", "40", "53", "55", "57", "58"].iter().any(|class| code.starts_with(class));
                 Self { what, code: Some(code.to_owned()), transient }
             }
-            None => Self {
-                what: "the connection was lost, or never came about".into(),
-                code: None,
-                transient: true,
-            },
+            None => {
+                let refused = refused_certificate(error);
+                let (what, code) = match refused {
+                    Some(why) => (why, Some("certificate".to_owned())),
+                    None => ("the connection was lost, or never came about".to_owned(), None),
+                };
+                Self { what, code, transient: true }
+            }
         }
     }
+}
+
+/// What a person has to decide about rows that share what must be unique.
+const TWICE: &str = "two rows share a value that must be unique: decide which one to keep, then run it again";
+
+/// Why the server's certificate is not accepted, when that is why there is no connection. The words are those of
+/// the TLS library, which speaks of names and times alone.
+fn refused_certificate(error: &tokio_postgres::Error) -> Option<String> {
+    const SAID: &str = "invalid peer certificate: ";
+    let mut next: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = next {
+        let text = error.to_string();
+        if let Some((_, why)) = text.split_once(SAID) {
+            return Some(format!("the certificate of the server is refused ({why})"));
+        }
+        next = error.source();
+    }
+    None
 }
 
 impl From<tokio_postgres::Error> for DatabaseError {

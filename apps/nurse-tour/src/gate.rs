@@ -16,11 +16,21 @@ use windlass::core::transition::Outcome;
 use windlass::world::World;
 
 use crate::meter::Meter;
+use crate::names::Names;
+use crate::probe::Probe;
+use crate::stops::{Cooling, Stops};
 use crate::together::Together;
 use crate::trouble::{Class, Trouble};
 
 /// How long nothing is claimed before one message is tried, at first and at most.
 const REST_MS: std::ops::RangeInclusive<u64> = 60_000..=900_000;
+/// How often the rows are read that may hold back a worker, while nothing does and while something does.
+const LOOK_MS: u64 = 5_000;
+const LOOK_HELD_MS: u64 = 1_000;
+/// How soon it is tried again when there was no message to try with.
+const UNTRIED_MS: u64 = 15_000;
+/// What stops the claiming when the claim itself does not fit the table.
+const TABLE: &str = "table";
 
 /// The gate.
 pub(crate) struct Gate {
@@ -28,10 +38,23 @@ pub(crate) struct Gate {
     together: Together,
     world: Arc<dyn World>,
     meter: Arc<Meter>,
-    /// By provider: why nothing is claimed.
-    closed: Mutex<BTreeMap<&'static str, Closed>>,
-    /// The messages that are held, for the log.
-    held: Mutex<HashMap<JobId, String>>,
+    stops: Stops,
+    probe: Probe,
+    names: Arc<Names>,
+    state: Mutex<State>,
+    /// One at a time asks whether it may go on.
+    asking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By provider: why nothing is claimed until the operator has acted.
+    closed: BTreeMap<&'static str, Closed>,
+    /// Providers that want to be left alone, as they were when somebody last looked.
+    cooling: Vec<Cooling>,
+    looked_ms: Option<u64>,
+    /// Steps that the database will never take, and whether its schema is to blame.
+    refused: HashMap<JobId, bool>,
 }
 
 #[derive(Debug, Clone)]
@@ -40,64 +63,214 @@ struct Closed {
     rest_ms: u64,
     /// Since the start of the machine.
     until_ms: u64,
+    /// Whether the others can see it: then it is lifted when they cannot any more.
+    told: bool,
 }
 
 impl Gate {
-    pub(crate) fn new(source: Arc<dyn Source>, world: Arc<dyn World>, meter: Arc<Meter>) -> Arc<Self> {
+    pub(crate) fn new(
+        source: Arc<dyn Source>,
+        world: Arc<dyn World>,
+        meter: Arc<Meter>,
+        stops: Stops,
+        probe: Probe,
+        names: Arc<Names>,
+    ) -> Arc<Self> {
         let together = Together::new(source.clone());
-        Arc::new(Self { source, together, world, meter, closed: Mutex::default(), held: Mutex::default() })
+        let (state, asking) = (Mutex::default(), tokio::sync::Mutex::default());
+        Arc::new(Self { source, together, world, meter, stops, probe, names, state, asking })
+    }
+
+    /// Asks the providers before the first message does.
+    pub(crate) async fn start(&self) {
+        for trouble in self.probe.all().await {
+            self.close(&trouble).await;
+        }
     }
 
     /// Nothing more is claimed: the operator has to act.
-    pub(crate) fn close(&self, trouble: &Trouble) {
+    pub(crate) async fn close(&self, trouble: &Trouble) {
         let now_ms = self.world.boot_ms();
-        let mut closed = self.closed();
-        let known = closed.get(trouble.provider);
-        if known.is_some_and(|closed| now_ms < closed.until_ms) {
-            return;
-        }
-        let rest_ms = known.map_or(*REST_MS.start(), |closed| (closed.rest_ms * 2).min(*REST_MS.end()));
         let why = trouble.to_string();
+        let rest_ms = {
+            let mut state = self.state();
+            let known = state.closed.get(trouble.provider);
+            if known.is_some_and(|closed| now_ms < closed.until_ms) {
+                return;
+            }
+            let rest_ms = known.map_or(*REST_MS.start(), |closed| (closed.rest_ms * 2).min(*REST_MS.end()));
+            let closed = Closed { why: why.clone(), rest_ms, until_ms: now_ms + rest_ms, told: false };
+            state.closed.insert(trouble.provider, closed);
+            rest_ms
+        };
         tracing::error!(
             reason = why,
             provider = trouble.provider,
             tryAgainMs = rest_ms,
-            "Claiming stopped: the operator must act; check the credentials, the account and its quota"
+            "Claiming stopped: the operator must act; {}",
+            next_step(trouble.provider)
         );
-        closed.insert(trouble.provider, Closed { why, rest_ms, until_ms: now_ms + rest_ms });
+        if self.stops.put(trouble.provider, &why, rest_ms).await.is_ok()
+            && let Some(closed) = self.state().closed.get_mut(trouble.provider)
+        {
+            closed.told = true;
+        }
+    }
+
+    /// A provider wants to be left alone.
+    pub(crate) async fn cool(&self, trouble: &Trouble) {
+        // Without its reason a cool-down is one all the same.
+        let _ = self.stops.explain(trouble.provider, &trouble.to_string()).await;
+        self.state().looked_ms = None;
     }
 
     /// A provider has done its work: whatever was wrong with it is over.
-    pub(crate) fn open(&self, provider: &str) {
-        if self.closed().remove(provider).is_some() {
+    pub(crate) async fn open(&self, provider: &str) {
+        let (was_closed, was_cooling) = {
+            let mut state = self.state();
+            let before = state.cooling.len();
+            state.cooling.retain(|one| one.provider != provider || one.for_ms > 0);
+            (state.closed.remove(provider).is_some(), state.cooling.len() < before)
+        };
+        if was_cooling {
+            let _ = self.stops.warm(provider).await;
+        }
+        if was_closed {
+            let _ = self.stops.lift(Some(provider)).await;
+        }
+        if was_closed || was_cooling {
             tracing::info!(provider, "Claiming goes on");
         }
     }
 
-    /// Why nothing is claimed, if that is so.
+    /// The worker ends, and with it what it had to say.
+    pub(crate) async fn end(&self) {
+        if !self.state().closed.is_empty() {
+            let _ = self.stops.lift(None).await;
+        }
+    }
+
+    /// Why nothing is claimed until the operator has acted, if that is so.
     pub(crate) fn why_closed(&self) -> Option<String> {
-        self.closed().values().next().map(|closed| closed.why.clone())
+        let state = self.state();
+        let all: Vec<&str> = state.closed.values().map(|closed| closed.why.as_str()).collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
+
+    /// Why nothing is claimed for a while, if that is so, and for how many seconds it was when somebody last looked.
+    pub(crate) fn why_cooling(&self) -> Option<String> {
+        let state = self.state();
+        let resting = state.cooling.iter().filter(|one| one.for_ms > 0);
+        let all: Vec<String> = resting
+            .map(|one| {
+                format!("{} for {} s", one.why.as_ref().unwrap_or(&one.provider), (one.for_ms + 999) / 1_000)
+            })
+            .collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
+
+    /// Whether the database refused a step of this job for good, and whether its schema is to blame.
+    pub(crate) fn refusal(&self, job: JobId) -> Option<bool> {
+        self.state().refused.remove(&job)
     }
 
     /// How many may be claimed: all that are asked for, one to try, or none.
-    fn let_through(&self, wanted: u32) -> u32 {
+    async fn let_through(&self, wanted: u32) -> u32 {
+        self.look().await;
+        if self.is_open() {
+            return wanted;
+        }
+        let _asking = self.asking.lock().await;
+        if !self.state().closed.is_empty() {
+            return u32::from(self.may_reopen().await);
+        }
+        let resting = self.state().cooling.iter().any(|one| one.for_ms > 0);
+        match !self.is_open() && !resting {
+            true => u32::from(self.stops.may_try().await.unwrap_or(false)),
+            false => 0,
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        let state = self.state();
+        state.closed.is_empty() && state.cooling.is_empty()
+    }
+
+    /// Whether one message may try what the operator should have put right. A provider that can be asked for
+    /// nothing is asked first.
+    async fn may_reopen(&self) -> bool {
         let now_ms = self.world.boot_ms();
-        let mut closed = self.closed();
-        if closed.values().any(|closed| now_ms < closed.until_ms) {
-            return 0;
+        let due: Vec<&'static str> = {
+            let mut state = self.state();
+            if state.closed.values().any(|closed| now_ms < closed.until_ms) {
+                return false;
+            }
+            state.closed.values_mut().for_each(|closed| closed.until_ms = now_ms);
+            state.closed.keys().copied().collect()
+        };
+        let mut refused = false;
+        for provider in due {
+            if let Some(trouble) = self.probe.one(provider).await {
+                self.close(&trouble).await;
+                refused = true;
+            }
         }
-        for one in closed.values_mut() {
-            one.until_ms = now_ms + one.rest_ms;
+        let again: Vec<(&'static str, Closed)> = {
+            let mut state = self.state();
+            let rest = state.closed.iter_mut().filter(|(_, closed)| closed.until_ms <= now_ms);
+            rest.map(|(provider, closed)| {
+                closed.until_ms = now_ms + closed.rest_ms;
+                (*provider, closed.clone())
+            })
+            .collect()
+        };
+        for (provider, Closed { why, rest_ms, .. }) in again {
+            let _ = self.stops.put(provider, &why, rest_ms).await;
         }
-        if closed.is_empty() { wanted } else { 1 }
+        !refused
     }
 
-    fn closed(&self) -> MutexGuard<'_, BTreeMap<&'static str, Closed>> {
-        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
+    /// There was no message to try with: the next one that comes may.
+    async fn untried(&self) {
+        let cooling = {
+            let mut state = self.state();
+            let now_ms = self.world.boot_ms();
+            state.closed.values_mut().for_each(|closed| closed.until_ms = now_ms + UNTRIED_MS);
+            !state.cooling.is_empty()
+        };
+        if cooling {
+            let _ = self.stops.untried().await;
+        }
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<JobId, String>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Reads the rows that may hold back this worker, unless that was done a moment ago.
+    async fn look(&self) {
+        let now_ms = self.world.boot_ms();
+        {
+            let mut state = self.state();
+            let every =
+                if state.closed.is_empty() && state.cooling.is_empty() { LOOK_MS } else { LOOK_HELD_MS };
+            if state.looked_ms.is_some_and(|at_ms| now_ms < at_ms + every) {
+                return;
+            }
+            state.looked_ms = Some(now_ms);
+        }
+        // A database that does not answer is the claim's business.
+        let Ok(held) = self.stops.look().await else { return };
+        let mut state = self.state();
+        state.cooling = held.cooling;
+        for (provider, closed) in &mut state.closed {
+            if closed.told && !held.stops.iter().any(|known| known == provider) {
+                tracing::info!(provider, "Told to try again");
+                closed.told = false;
+                closed.until_ms = now_ms;
+                closed.rest_ms = *REST_MS.start();
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note_claimed(&self, answer: &ClaimAnswer) {
@@ -109,13 +282,14 @@ impl Gate {
             return;
         }
         self.meter.claimed(answer.leases.len());
-        tracing::info!("Claimed {} messages", answer.leases.len());
-        let mut held = self.held();
+        let mut sids = Vec::new();
         for leased in &answer.leases {
             if let Ok(row) = leased.job.spec.payload.read::<Row>() {
-                held.insert(leased.job.id, row.message_sid);
+                self.names.put(leased.job.id, &row.message_sid);
+                sids.push(row.message_sid);
             }
         }
+        tracing::info!(messageSids = sids.join(" "), "Claimed {} messages", answer.leases.len());
     }
 
     /// One of these ends is nothing that the table takes, such as a word that a constraint does not know. It fails
@@ -124,7 +298,7 @@ impl Gate {
         let mut answers = Vec::with_capacity(settlements.len());
         for mut one in settlements {
             let mut written = self.source.settle(vec![one.clone()]).await;
-            if let Err(StoreError::Broken(_)) = written {
+            if let Err(StoreError::Broken(_) | StoreError::Schema(_)) = written {
                 let trouble = Trouble::new(Class::Permanent, "database", "refused");
                 one.outcome = Outcome::Failed { error: trouble.to_string() };
                 written = self.source.settle(vec![one.clone()]).await;
@@ -137,7 +311,7 @@ impl Gate {
     }
 
     fn note_settled(&self, settlement: &Settlement, written: Written) {
-        let sid = self.held().remove(&settlement.lease.job_id).unwrap_or_default();
+        let sid = self.names.of(settlement.lease.job_id).unwrap_or_default();
         let word = if written == Written::Done { word(&settlement.outcome) } else { "lost" };
         self.meter.outcome(word);
         match (written, &settlement.outcome) {
@@ -151,6 +325,16 @@ impl Gate {
             (Written::Done, _) => tracing::debug!(messageSid = sid, outcome = word, "Attempt settled"),
             (_, _) => tracing::warn!(messageSid = sid, "Lease lost: another worker has the message"),
         }
+    }
+}
+
+/// What the operator should look at.
+fn next_step(provider: &str) -> &'static str {
+    match provider {
+        "objects" => "check the bucket's name, the credentials and their rights",
+        "database" | TABLE => "look with `windlass nurse-tour check`, and put the tables right",
+        "openai" => "check the key, the names of the models, the account and its quota",
+        _ => "check the account and its token",
     }
 }
 
@@ -168,18 +352,32 @@ fn word(outcome: &Outcome) -> &'static str {
 #[async_trait]
 impl Source for Gate {
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
-        let limit = self.let_through(request.limit);
+        let limit = self.let_through(request.limit).await;
         if limit == 0 {
             return Ok(ClaimAnswer::default());
         }
-        let answer = self.source.claim(ClaimRequest { limit, ..request }).await?;
-        self.note_claimed(&answer);
-        Ok(answer)
+        match self.source.claim(ClaimRequest { limit, ..request.clone() }).await {
+            Ok(answer) => {
+                self.open(TABLE).await;
+                if limit < request.limit && answer.leases.is_empty() {
+                    self.untried().await;
+                }
+                self.note_claimed(&answer);
+                Ok(answer)
+            }
+            // The table is not what it was. Its owner puts that right, and then the work goes on.
+            Err(error @ (StoreError::Schema(_) | StoreError::Broken(_))) => {
+                tracing::error!(%error, "The claim does not fit the table; look with `windlass nurse-tour check`");
+                self.close(&Trouble::new(Class::Configuration, TABLE, error.code())).await;
+                Ok(ClaimAnswer::default())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
         let answers = match self.source.settle(settlements.clone()).await {
-            Err(StoreError::Broken(_)) => return self.settle_each(settlements).await,
+            Err(StoreError::Broken(_) | StoreError::Schema(_)) => return self.settle_each(settlements).await,
             answers => answers?,
         };
         for (settlement, written) in settlements.iter().zip(&answers) {
@@ -189,11 +387,7 @@ impl Source for Gate {
     }
 
     async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
-        let answer = self.source.renew(leases).await?;
-        for lost in &answer.lost {
-            self.held().remove(lost);
-        }
-        Ok(answer)
+        self.source.renew(leases).await
     }
 
     async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
@@ -201,7 +395,18 @@ impl Source for Gate {
     }
 
     async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
-        futures::future::try_join_all(steps.into_iter().map(|step| self.together.store(step))).await
+        let store = async |step: StepWrite| {
+            let job = step.lease.job_id;
+            let stored = self.together.store(step).await;
+            if let Err(error) = &stored
+                && !error.is_transient()
+            {
+                tracing::error!(job_id = %job, %error, "The database will never take this stage");
+                self.state().refused.insert(job, matches!(error, StoreError::Schema(_)));
+            }
+            stored
+        };
+        futures::future::try_join_all(steps.into_iter().map(store)).await
     }
 
     async fn progress(&self, reports: Vec<ProgressWrite>) -> Result<Vec<Written>, StoreError> {

@@ -17,6 +17,7 @@
 
 pub mod log;
 pub mod mapping;
+pub mod resume;
 pub mod retry;
 pub mod schema;
 pub mod settings;
@@ -25,15 +26,21 @@ pub mod webhook;
 pub mod worker;
 
 mod database;
+mod fit;
 mod gate;
 mod http;
 mod job;
 mod message;
 mod meter;
+mod migrate;
+mod names;
 mod people;
+mod probe;
 mod steps;
+mod stops;
 mod together;
 mod trouble;
+mod types;
 mod watch;
 
 pub use database::DatabaseError;

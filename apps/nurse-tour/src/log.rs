@@ -17,6 +17,8 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use windlass::core::time::Clock;
 
+use crate::names::Names;
+
 /// How the lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
@@ -27,8 +29,9 @@ pub enum Form {
 }
 
 /// Starts logging to stdout, for the whole process. `debug` says more.
-pub fn start(form: Form, debug: bool, clock: Arc<dyn Clock>, worker: Option<String>) {
-    let layer = Lines { form, debug, clock, worker, out: Box::new(std::io::stdout()) };
+pub fn start(form: Form, debug: bool, clock: Arc<dyn Clock>, worker: Option<(String, Arc<Names>)>) {
+    let (worker, names) = worker.unzip();
+    let layer = Lines { form, debug, clock, worker, names, out: Box::new(std::io::stdout()) };
     // Somebody who logs already goes on to do so.
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer));
     quiet_panics();
@@ -59,6 +62,8 @@ struct Lines {
     debug: bool,
     clock: Arc<dyn Clock>,
     worker: Option<String>,
+    /// Which message a job is that somebody speaks of.
+    names: Option<Arc<Names>>,
     out: Box<dyn Out>,
 }
 
@@ -169,8 +174,26 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
                 fields.pairs.iter().for_each(|(name, value)| all.put(name, value.clone()));
             }
         }
-        said.pairs.into_iter().for_each(|(name, value)| all.put(name, value));
+        for (name, value) in said.pairs {
+            let (name, value) = self.in_our_words(name, value);
+            all.put(name, value);
+        }
         self.write(event.metadata().level(), all);
+    }
+}
+
+impl Lines {
+    /// The engine speaks of jobs, and the store of rows. Here both are messages.
+    fn in_our_words(&self, name: &'static str, value: Value) -> (&'static str, Value) {
+        let sid = match (name, value.as_str()) {
+            ("job_id", Some(job)) => self.names.as_ref().and_then(|names| names.of_text(job)),
+            ("row", Some(row)) => Some(row.to_owned()),
+            _ => None,
+        };
+        match sid {
+            Some(sid) => ("messageSid", sid.into()),
+            None => (name, value),
+        }
     }
 }
 
@@ -183,6 +206,7 @@ fn plain(text: &str) -> String {
 mod tests {
     use std::sync::Mutex;
 
+    use windlass::core::id::JobId;
     use windlass::world::SimWorld;
 
     use super::*;
@@ -199,7 +223,10 @@ mod tests {
     fn lines(form: Form, debug: bool, say: impl FnOnce()) -> Vec<String> {
         let kept = Kept::default();
         let clock = Arc::new(SimWorld::new(1));
-        let layer = Lines { form, debug, clock, worker: Some("w1".into()), out: Box::new(kept.clone()) };
+        let names = Arc::new(Names::default());
+        names.put(JobId(uuid::Uuid::from_u128(7)), "SM7");
+        let (worker, out) = (Some("w1".into()), Box::new(kept.clone()));
+        let layer = Lines { form, debug, clock, worker, names: Some(names), out };
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), say);
         let lines = kept.0.lock().unwrap();
         lines.clone()
@@ -223,6 +250,20 @@ mod tests {
             ]
         );
         assert_eq!(lines(Form::Lines, true, say).len(), 3, "debug says more, and still nothing of others");
+    }
+
+    /// What the engine says of a job, and the store of a row, names the message.
+    #[test]
+    fn jobs_and_rows_are_messages() {
+        let found = lines(Form::Lines, false, || {
+            let (known, unknown) = (JobId(uuid::Uuid::from_u128(7)), JobId(uuid::Uuid::from_u128(8)));
+            tracing::warn!(target: "windlass::runtime", job_id = %known, "lease lost");
+            tracing::warn!(target: "windlass::runtime", job_id = %unknown, "lease lost");
+            tracing::warn!(target: "windlass_postgres::adopted", row = "SM9", "closed a row");
+        });
+        assert!(found[0].ends_with("lease lost workerId=\"w1\" messageSid=\"SM7\""), "{found:?}");
+        assert!(found[1].contains("job_id=") && !found[1].contains("messageSid"), "{found:?}");
+        assert!(found[2].ends_with("messageSid=\"SM9\""), "{found:?}");
     }
 
     #[test]

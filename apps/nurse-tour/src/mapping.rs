@@ -5,7 +5,7 @@ use windlass::core::mapping::{
     Assign, Beside, CoolDowns, Mapping, Moments, Output, Stage, StepColumn, Words,
 };
 
-use crate::schema::Types;
+use crate::schema::{DOCUMENTS, Types};
 use crate::settings::Worker;
 
 /// The kind of the jobs that messages are.
@@ -51,6 +51,8 @@ pub fn mapping(worker: &Worker, types: &Types) -> Mapping {
         locked_until: column("locked_until"),
         next_attempt: column("next_attempt_at"),
         tries: column("retry_count"),
+        // As the seed counts: a message that needed no second try has 0.
+        counts_failures: true,
         fence: Some(column("fence")),
         request: Some(column("claim_id")),
         crashes: Some(column("crash_count")),
@@ -87,8 +89,7 @@ fn words() -> Words {
 
 fn steps(types: &Types) -> Vec<StepColumn> {
     let audit = include_str!("../sql/audit_stage.sql");
-    let document = include_str!("../sql/document.sql")
-        .replace("{created_at}", &types.moment("pending_care_documentations", "created_at", "wl_now"));
+    let document = document(types);
     STAGES
         .map(|(name, word)| {
             let mut carried = vec![audit.replace("{to}", &format!("'{word}'"))];
@@ -104,6 +105,23 @@ fn steps(types: &Types) -> Vec<StepColumn> {
             }
         })
         .into()
+}
+
+/// The statement that makes the document, each value in the type of its column.
+fn document(types: &Types) -> String {
+    [
+        ("{id}", types.word(DOCUMENTS, "id", "o ->> 'document'")),
+        ("{patient_id}", types.word(DOCUMENTS, "patient_id", "coalesce(o ->> 'patient', '')")),
+        ("{service_date}", types.day(DOCUMENTS, "service_date", "o ->> 'serviceDate'")),
+        ("{kh_codes}", types.json(DOCUMENTS, "kh_codes", "o -> 'khCodes'")),
+        ("{structured_data}", types.json(DOCUMENTS, "structured_data", "o -> 'structuredData'")),
+        ("{alerts}", types.json(DOCUMENTS, "alerts", "o -> 'alerts'")),
+        ("{status}", types.word(DOCUMENTS, "status", "o ->> 'status'")),
+        ("{agency_id}", types.word(DOCUMENTS, "agency_id", "o ->> 'agency'")),
+        ("{created_at}", types.moment(DOCUMENTS, "created_at", "w.wl_now")),
+    ]
+    .iter()
+    .fold(include_str!("../sql/document.sql").to_owned(), |sql, (name, value)| sql.replace(name, value))
 }
 
 /// Which part of a stage's result is in which column; the first is its proof.

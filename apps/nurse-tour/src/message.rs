@@ -1,6 +1,6 @@
 //! A voice message, as its row says it.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use windlass::Context;
 use windlass::core::time::Time;
 use windlass_outside::secret::Phi;
@@ -26,8 +26,19 @@ pub(crate) struct Message {
 struct Row {
     message_sid: String,
     media_url: Option<String>,
+    #[serde(default, deserialize_with = "id")]
     agency_id: Option<String>,
     received_at: Option<String>,
+}
+
+/// An id that a table keeps as text or as a number.
+pub(crate) fn id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    match Option::<serde_json::Value>::deserialize(from)? {
+        None | Some(serde_json::Value::Null) => Ok(None),
+        Some(serde_json::Value::String(text)) => Ok(Some(text)),
+        Some(serde_json::Value::Number(number)) => Ok(Some(number.to_string())),
+        Some(_) => Err(serde::de::Error::custom("an id is text or a number")),
+    }
 }
 
 impl Message {

@@ -91,6 +91,8 @@ pub struct Worker {
     pub grace: Duration,
     /// How long a message waits that was given back on shutdown.
     pub requeue: Duration,
+    /// How long a provider is left alone at most, whatever it asks for.
+    pub cool_down_max: Duration,
     /// Where metrics and health are served; nowhere when nothing is said.
     pub listen: Option<SocketAddr>,
     /// Who may read the metrics from another machine.
@@ -287,6 +289,7 @@ impl<'a> Reader<'a> {
             ladder: self.ladder(max_retries),
             grace: self.seconds("WORKER_GRACE_SECONDS", 20.0),
             requeue: self.seconds("WORKER_REQUEUE_SECONDS", 60.0),
+            cool_down_max: self.seconds("WORKER_COOL_DOWN_MAX_SECONDS", 900.0),
             listen,
             listen_token,
         }

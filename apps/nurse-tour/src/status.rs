@@ -23,6 +23,8 @@ pub struct Status {
     pub stages: Vec<Latency>,
     /// Providers that want to be left alone, and for how many seconds still.
     pub cooling: Vec<Cooling>,
+    /// Workers that claim nothing because their operator has to act.
+    pub stopped: Vec<Stopped>,
 }
 
 /// How many messages are where.
@@ -71,6 +73,21 @@ pub struct Cooling {
     pub provider: String,
     /// For how long still.
     pub for_s: f64,
+    /// Why: class and code.
+    pub why: String,
+}
+
+/// A worker that claims nothing because its operator has to act.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Stopped {
+    /// Which worker.
+    pub worker: String,
+    /// On whose account.
+    pub provider: String,
+    /// Why: class and code.
+    pub why: String,
+    /// When it tries again, in seconds.
+    pub again_s: f64,
 }
 
 impl Status {
@@ -103,10 +120,14 @@ impl Status {
             p95_ms: row.get(3),
             max_ms: row.get(4),
         });
-        let cooling = "SELECT name, extract(epoch FROM until - now())::float8 FROM nurse_tour_cool_downs \
-                       WHERE until > now() ORDER BY name";
-        let cooling = database::rows(pool, cooling, &[]).await?;
-        let cooling = cooling.iter().map(|row| Cooling { provider: row.get(0), for_s: row.get(1) });
+        let (mut cooling, mut stopped) = (Vec::new(), Vec::new());
+        for row in database::rows(pool, include_str!("../sql/status_stops.sql"), &[]).await? {
+            let (provider, why, for_s) = (row.get(1), row.get(2), row.get(3));
+            match row.get::<_, Option<String>>(0) {
+                None => cooling.push(Cooling { provider, for_s, why }),
+                Some(worker) => stopped.push(Stopped { worker, provider, why, again_s: for_s }),
+            }
+        }
         Ok(Self {
             queue: queue.collect(),
             oldest_waiting_s: now.get(0),
@@ -114,13 +135,14 @@ impl Status {
             expired: now.get(2),
             failed: failed.collect(),
             stages: stages.collect(),
-            cooling: cooling.collect(),
+            cooling,
+            stopped,
         })
     }
 
     /// The status in the text form of Prometheus.
     pub(crate) fn write(&self, out: &mut String) {
-        let Self { queue, oldest_waiting_s, in_flight, expired, failed, stages: _, cooling } = self;
+        let Self { queue, oldest_waiting_s, in_flight, expired, failed, stages: _, cooling, stopped } = self;
         let mut line = |text: String| {
             out.push_str(&text);
             out.push('\n');
@@ -140,9 +162,11 @@ impl Status {
             line(format!("nurse_tour_failed{{status={},reason={}}} {count}", label(status), label(reason)));
         }
         line("# TYPE nurse_tour_cooling_seconds gauge".into());
-        for Cooling { provider, for_s } in cooling {
+        for Cooling { provider, for_s, why: _ } in cooling {
             line(format!("nurse_tour_cooling_seconds{{provider={}}} {for_s}", label(provider)));
         }
+        line("# TYPE nurse_tour_workers_stopped gauge".into());
+        line(format!("nurse_tour_workers_stopped {}", stopped.len()));
     }
 }
 

@@ -68,9 +68,9 @@ impl Trouble {
         Self::new(Class::NeedsHuman, "message", code)
     }
 
-    /// How long to wait from `now`, by what the provider said.
-    pub fn delay(&self, now: Time) -> Option<Duration> {
-        self.after.map(|after| after.delay(u64::try_from(now.ms()).unwrap_or(0)))
+    /// How long to wait from `now`, by what the provider said, and no longer than `most`.
+    pub fn delay(&self, now: Time, most: Duration) -> Option<Duration> {
+        self.after.map(|after| after.delay(u64::try_from(now.ms()).unwrap_or(0)).min(most))
     }
 }
 
@@ -111,7 +111,9 @@ impl From<OpenAiError> for Trouble {
     fn from(error: OpenAiError) -> Self {
         let class = match &error {
             // No money is no fault of the message: it waits until somebody has paid.
-            OpenAiError::Configuration { .. } | OpenAiError::Quota => Class::Configuration,
+            OpenAiError::Configuration { .. } | OpenAiError::NoSuchModel { .. } | OpenAiError::Quota => {
+                Class::Configuration
+            }
             OpenAiError::RateLimit { .. } => Class::RateLimit,
             // The transcript is there; a person can do what the model would not.
             OpenAiError::Refusal | OpenAiError::Truncated | OpenAiError::Filtered => Class::NeedsHuman,
@@ -119,7 +121,9 @@ impl From<OpenAiError> for Trouble {
             _ => Class::Permanent,
         };
         let (status, detail) = match &error {
-            OpenAiError::Configuration { status, .. } => (Some(*status), None),
+            OpenAiError::Configuration { status, .. } | OpenAiError::NoSuchModel { status, .. } => {
+                (Some(*status), None)
+            }
             OpenAiError::Permanent { status, code } => (Some(*status), Some(code)),
             OpenAiError::Upstream { status, .. } => (Some(*status), None),
             OpenAiError::RateLimit { .. } | OpenAiError::Quota => (Some(429), None),
@@ -154,7 +158,9 @@ impl From<ObjectsError> for Trouble {
         match &error {
             ObjectsError::Source(inner) => TwilioError::Http(inner.clone()).into(),
             ObjectsError::TooLarge { .. } => Self::permanent("too_large"),
-            ObjectsError::Configuration => Self::new(Class::Configuration, "objects", error.code()),
+            ObjectsError::Configuration | ObjectsError::NoCredentials | ObjectsError::NoBucket => {
+                Self::new(Class::Configuration, "objects", error.code())
+            }
             ObjectsError::Store(inner) if inner.status() == Some(429) => Self {
                 status: Some(429),
                 after: inner.retry_after(),
@@ -168,8 +174,14 @@ impl From<ObjectsError> for Trouble {
 
 impl From<DatabaseError> for Trouble {
     fn from(error: DatabaseError) -> Self {
-        // A mistake of ours or of the schema's is not the message's fault either.
-        Self::new(Class::Transient, "database", error.code())
+        let class = match error.code() {
+            _ if error.is_transient() => Class::Transient,
+            // The schema is not what it should be: no fault of the message, and nothing that passes by itself.
+            code if code.starts_with("42") || code.starts_with("3F") => Class::Configuration,
+            code if ["22", "23", "P0"].iter().any(|class| code.starts_with(class)) => Class::Permanent,
+            _ => Class::Transient,
+        };
+        Self::new(class, "database", error.code())
     }
 }
 
@@ -197,6 +209,10 @@ mod tests {
         let too_large = OpenAiError::Permanent { status: 413, code: "none".into() };
         check(too_large, "permanent openai.permanent.none status=413");
         check(ObjectsError::Configuration, "configuration objects.configuration");
+        check(ObjectsError::NoBucket, "configuration objects.no_such_bucket");
+        check(ObjectsError::NoCredentials, "configuration objects.no_credentials");
+        let no_model = OpenAiError::NoSuchModel { status: 404, code: "model_not_found".into() };
+        check(no_model, "configuration openai.no_such_model status=404");
         check(ObjectsError::TooLarge { bytes_max: 1 }, "permanent message.too_large");
         check(ObjectsError::Disk(std::io::ErrorKind::StorageFull), "transient objects.disk");
     }

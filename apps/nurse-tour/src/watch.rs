@@ -59,7 +59,11 @@ impl Watch {
             return Answer::text(StatusCode::SERVICE_UNAVAILABLE, &format!("claiming stopped: {why}"));
         }
         match self.pool.get().await {
-            Ok(_) => Answer::text(StatusCode::OK, "ok"),
+            Ok(_) => match self.gate.why_cooling() {
+                // A provider that wants to be left alone is no fault of ours.
+                Some(why) => Answer::text(StatusCode::OK, &format!("ok; claiming rests: {why}")),
+                None => Answer::text(StatusCode::OK, "ok"),
+            },
             Err(_) => Answer::text(StatusCode::SERVICE_UNAVAILABLE, "the database does not answer"),
         }
     }

@@ -16,8 +16,9 @@ use windlass_outside::twilio::is_signed_form;
 
 use crate::database::{DatabaseError, Param};
 use crate::http::{Answer, Asked, Service, serve};
+use crate::mapping::MESSAGES;
 use crate::message::is_plain;
-use crate::schema::Types;
+use crate::schema::{SESSIONS, Types};
 use crate::settings::{Env, Reader, SettingsError, Twilio};
 
 const TWIML: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Response></Response>";
@@ -70,21 +71,24 @@ pub async fn run(
     pool: Pool,
 ) -> Result<(), DatabaseError> {
     let types = Types::read(&pool).await?;
-    let insert = include_str!("../sql/webhook_insert.sql").replace(
-        "{received_at}",
-        &types.moment(crate::mapping::MESSAGES, "received_at", "clock_timestamp()"),
-    );
+    let insert = include_str!("../sql/webhook_insert.sql")
+        .replace("{received_at}", &types.moment(MESSAGES, "received_at", "clock_timestamp()"));
+    let bind = ["agency_id", "patient_id", "care_session_id"]
+        .into_iter()
+        .zip(["agency", "patient", "session"])
+        .fold(include_str!("../sql/webhook_bind.sql").to_owned(), |sql, (column, bound)| {
+            sql.replace(&format!("{{{column}}}"), &types.word(MESSAGES, column, &format!("b.{bound}")))
+        });
+    let new_id = types.new_id(SESSIONS, "cs_", "$1");
     let session = include_str!("../sql/webhook_session.sql")
-        .replace("{created_at}", &types.moment("whatsapp_care_sessions", "created_at", "clock_timestamp()"))
+        .replace("{id}", &types.word(SESSIONS, "id", &new_id))
+        .replace("{patient_id}", &types.word(SESSIONS, "patient_id", "said.patient"))
+        .replace("{created_at}", &types.moment(SESSIONS, "created_at", "clock_timestamp()"))
         .replace(
             "{expires_at}",
-            &types.moment(
-                "whatsapp_care_sessions",
-                "expires_at",
-                "clock_timestamp() + $5::bigint * interval '1 hour'",
-            ),
+            &types.moment(SESSIONS, "expires_at", "clock_timestamp() + $4::bigint * interval '1 hour'"),
         );
-    serve(listener, shutdown, Arc::new(Webhook { settings, pool, insert, session })).await;
+    serve(listener, shutdown, Arc::new(Webhook { settings, pool, insert, bind, session })).await;
     Ok(())
 }
 
@@ -92,6 +96,7 @@ struct Webhook {
     settings: WebhookSettings,
     pool: Pool,
     insert: String,
+    bind: String,
     session: String,
 }
 
@@ -130,13 +135,25 @@ impl Service for Webhook {
                 tracing::info!(messageSid = call.sid, kind = call.kind, new, "Webhook accepted");
                 Answer::new(StatusCode::OK, "text/xml", TWIML)
             }
+            // The database is away: it is of use to call again.
+            Err(error) if error.is_transient() => {
+                tracing::error!(
+                    messageSid = call.sid,
+                    code = error.code(),
+                    "Webhook not stored: the database did not answer"
+                );
+                Answer::text(StatusCode::SERVICE_UNAVAILABLE, "the message was not stored; send it again")
+            }
             Err(error) => {
                 tracing::error!(
                     messageSid = call.sid,
                     code = error.code(),
-                    "Webhook not stored: the database failed"
+                    "Webhook not stored: the database refused it; look with `windlass nurse-tour check`"
                 );
-                Answer::text(StatusCode::SERVICE_UNAVAILABLE, "the message was not stored; send it again")
+                Answer::text(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "the message was not stored: the tables do not take it",
+                )
             }
         }
     }
@@ -145,6 +162,8 @@ impl Service for Webhook {
 impl Webhook {
     fn is_signed(&self, asked: &Asked, form: &[(String, String)]) -> bool {
         let mut url = self.settings.public_url.clone();
+        // What stands behind # tells Twilio how often to call (connection overrides); it is neither sent nor signed.
+        url.set_fragment(None);
         if url.query().is_none() {
             url.set_query(asked.uri.query());
         }
@@ -194,16 +213,13 @@ impl Webhook {
         ];
         let new = !transaction.query_typed(&self.insert, &params).await?.is_empty();
         if new && call.kind == "voice" {
-            let bind = include_str!("../sql/webhook_bind.sql");
-            transaction.query_typed(bind, &[(&call.sid, Type::TEXT)]).await?;
+            transaction.query_typed(&self.bind, &[(&call.sid, Type::TEXT)]).await?;
         }
         if new && call.kind == "text" {
-            let id = format!("cs_{}", call.sid);
-            let params: [Param<'_>; 5] = [
-                (&id, Type::TEXT),
+            let params: [Param<'_>; 4] = [
+                (&call.sid, Type::TEXT),
                 (&call.from, Type::TEXT),
                 (&call.body, Type::TEXT),
-                (&call.sid, Type::TEXT),
                 (&self.settings.session_hours, Type::INT8),
             ];
             transaction.query_typed(&self.session, &params).await?;

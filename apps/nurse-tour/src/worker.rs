@@ -20,7 +20,11 @@ use crate::http::serve;
 use crate::job::VoiceMessages;
 use crate::mapping::{KIND, QUEUE};
 use crate::meter::Meter;
+pub use crate::names::Names;
+use crate::people::People;
+use crate::probe::Probe;
 use crate::settings::{self, AudioStore, Settings};
+use crate::stops::Stops;
 use crate::watch::Watch;
 
 /// How large an answer of OpenAI's may be.
@@ -69,6 +73,8 @@ pub enum RunError {
 pub struct NurseTour {
     worker: Worker,
     watch: Watch,
+    gate: Arc<Gate>,
+    names: Arc<Names>,
     name: String,
     settings: settings::Worker,
 }
@@ -77,17 +83,28 @@ impl NurseTour {
     /// Puts a worker together. Nothing is asked of anybody yet.
     pub fn new(wiring: Wiring, settings: Settings) -> Result<Self, RunError> {
         let Wiring { source, pool, world } = wiring;
-        let meter = Arc::new(Meter::default());
-        let gate = Gate::new(source, world.clone(), meter.clone());
+        let (meter, names) = (Arc::new(Meter::default()), Arc::new(Names::default()));
+        let name = settings.worker.id.clone().unwrap_or_else(|| made_up_name(&*world));
         let http = Http::new(guard(&settings)?);
         let address = |name| move |why| RunError::Address { name, why };
-        let handler = VoiceMessages {
+        let probe = Probe {
             twilio: twilio(&http, &settings).map_err(address("TWILIO_BASE_URL"))?,
             openai: openai(&http, &settings).map_err(address("OPENAI_BASE_URL"))?,
             objects: objects(&settings.audio)?,
             settings: settings.openai.clone(),
-            pool: pool.clone(),
+        };
+        let Probe { twilio, openai, objects, settings: models } = probe.clone();
+        let stops = Stops::new(pool.clone(), name.clone());
+        let gate = Gate::new(source, world.clone(), meter.clone(), stops, probe, names.clone());
+        let handler = VoiceMessages {
+            twilio,
+            openai,
+            objects,
+            settings: models,
+            cool_down_max: settings.worker.cool_down_max,
+            people: People::new(pool.clone()),
             gate: gate.clone(),
+            names: names.clone(),
             meter: meter.clone(),
             world: world.clone(),
         };
@@ -95,7 +112,6 @@ impl NurseTour {
         let token = settings.listen_token.clone();
         let watch =
             Watch { pool, gate: gate.clone(), meter, world: world.clone(), token, seen: Mutex::default() };
-        let name = settings.id.clone().unwrap_or_else(|| made_up_name(&*world));
         let worker = Worker::from_source(gate.clone())
             .in_world(world)
             .name(&name)
@@ -106,7 +122,12 @@ impl NurseTour {
             .lease(settings.lock)
             .grace(settings.grace)
             .poll(settings.poll);
-        Ok(Self { worker, watch, name, settings })
+        Ok(Self { worker, watch, gate, names, name, settings })
+    }
+
+    /// Which message a job of this worker is, for the log.
+    pub fn names(&self) -> Arc<Names> {
+        self.names.clone()
     }
 
     /// The worker's name.
@@ -117,7 +138,7 @@ impl NurseTour {
     /// Works until `shutdown` is done: then it claims no more, lets running
     /// stages finish within their grace, gives back the rest and returns.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<Summary, RunError> {
-        let Self { worker, watch, name, settings } = self;
+        let Self { worker, watch, gate, names: _, name, settings } = self;
         let listener = match settings.listen {
             Some(address) => Some(listen(address).await?),
             None => None,
@@ -140,7 +161,9 @@ impl NurseTour {
             let until = async move { drop(end.await) };
             tokio::spawn(serve(listener, until, Arc::new(watch)))
         });
+        gate.start().await;
         let summary = worker.run_until(told).await;
+        gate.end().await;
         drop(ended);
         if let Some(serving) = serving {
             // It has nothing to say any more, however it ends.

@@ -34,6 +34,8 @@ pub struct Mapping {
     pub next_attempt: String,
     /// The column that counts the tries.
     pub tries: String,
+    /// Whether that column counts only the tries that failed: then the one that ends well is taken out again.
+    pub counts_failures: bool,
     /// The column of the fence. Without one the owner is made unique per claim.
     pub fence: Option<String>,
     /// The column that keeps the id of the claim, for a table with a fence:

@@ -7,24 +7,42 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 
 use crate::ask::{Answer, Ask};
-use crate::server::Server;
+use crate::server::{Server, Service};
 
 const TOKEN: &str = "standin-gcs-token";
 
 type Objects = Arc<Mutex<BTreeMap<String, Bytes>>>;
+/// The bucket that is not there.
+type Missing = Arc<Mutex<Option<String>>>;
 
 /// Buckets and their objects: put (also only if absent), get, head, delete.
 pub struct Gcs {
     server: Server,
     objects: Objects,
+    missing: Missing,
 }
 
 impl Gcs {
     /// Starts it.
     pub async fn start() -> Self {
-        let objects = Objects::default();
-        let inside = objects.clone();
-        Self { server: Server::start(move |ask: &Ask| answer(ask, &inside)).await, objects }
+        let (objects, missing) = (Objects::default(), Missing::default());
+        let rules = Rules { objects: objects.clone(), missing: missing.clone() };
+        Self { server: Server::start(rules).await, objects, missing }
+    }
+
+    /// Says that there is no bucket of this name, or that there is any.
+    pub fn without_bucket(&self, name: Option<&str>) {
+        *self.missing.lock().unwrap_or_else(PoisonError::into_inner) = name.map(str::to_owned);
+    }
+
+    /// Puts an object where somebody else would have: `/bucket/key`.
+    pub fn put(&self, path: &str, bytes: impl Into<Bytes>) {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), bytes.into());
+    }
+
+    /// Takes an object away: `/bucket/key`.
+    pub fn remove(&self, path: &str) {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
     }
 
     /// The bearer token that it accepts.
@@ -46,8 +64,33 @@ impl Deref for Gcs {
     }
 }
 
+struct Rules {
+    objects: Objects,
+    missing: Missing,
+}
+
+impl Service for Rules {
+    fn answer(&self, ask: &Ask) -> Answer {
+        let missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match missing {
+            Some(bucket) if ask.path.split('/').nth(1) == Some(&bucket) && is_known(ask) => {
+                error(404, "NoSuchBucket")
+            }
+            _ => answer(ask, &self.objects),
+        }
+    }
+
+    fn is_aside(&self, ask: &Ask) -> bool {
+        ask.path.ends_with("/audio/probe")
+    }
+}
+
+fn is_known(ask: &Ask) -> bool {
+    ask.header("authorization") == Some(&format!("Bearer {TOKEN}"))
+}
+
 fn answer(ask: &Ask, objects: &Objects) -> Answer {
-    if ask.header("authorization") != Some(&format!("Bearer {TOKEN}")) {
+    if !is_known(ask) {
         return error(401, "AuthenticationRequired");
     }
     // Clients differ in what they encode; the name is what it means.

@@ -34,13 +34,21 @@ pub enum Reply {
 pub struct OpenAi {
     server: Server,
     replies: Arc<Mutex<VecDeque<Reply>>>,
+    said: Arc<Mutex<VecDeque<String>>>,
 }
 
 impl OpenAi {
     /// Starts it.
     pub async fn start() -> Self {
-        let replies = Arc::new(Mutex::new(VecDeque::new()));
-        Self { server: Server::start(Rules { replies: replies.clone() }).await, replies }
+        let (replies, said) =
+            (Arc::<Mutex<VecDeque<Reply>>>::default(), Arc::<Mutex<VecDeque<String>>>::default());
+        let rules = Rules { replies: replies.clone(), said: said.clone() };
+        Self { server: Server::start(rules).await, replies, said }
+    }
+
+    /// What is heard in one of the next recordings.
+    pub fn hear(&self, text: &str) {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).push_back(text.to_owned());
     }
 
     /// What goes into `OPENAI_BASE_URL`.
@@ -76,16 +84,23 @@ impl Deref for OpenAi {
 
 struct Rules {
     replies: Arc<Mutex<VecDeque<Reply>>>,
+    said: Arc<Mutex<VecDeque<String>>>,
 }
 
 impl Service for Rules {
+    fn is_aside(&self, ask: &Ask) -> bool {
+        ask.method == http::Method::GET
+    }
+
     fn answer(&self, ask: &Ask) -> Answer {
         if ask.header("authorization") != Some(&format!("Bearer {KEY}")) {
             return OpenAi::error(401, "invalid_request_error", Some("invalid_api_key"));
         }
         let answer = match (ask.method.as_str(), ask.path.as_str()) {
             ("POST", "/v1/chat/completions") => self.chat(ask),
-            ("POST", "/v1/audio/transcriptions") => transcribe(ask),
+            ("POST", "/v1/audio/transcriptions") => self.transcribe(ask),
+            ("GET", path) if path.starts_with("/v1/models/") => known(path.trim_start_matches("/v1/models/"))
+                .map(|()| Answer::json(200, &json!({"id": "model", "object": "model"}))),
             _ => Err(Box::new(OpenAi::error(404, "invalid_request_error", None))),
         };
         answer.unwrap_or_else(|error| *error).with("x-request-id", "req_standin")
@@ -101,9 +116,7 @@ impl Rules {
         let request: Value = serde_json::from_slice(&ask.body).map_err(|_| invalid())?;
         let model = request["model"].as_str().ok_or_else(invalid)?;
         let messages = request["messages"].as_array().filter(|list| !list.is_empty()).ok_or_else(invalid)?;
-        if model.starts_with("unknown") {
-            return Err(Box::new(OpenAi::error(404, "invalid_request_error", Some("model_not_found"))));
-        }
+        known(model)?;
         let schema = match &request["response_format"]["json_schema"] {
             Value::Null => None,
             format => Some(check_format(format)?),
@@ -166,7 +179,9 @@ fn fit(schema: &Value, seed: &str) -> Value {
         return first.clone();
     }
     let kind = match &schema["type"] {
-        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),
+        // What may be missing was not said.
+        Value::Array(kinds) if kinds.iter().any(|kind| kind == "null") => None,
+        Value::Array(kinds) => kinds.iter().find_map(Value::as_str),
         kind => kind.as_str(),
     };
     match kind {
@@ -183,20 +198,38 @@ fn fit(schema: &Value, seed: &str) -> Value {
     }
 }
 
-fn transcribe(ask: &Ask) -> Result<Answer, Box<Answer>> {
+impl Rules {
+    /// What a recording says: what was scripted, else something that follows from its bytes.
+    fn transcribe(&self, ask: &Ask) -> Result<Answer, Box<Answer>> {
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        transcribe(ask, said)
+    }
+}
+
+/// A model whose name begins with `unknown` is not there.
+fn known(model: &str) -> Result<(), Box<Answer>> {
+    match model.starts_with("unknown") {
+        true => Err(Box::new(OpenAi::error(404, "invalid_request_error", Some("model_not_found")))),
+        false => Ok(()),
+    }
+}
+
+fn transcribe(ask: &Ask, said: Option<String>) -> Result<Answer, Box<Answer>> {
     if ask.body_bytes > AUDIO_BYTES_MAX {
         return Err(Box::new(OpenAi::error(413, "server_error", None)));
     }
     let parts = ask.header("content-type").and_then(|kind| multipart::parse(kind, &ask.body));
     let parts = parts.ok_or_else(invalid)?;
     let part = |name: &str| parts.iter().find(|part| part.name == name);
-    let (file, _model) = (part("file").ok_or_else(invalid)?, part("model").ok_or_else(invalid)?);
+    let (file, model) = (part("file").ok_or_else(invalid)?, part("model").ok_or_else(invalid)?);
+    known(&String::from_utf8_lossy(&model.content))?;
     let name = file.file_name.as_deref().unwrap_or_default();
     let extension = name.rsplit_once('.').map(|(_, extension)| extension).unwrap_or_default();
     if !EXTENSIONS.contains(&extension) || file.content.is_empty() {
         return Err(invalid());
     }
-    let text = format!("A note of {} bytes, {}.", file.content.len(), digest(&file.content));
+    let heard = || format!("A note of {} bytes, {}.", file.content.len(), digest(&file.content));
+    let text = said.unwrap_or_else(heard);
     let language = part("language").map_or("german".into(), |part| String::from_utf8_lossy(&part.content));
     match part("response_format").map(|part| &part.content[..]) {
         Some(b"verbose_json") => Ok(Answer::json(

@@ -27,6 +27,12 @@ use crate::fault::{Fault, Faults};
 pub trait Service: Send + Sync + 'static {
     /// The answer to a request.
     fn answer(&self, ask: &Ask) -> Answer;
+
+    /// Whether a question only asks if all is well. Such a question is answered by the rules alone, so that
+    /// scripts of faults and logs of calls speak of the work.
+    fn is_aside(&self, _ask: &Ask) -> bool {
+        false
+    }
 }
 
 impl<F: Fn(&Ask) -> Answer + Send + Sync + 'static> Service for F {
@@ -43,6 +49,7 @@ pub struct Server {
     /// The faults to come.
     pub faults: Arc<Faults>,
     log: Arc<Mutex<Vec<Ask>>>,
+    probes: Arc<AtomicUsize>,
     connections: Arc<AtomicUsize>,
     task: JoinHandle<()>,
     // Connections end when this is gone.
@@ -62,11 +69,16 @@ impl Server {
         let address = listener.local_addr().expect("a listener has an address");
         let (faults, log) = (Arc::new(Faults::default()), Arc::new(Mutex::new(Vec::new())));
         let (alive, ended) = watch::channel(());
-        let shared =
-            Arc::new(Shared { service: Box::new(service), faults: faults.clone(), log: log.clone() });
+        let probes = Arc::new(AtomicUsize::new(0));
+        let shared = Arc::new(Shared {
+            service: Box::new(service),
+            faults: faults.clone(),
+            log: log.clone(),
+            probes: probes.clone(),
+        });
         let connections = Arc::new(AtomicUsize::new(0));
         let task = tokio::spawn(accept(listener, shared, connections.clone(), ended));
-        Self { address, faults, log, connections, task, _alive: alive }
+        Self { address, faults, log, probes, connections, task, _alive: alive }
     }
 
     /// Where it is: `http://127.0.0.1:PORT`.
@@ -84,6 +96,11 @@ impl Server {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// How many questions were put aside: they are in no log and meet no fault.
+    pub fn probes(&self) -> usize {
+        self.probes.load(Ordering::Relaxed)
+    }
+
     /// How many connections were made to it.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
@@ -99,6 +116,7 @@ struct Shared {
     service: Box<dyn Service>,
     faults: Arc<Faults>,
     log: Arc<Mutex<Vec<Ask>>>,
+    probes: Arc<AtomicUsize>,
 }
 
 async fn accept(
@@ -135,6 +153,10 @@ async fn respond(request: http::Request<Incoming>, shared: Arc<Shared>) -> io::R
         body_bytes: body.len(),
         body,
     };
+    if shared.service.is_aside(&ask) {
+        shared.probes.fetch_add(1, Ordering::Relaxed);
+        return Ok(whole(shared.service.answer(&ask)));
+    }
     shared.log.lock().unwrap_or_else(PoisonError::into_inner).push(ask.for_log());
     let fault = shared.faults.next();
     if matches!(fault, Some(Fault::CutHead)) {

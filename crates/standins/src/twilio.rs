@@ -12,7 +12,7 @@ use serde_json::json;
 use sha1::Sha1;
 
 use crate::ask::{Answer, Ask};
-use crate::server::{Server, noise};
+use crate::server::{Server, Service, noise};
 
 const ACCOUNT: &str = "AC00000000000000000000000000000000";
 const TOKEN: &str = "standin-auth-token";
@@ -36,7 +36,7 @@ impl Twilio {
         let (for_api, for_cdn) = (media.clone(), media.clone());
         let cdn = Server::start(move |ask: &Ask| deliver(ask, &for_cdn)).await;
         let to = cdn.url();
-        let api = Server::start(move |ask: &Ask| point(ask, &for_api, &to)).await;
+        let api = Server::start(Api { media: for_api, cdn: to }).await;
         Self { api, cdn, media }
     }
 
@@ -81,6 +81,21 @@ impl Twilio {
 
     fn set(&self, media: &str, content: Option<(String, Bytes)>) {
         self.media.lock().unwrap_or_else(PoisonError::into_inner).insert(media.to_owned(), content);
+    }
+}
+
+struct Api {
+    media: Media,
+    cdn: String,
+}
+
+impl Service for Api {
+    fn answer(&self, ask: &Ask) -> Answer {
+        point(ask, &self.media, &self.cdn)
+    }
+
+    fn is_aside(&self, ask: &Ask) -> bool {
+        ask.path.ends_with(".json")
     }
 }
 

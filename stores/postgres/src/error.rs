@@ -42,9 +42,39 @@ impl From<tokio_postgres::Error> for Fault {
             None if error.is_closed() => {
                 Self::Failed(StoreError::Unavailable("the connection to Postgres was lost".to_owned()))
             }
-            None => Self::Failed(StoreError::Unavailable(format!("Postgres: {error}"))),
+            None => match refused_certificate(&error) {
+                Some(why) => Self::Failed(StoreError::Unavailable(why)),
+                None => Self::Failed(StoreError::Unavailable(format!("Postgres: {error}"))),
+            },
         }
     }
+}
+
+/// What is wrong with the server's certificate, when that is why there is no connection.
+fn refused_certificate(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    use tokio_rustls::rustls::{CertificateError, Error};
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let inside = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let found = inside.and_then(|inner| inner.downcast_ref::<Error>()).or_else(|| error.downcast_ref());
+        if let Some(Error::InvalidCertificate(why)) = found {
+            let why = match why {
+                CertificateError::UnknownIssuer => {
+                    "no root that is known has signed it; name the right one with sslrootcert"
+                }
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                    "it was made for another host; check the host of the URL"
+                }
+                CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                    "it has expired; have it renewed"
+                }
+                _ => "it is not valid; have the server's owner look at it",
+            };
+            return Some(format!("the certificate of Postgres is refused: {why}"));
+        }
+        next = error.source();
+    }
+    None
 }
 
 impl From<deadpool_postgres::PoolError> for Fault {
@@ -90,13 +120,20 @@ fn from_server(error: &DbError) -> Fault {
             "{}. Open the store again, so that its schema is brought up to date",
             said()
         )),
+        // A statement that does not fit the tables, or a column that it should fill and does not know: the
+        // same statement will never succeed.
+        "23502" => StoreError::Schema(said()),
+        other if other.starts_with("42") => StoreError::Schema(said()),
         "57014" => StoreError::Unavailable("Postgres took too long and the call was ended".to_owned()),
         "28000" | "28P01" | "3D000" => StoreError::Unavailable(format!("{}. Check the URL", said())),
         // What the server says of a value quotes the value.
         other if other.starts_with("22") => {
             StoreError::Broken(format!("Postgres refuses a value, and would again ({other})"))
         }
-        other if other.starts_with("23") || other.starts_with("XX") => StoreError::Broken(said()),
+        // So are rows that a rule or a trigger refuses, or that are too large.
+        other if ["21", "23", "27", "44", "54", "P0", "XX"].contains(&&other[..2]) => {
+            StoreError::Broken(said())
+        }
         _ => StoreError::Unavailable(said()),
     };
     Fault::Failed(error)

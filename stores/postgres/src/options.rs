@@ -51,7 +51,7 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) fn parse(url: &str, options: &Options) -> Result<Self, StoreError> {
-        let Ours { url, pooled, encryption } = Ours::take(url)?;
+        let Ours { url, pooled, schema, encryption } = Ours::take(url)?;
         // The text of the parser's error can hold the password.
         let mut config: tokio_postgres::Config = url.parse().map_err(|_| {
             Invalid::new("url", "is not a Postgres URL such as postgres://user@host:5432/database")
@@ -66,7 +66,15 @@ impl Target {
             .keepalives_retries(3)
             .tcp_user_timeout(Duration::from_millis(options.call_ms));
         if !pooled {
-            config.options(session_settings(config.get_options(), options.call_ms));
+            let mut settings = session_settings(config.get_options(), options.call_ms);
+            if let Some(schema) = schema {
+                settings.push_str(&format!(" -c search_path=\"{schema}\""));
+            }
+            config.options(settings);
+        } else if schema.is_some() {
+            let why = "has schema= beside a transaction pooler, which gives no session to set it in; take it out, and \
+                       say it once in the database: ALTER ROLE … SET search_path = …";
+            return Err(Invalid::new("url", why).into());
         }
         Ok(Self { config, pooled, tls: encryption.connector()? })
     }
@@ -89,8 +97,34 @@ fn session_settings(given: Option<&str>, call_ms: u64) -> String {
 struct Ours {
     url: String,
     pooled: bool,
+    schema: Option<String>,
     encryption: Encryption,
 }
+
+/// What the driver understands by itself.
+const DRIVERS: [&str; 18] = [
+    "user",
+    "password",
+    "dbname",
+    "options",
+    "application_name",
+    "host",
+    "hostaddr",
+    "port",
+    "connect_timeout",
+    "tcp_user_timeout",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "target_session_attrs",
+    "channel_binding",
+    "load_balance_hosts",
+    "sslnegotiation",
+];
+/// What other programs read from the same URL, about pools of their own; it means nothing here.
+const OTHERS: [&str; 5] =
+    ["connection_limit", "pool_timeout", "socket_timeout", "statement_cache_size", "uselibpqcompat"];
 
 impl Ours {
     fn take(url: &str) -> Result<Self, Invalid> {
@@ -118,9 +152,36 @@ impl Ours {
                 let why = format!("has pooler={other}; it is one of transaction, session, none");
                 return Err(Invalid::new("url", why));
             }
-            (name, value) => return self.encryption.take(name, value),
+            // As Prisma says it.
+            ("pgbouncer", "true") => self.pooled = true,
+            ("pgbouncer", "false") => {}
+            ("pgbouncer", _) => {
+                return Err(Invalid::new("url", "has a pgbouncer= that is neither true nor false"));
+            }
+            ("schema", name) => self.schema = Some(plain_schema(name)?),
+            (name, _) if OTHERS.contains(&name) => {}
+            (name, value) => {
+                let taken = self.encryption.take(name, value)?;
+                if !taken && !DRIVERS.contains(&name) {
+                    let why = format!("has the parameter {name:?}, which is not known here; take it out");
+                    return Err(Invalid::new("url", why));
+                }
+                return Ok(taken);
+            }
         }
         Ok(true)
+    }
+}
+
+/// A schema whose name needs no care in a setting.
+fn plain_schema(name: &str) -> Result<String, Invalid> {
+    let fits = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '$');
+    match !name.is_empty() && name.chars().all(fits) {
+        true => Ok(name.to_owned()),
+        false => {
+            let why = "has a schema= that is no plain name; it is one schema, of letters, digits, _ and -";
+            Err(Invalid::new("url", why))
+        }
     }
 }
 
@@ -133,7 +194,16 @@ mod tests {
         for (url, expected) in [
             ("postgres://a@h/d", Ok(("postgres://a@h/d", false))),
             ("postgres://a@h/d?pooler=transaction", Ok(("postgres://a@h/d", true))),
-            ("postgres://a@h/d?x=1&pooler=transaction&y=2", Ok(("postgres://a@h/d?x=1&y=2", true))),
+            (
+                "postgres://a@h/d?port=1&pooler=transaction&connect_timeout=2",
+                Ok(("postgres://a@h/d?port=1&connect_timeout=2", true)),
+            ),
+            ("postgres://a@h/d?pgbouncer=true&connection_limit=1", Ok(("postgres://a@h/d", true))),
+            ("postgres://a@h/d?pgbouncer=maybe", Err(())),
+            ("postgres://a@h/d?schema=care&ssl=true", Ok(("postgres://a@h/d", false))),
+            ("postgres://a@h/d?schema=care,public", Err(())),
+            ("postgres://a@h/d?ssl=perhaps", Err(())),
+            ("postgres://a@h/d?sslmode=no-verify", Ok(("postgres://a@h/d", false))),
             ("postgres://a@h/d?pooler=session", Ok(("postgres://a@h/d", false))),
             ("postgres://a@h/d?pooler=often", Err(())),
             ("postgres://a@h/d?sslmode=verify-full&sslrootcert=a%20b.pem", Ok(("postgres://a@h/d", false))),
@@ -143,6 +213,27 @@ mod tests {
             let found = found.as_ref().map(|ours| (ours.url.as_str(), ours.pooled)).map_err(|_| ());
             assert_eq!(found, expected, "{url}");
         }
+    }
+
+    /// What nobody understands is refused by its name, and its value is not repeated.
+    #[test]
+    fn an_unknown_parameter_is_named() {
+        for (url, named) in [
+            ("postgres://a@h/d?colour=hunter2", "\"colour\""),
+            ("postgres://a@h/d?schema=care&pgbouncer=true", "schema="),
+            ("postgres://a@h/d?ssl=hunter2", "ssl"),
+        ] {
+            let refused = Target::parse(url, &Options::default()).err().map(|error| error.to_string());
+            let refused = refused.unwrap_or_default();
+            assert!(refused.contains(named) && !refused.contains("hunter2"), "{url}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_schema_is_the_search_path() {
+        let target = Target::parse("postgres://a@h/d?schema=care", &Options::default()).ok();
+        let options = target.and_then(|target| target.config.get_options().map(str::to_owned));
+        assert!(options.is_some_and(|options| options.contains("-c search_path=\"care\"")));
     }
 
     /// A password never shows up in the refusal of a URL.

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `disable` | never | |
 //! | `prefer` (when nothing is said) | when the server can | anybody's |
-//! | `require` | always | anybody's; with `sslrootcert` as `verify-ca` |
+//! | `require` (and `ssl=true`) | always | anybody's; with `sslrootcert` as `verify-ca` |
 //! | `verify-ca` | always | one that a known root has signed |
 //! | `verify-full` | always | such a one, made for this host |
 
@@ -29,12 +29,15 @@ mod verify;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Encryption {
     mode: Option<Mode>,
+    /// What is said by other words than `sslmode`; the stricter of the two counts.
+    also: Option<Mode>,
     root: Option<String>,
     certificate: Option<String>,
     key: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// From the least strict to the strictest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Mode {
     Disable,
     Prefer,
@@ -48,6 +51,22 @@ impl Encryption {
     pub(crate) fn take(&mut self, name: &str, value: &str) -> Result<bool, Invalid> {
         match name {
             "sslmode" => self.mode = Some(mode(value)?),
+            // As libpq reads it; `no-verify` is node-postgres' word.
+            "ssl" => {
+                self.also = Some(match value {
+                    "true" | "1" | "no-verify" => Mode::Require,
+                    "false" | "0" => Mode::Disable,
+                    _ => return Err(Invalid::new("ssl", "is neither true nor false")),
+                });
+            }
+            // Prisma's words.
+            "sslaccept" => {
+                self.also = Some(match value {
+                    "strict" => Mode::VerifyFull,
+                    "accept_invalid_certs" => Mode::Require,
+                    _ => return Err(Invalid::new("sslaccept", "is neither strict nor accept_invalid_certs")),
+                });
+            }
             "sslrootcert" => self.root = Some(value.to_owned()),
             "sslcert" => self.certificate = Some(value.to_owned()),
             "sslkey" => self.key = Some(value.to_owned()),
@@ -86,7 +105,7 @@ impl Encryption {
     }
 
     fn mode(&self) -> Mode {
-        match (self.mode, &self.root) {
+        match (self.mode.max(self.also), &self.root) {
             (Some(Mode::Require), Some(_)) => Mode::VerifyCa,
             (Some(mode), _) => mode,
             (None, _) => Mode::Prefer,
@@ -118,7 +137,7 @@ fn mode(value: &str) -> Result<Mode, Invalid> {
     Ok(match value {
         "disable" => Mode::Disable,
         "allow" | "prefer" => Mode::Prefer,
-        "require" => Mode::Require,
+        "require" | "no-verify" => Mode::Require,
         "verify-ca" => Mode::VerifyCa,
         "verify-full" => Mode::VerifyFull,
         other => {

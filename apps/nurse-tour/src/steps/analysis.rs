@@ -77,6 +77,7 @@ pub(crate) async fn analyze(
     let content = answer.content.into_exposed();
     let unfit = |_| OpenAiError::Malformed("its content does not fit the schema");
     let mut analysis: Value = serde_json::from_str(&content).map_err(unfit)?;
+    clean(&mut analysis);
     analysis["structuredData"] = pairs(&analysis["structuredData"]);
     let analyzed = Analyzed {
         analysis,
@@ -96,11 +97,31 @@ pub(crate) async fn analyze(
     Ok(analyzed)
 }
 
-/// Pairs of name and value as an object. Strict schemas know no free objects.
+/// Pairs of name and value as an object. Strict schemas know no free objects. Two values of one name are both
+/// kept, as a list in the order in which they were said: two measurements, two doses.
 fn pairs(list: &Value) -> Value {
     let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
-    let pair = |one: &Value| Some((one["name"].as_str()?.to_owned(), one["value"].clone()));
-    Value::Object(list.iter().filter_map(pair).collect())
+    let mut object = Map::new();
+    for one in list {
+        let Some(name) = one["name"].as_str() else { continue };
+        let value = one["value"].clone();
+        match object.get_mut(name) {
+            None => drop(object.insert(name.to_owned(), value)),
+            Some(Value::Array(values)) => values.push(value),
+            Some(first) => *first = Value::Array(vec![first.take(), value]),
+        }
+    }
+    Value::Object(object)
+}
+
+/// Takes out what no text of the database can hold.
+fn clean(value: &mut Value) {
+    match value {
+        Value::String(text) if text.contains('\0') => *text = text.replace('\0', ""),
+        Value::Array(list) => list.iter_mut().for_each(clean),
+        Value::Object(object) => object.values_mut().for_each(clean),
+        _ => {}
+    }
 }
 
 fn schema() -> Value {
@@ -141,5 +162,17 @@ mod tests {
         let broken = Analyzed { analysis: json!("no JSON"), model: None, audit: Audit::default() };
         assert!(broken.form().is_err());
         assert_eq!(pairs(&json!([{"name": "pulse", "value": "70"}, {"odd": 1}])), json!({"pulse": "70"}));
+    }
+
+    #[test]
+    fn two_values_of_one_name_are_both_kept() {
+        let pair = |name: &str, value: &str| json!({"name": name, "value": value});
+        let list = json!([
+            pair("RR", "120/80"),
+            pair("Ibuprofen", "400"),
+            pair("RR", "180/110"),
+            pair("RR", "150/90")
+        ]);
+        assert_eq!(pairs(&list), json!({"RR": ["120/80", "180/110", "150/90"], "Ibuprofen": "400"}));
     }
 }

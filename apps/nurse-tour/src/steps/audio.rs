@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use windlass::core::time::Time;
 use windlass_outside::objects::{Object, ObjectKey, Objects, ObjectsError, Put};
-use windlass_outside::twilio::{MEDIA_BYTES_MAX, Twilio, TwilioError};
+use windlass_outside::twilio::{MEDIA_BYTES_MAX, Sound, Twilio, TwilioError, looked_at};
 
 use super::{Audit, sha256_hex};
 use crate::message::{Message, is_plain};
@@ -14,8 +14,19 @@ use crate::trouble::{Class, Trouble};
 
 /// After this a media that Twilio does not have will not come any more.
 const MISSING_MS_MAX: u64 = 24 * 3_600_000;
-/// What a voice note may be.
-const KINDS: [&str; 2] = ["audio/", "application/ogg"];
+/// What a voice note may be called. What says nothing, or says video of a container that also holds sound, is
+/// looked at by its bytes.
+const KINDS: [&str; 9] = [
+    "audio/",
+    "application/ogg",
+    "application/octet-stream",
+    "binary/octet-stream",
+    "video/3gpp",
+    "video/3gpp2",
+    "video/mp4",
+    "video/ogg",
+    "video/webm",
+];
 
 /// The archived note, and to whom the message was bound on that occasion.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -44,8 +55,10 @@ pub(crate) async fn archive(
     let url = message.media_url.expose().as_deref().ok_or_else(|| Trouble::permanent("no_media_url"))?;
     let media = twilio.media(url, &KINDS).await.map_err(|error| missing_for_good(error, message))?;
     let essence = media.essence().to_owned();
-    let key = key(bound.agency.as_deref(), &message.sid, media.extension())?;
-    let (bytes, sha256) = match objects.put_new(&key, MEDIA_BYTES_MAX, media.into_stream()).await? {
+    let (sound, stream) = looked_at(media.into_stream()).await.map_err(TwilioError::from)?;
+    let sound = sound.or_else(|| Sound::of_type(&essence));
+    let key = key(bound.agency.as_deref(), &message.sid, sound.map_or("bin", Sound::extension))?;
+    let (bytes, sha256) = match objects.put_new(&key, MEDIA_BYTES_MAX, stream).await? {
         Put::Created(content) => (content.bytes, content.sha256_hex()),
         Put::AlreadyThere { offered, .. } => {
             // Left by an attempt that died before it could say so; or by a stranger.
@@ -71,13 +84,34 @@ pub(crate) async fn archive(
         ..Audit::default()
     };
     Ok(Stored {
-        key: key.path(),
+        key: objects.whole(&key),
         bytes: Some(bytes),
         sha256: Some(sha256),
         essence: Some(essence),
         bound,
         audit,
     })
+}
+
+/// Archives once more what the archive has lost. It must be what it was.
+pub(crate) async fn restore(
+    twilio: &Twilio,
+    objects: &Objects,
+    message: &Message,
+    lost: &Stored,
+) -> Result<Stored, Trouble> {
+    let gone = || Trouble::needs_human("the_object_is_gone");
+    if message.media_url.expose().is_none() {
+        return Err(gone());
+    }
+    let again = archive(twilio, objects, message, lost.bound.clone()).await.map_err(|trouble| {
+        // Neither the archive nor Twilio has it any more; a person may.
+        if trouble.class == Class::Permanent { gone() } else { trouble }
+    })?;
+    match lost.sha256.is_some() && lost.sha256 != again.sha256 {
+        true => Err(Trouble::needs_human("another_object_is_there")),
+        false => Ok(again),
+    }
 }
 
 /// Soon after a message its media may be on its way; later it was deleted.

@@ -6,8 +6,9 @@ use windlass::core::time::Time;
 
 use super::Audit;
 use super::analysis::Analysis;
-use crate::message::Message;
-use crate::people::Bound;
+use super::contradiction::{self, Spoken};
+use crate::message::{self, Message};
+use crate::people::{Bound, Known};
 use crate::trouble::Trouble;
 
 /// What the document says beside the transcript. The statement that goes with
@@ -15,10 +16,11 @@ use crate::trouble::Trouble;
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Document {
+    /// The document's id.
     pub(crate) document: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "message::id")]
     pub(crate) agency: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "message::id")]
     pub(crate) patient: Option<String>,
     #[serde(default)]
     patient_name: Option<String>,
@@ -40,36 +42,48 @@ pub(crate) struct Document {
     pub(super) audit: Audit,
 }
 
-/// Writes the document down. `bound` is what is known for certain; what only
-/// the model says is a proposal. A document that exists is pointed to, and stays as it is.
+/// Writes the document down. `known` is what is certain; what only the model says is a proposal. A document that
+/// exists is pointed to, and stays as it is.
 pub(crate) fn compose(
-    existing: Option<String>,
+    known: Known,
     message: &Message,
-    bound: Bound,
     analysis: Analysis,
-    spoken: Option<String>,
+    spoken_in: Option<String>,
 ) -> Result<Document, Trouble> {
-    let Bound { agency, patient, patient_name, session: _ } = bound;
-    let agency = agency.ok_or_else(|| Trouble::needs_human("agency_unresolved"))?;
-    let known = patient.is_some();
+    let Known { bound, document, only_heard } = known;
+    let agency = bound.agency.clone().ok_or_else(|| Trouble::needs_human("agency_unresolved"))?;
+    let (id, name) = (analysis.patient_id.as_deref(), analysis.patient_name.as_deref());
+    let spoken = contradiction::compare(&bound, id, name);
+    let mut structured_data = match analysis.structured_data {
+        Value::Object(pairs) => pairs,
+        _ => Map::new(),
+    };
+    let mut alerts = analysis.alerts;
+    if spoken == Spoken::Contradicts {
+        structured_data.insert("patientContradiction".to_owned(), contradiction::shown(&bound, id, name));
+    }
+    // A patient whom only the model heard has no other name than the one that it heard with it.
+    if !(only_heard && spoken == Spoken::CannotTell) {
+        alerts.splice(..0, contradiction::alert(&spoken, &bound, id, name));
+    }
+    // A note whose patient nobody can tell, or that names another, is laid before a person as such.
+    let sure = bound.patient.is_some() && spoken != Spoken::Contradicts;
+    let Bound { agency: _, patient, patient_name: own, session: _ } = bound;
+    // The name of a patient who is known is that patient's own, whatever the voice says.
+    let said = if patient.is_none() || only_heard { analysis.patient_name } else { None };
     let date = analysis.service_date.filter(|date| is_date(date));
     Ok(Document {
-        document: existing.unwrap_or_else(|| format!("pd_{}", message.sid)),
+        document,
         agency: Some(agency),
         patient,
-        patient_name: patient_name.or(analysis.patient_name),
+        patient_name: own.or(said),
         service_date: date.unwrap_or_else(|| message.day()),
-        language: analysis.original_language.filter(|language| !language.is_empty()).or(spoken),
+        language: analysis.original_language.filter(|language| !language.is_empty()).or(spoken_in),
         kh_codes: analysis.kh_codes,
-        structured_data: if analysis.structured_data.is_object() {
-            analysis.structured_data
-        } else {
-            Value::Object(Map::new())
-        },
-        alerts: analysis.alerts,
+        structured_data: Value::Object(structured_data),
+        alerts,
         translations: analysis.translations,
-        // A note whose patient nobody can tell is laid before a person as such.
-        status: if known { "pending" } else { "triage" }.to_owned(),
+        status: if sure { "pending" } else { "triage" }.to_owned(),
         audit: Audit { provider: Some("database"), ..Audit::default() },
     })
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod analysis;
 pub(crate) mod audio;
+mod contradiction;
 pub(crate) mod document;
 pub(crate) mod transcript;
 

@@ -16,7 +16,7 @@ async fn a_message_becomes_one_document() {
         ("audio_type", "audio/ogg"),
         ("transcript_language", "german"),
         ("transcript_model", "whisper-1"),
-        ("retry_count", "1"),
+        ("retry_count", "0"),
         ("crash_count", "0"),
         ("fence", "1"),
     ] {

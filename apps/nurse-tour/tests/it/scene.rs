@@ -127,6 +127,25 @@ impl Scene {
             .unwrap();
     }
 
+    pub fn database_name(&self) -> String {
+        let url = url::Url::parse(&self.database.url()).unwrap();
+        url.path().trim_start_matches('/').to_owned()
+    }
+
+    /// A second connection.
+    pub async fn admin(&self) -> Client {
+        let (client, connection) = tokio_postgres::connect(&self.database.url(), NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    }
+
+    /// Another database of the same server.
+    pub fn admin_url(&self) -> String {
+        let mut url = url::Url::parse(&self.database.url()).unwrap();
+        url.set_path("/postgres");
+        url.to_string()
+    }
+
     pub async fn sql(&self, sql: &str) {
         self.client.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     }

@@ -18,8 +18,12 @@ struct Hook {
 
 impl Hook {
     async fn start(scene: &Scene) -> Self {
+        Self::at(scene, URL).await
+    }
+
+    async fn at(scene: &Scene, url: &str) -> Self {
         let mut env = scene.env.clone();
-        env.insert("WEBHOOK_PUBLIC_URL".into(), URL.into());
+        env.insert("WEBHOOK_PUBLIC_URL".into(), url.into());
         let settings = WebhookSettings::read(&|name| env.get(name).cloned()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -121,14 +125,51 @@ async fn weakness_22_a_signature_fits_one_body() {
     assert_eq!(scene.count("SELECT count(*) FROM whatsapp_inbound_messages").await, 0);
 }
 
+/// Twilio's connection overrides stand behind a #; they are neither sent nor signed.
+#[tokio::test(flavor = "multi_thread")]
+async fn connection_overrides_are_not_signed() {
+    let scene = Scene::new().await;
+    let hook = Hook::at(&scene, &format!("{URL}#rc=4&rp=all")).await;
+    let call = form(&scene, "SM1", "https://x/y");
+    let answer = hook.post(&call, &scene.twilio.sign(URL, &call)).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    scene.is("SM1", "processing_status", "READY").await;
+}
+
+/// 503 says that the database is away, and that it is of use to call again; and nothing else says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_an_outage_is_503() {
+    let scene = Scene::new().await;
+    let hook = Hook::start(&scene).await;
+    // It has read what it must know of the tables.
+    let health = exchange(hook.port, "GET /health HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert!(health.starts_with("HTTP/1.1 200"), "{health}");
+    let call = form(&scene, "SM1", "https://x/y");
+    let away = |no: bool| format!("ALTER DATABASE \"{}\" ALLOW_CONNECTIONS {no}", scene.database_name());
+    let (admin, connection) =
+        tokio_postgres::connect(&scene.admin_url(), tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    admin.batch_execute(&away(false)).await.unwrap();
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = $1";
+    admin.execute(end, &[&scene.database_name()]).await.unwrap();
+    // A connection that has just been ended may be found out by the first call.
+    for _ in 0..2 {
+        let answer = hook.post(&call, &scene.twilio.sign(URL, &call)).await;
+        assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    }
+    admin.batch_execute(&away(true)).await.unwrap();
+    let answer = hook.post(&call, &scene.twilio.sign(URL, &call)).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
 /// What could not be stored is not acknowledged.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outage_is_not_acknowledged() {
+async fn what_is_refused_is_not_acknowledged() {
     let scene = Scene::new().await;
     let hook = Hook::start(&scene).await;
     scene.sql("ALTER TABLE whatsapp_inbound_messages RENAME TO away").await;
     let call = form(&scene, "SM1", "https://x/y");
     let answer = hook.post(&call, &scene.twilio.sign(URL, &call)).await;
-    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
     assert!(!answer.contains("away") && !answer.contains("4915100000001"));
 }

@@ -8,12 +8,13 @@ use deadpool_postgres::Pool;
 use windlass::shutdown_on_signals;
 use windlass::world::RealWorld;
 use windlass_nurse_tour::log::{self, Form};
+use windlass_nurse_tour::resume::resume;
 use windlass_nurse_tour::retry::{Retried, retry, retry_all_failed};
 use windlass_nurse_tour::schema;
 use windlass_nurse_tour::settings::Settings;
 use windlass_nurse_tour::status::Status;
 use windlass_nurse_tour::webhook::{self, WebhookSettings};
-use windlass_nurse_tour::worker::NurseTour;
+use windlass_nurse_tour::worker::{Names, NurseTour};
 
 use crate::exit::Code;
 use crate::output::{print_json, table};
@@ -23,7 +24,7 @@ use crate::wiring::{nurse_tour, nurse_tour_findings, nurse_tour_pool};
 const SETTINGS: &str = "\
 Settings are environment variables, with their defaults:
   DATABASE_URL, OPENAI_API_KEY, TWILIO_ACCOUNT_SID, TWILIO_AUTH_TOKEN   required; DATABASE_URL is enough for
-                                     migrate, check, status and retry; NAME_FILE names a file that holds a secret
+                                     migrate, check, status, retry and resume; NAME_FILE names a file that holds a secret
   DEFAULT_OBJECT_STORAGE_BUCKET_ID   a bucket of Google Cloud Storage for the audio; without one a local folder
   PRIVATE_OBJECT_DIR .private        the prefix in the bucket, or the folder
   AUDIO_STORE_URL                    instead of both: gs://bucket/prefix or file:///folder
@@ -32,6 +33,7 @@ Settings are environment variables, with their defaults:
   WORKER_LOCK_DURATION_MINUTES 10    renewed while it works       WORKER_POLL_INTERVAL_MS 5000
   WORKER_MAX_RETRIES 5               tries before FAILED          WORKER_RETRY_LADDER 1m,5m,15m,30m,1h
   WORKER_GRACE_SECONDS 20            for stages after SIGTERM     WORKER_REQUEUE_SECONDS 60
+  WORKER_COOL_DOWN_MAX_SECONDS 900   how long a provider is left alone at most, whatever its Retry-After says
   WORKER_HTTP_LISTEN                 /health and /metrics; off    WORKER_HTTP_TOKEN      for other machines than this one
   TRANSCRIBE_MODEL whisper-1         TRANSCRIBE_LANGUAGE detected    ANALYSIS_MODEL gpt-4o
   TWILIO_BASE_URL, OPENAI_BASE_URL   the providers' own
@@ -44,12 +46,14 @@ Examples:
   windlass nurse-tour
   windlass nurse-tour --log json
   windlass nurse-tour status
-  windlass nurse-tour retry SM0123 SM0456";
+  windlass nurse-tour retry SM0123 SM0456
+  windlass nurse-tour resume";
 
 const WEBHOOK_SETTINGS: &str = "\
 Settings are environment variables, with their defaults:
   DATABASE_URL, TWILIO_ACCOUNT_SID, TWILIO_AUTH_TOKEN   required
   WEBHOOK_PUBLIC_URL                 required: the URL exactly as it stands in Twilio's console, for it is signed
+                                     (what stands behind # is for Twilio alone, and may stay or go)
   WEBHOOK_LISTEN 127.0.0.1:8080      put a proxy with TLS in front of it; /health is for that proxy
   WEBHOOK_SESSION_HOURS 8            how long a care session lasts that a nurse opens with a patient's code";
 
@@ -84,6 +88,8 @@ enum Verb {
     Status,
     /// Try messages again that are over without a document
     Retry(RetryArgs),
+    /// Go on claiming at once, where a provider's wish to be left alone or a wrong setting had stopped it
+    Resume,
     /// Serve the endpoint that Twilio calls
     #[command(after_help = WEBHOOK_SETTINGS)]
     Webhook,
@@ -106,7 +112,7 @@ impl NurseTourArgs {
         matches!(self.verb, None | Some(Verb::Webhook))
     }
 
-    fn start_logging(&self, worker: Option<String>) {
+    fn start_logging(&self, worker: Option<(String, Arc<Names>)>) {
         let form = if self.log == LogForm::Json { Form::Json } else { Form::Lines };
         log::start(
             form,
@@ -130,6 +136,7 @@ pub async fn run(args: NurseTourArgs, json: bool) -> anyhow::Result<Code> {
         Some(Verb::Check) => check(json).await,
         Some(Verb::Status) => status(json).await,
         Some(Verb::Retry(which)) => retry_messages(which, json).await,
+        Some(Verb::Resume) => resume_claiming(json).await,
     }
 }
 
@@ -139,23 +146,31 @@ async fn work(args: &NurseTourArgs) -> anyhow::Result<Code> {
     let pool = nurse_tour_pool(settings.database_url.expose())?;
     is_migrated(&pool).await?;
     let worker = NurseTour::new(nurse_tour(&settings, pool).await?, settings)?;
-    args.start_logging(Some(worker.name().to_owned()));
+    args.start_logging(Some((worker.name().to_owned(), worker.names())));
     worker.run(shutdown).await?;
     Ok(Code::Done)
 }
 
 /// Refuses a database that lacks something: every message would fail on it.
 async fn is_migrated(pool: &Pool) -> anyhow::Result<()> {
-    let missing = schema::missing(pool).await?;
-    let Some(first) = missing.first() else { return Ok(()) };
-    let more = match missing.len() - 1 {
+    let more = |count: usize| match count - 1 {
         0 => String::new(),
         more => format!(" (and {more} more)"),
     };
-    anyhow::bail!(
-        "the database lacks {}{more}; run `windlass nurse-tour migrate`, or look with `check`",
-        first.what
-    );
+    let missing = schema::missing(pool).await?;
+    if let Some(first) = missing.first() {
+        let more = more(missing.len());
+        anyhow::bail!(
+            "the database lacks {}{more}; run `windlass nurse-tour migrate`, or look with `check`",
+            first.what
+        );
+    }
+    let wrong = schema::wrong(pool).await?;
+    if let Some(first) = wrong.first() {
+        let more = more(wrong.len());
+        anyhow::bail!("the database does not fit: {first}{more}; look with `windlass nurse-tour check`");
+    }
+    Ok(())
 }
 
 async fn serve_webhook(args: &NurseTourArgs) -> anyhow::Result<Code> {
@@ -200,7 +215,8 @@ async fn check(json: bool) -> anyhow::Result<Code> {
         true => {
             // Everything is there; is it also what it should be?
             found = nurse_tour_findings(url.expose()).await?;
-            found.extend(schema::refusals(&pool).await?.into_iter().map(|what| (what, None)));
+            let wrong = schema::wrong(&pool).await?.into_iter().chain(schema::refusals(&pool).await?);
+            found.extend(wrong.map(|what| (what, None)));
             ("wrong", "only the owner of the table can put this right")
         }
     };
@@ -229,7 +245,20 @@ async fn status(json: bool) -> anyhow::Result<Code> {
     let oldest = status.oldest_waiting_s.map_or("nothing is due".to_owned(), |s| format!("{s:.0} s"));
     say!("oldest waiting: {oldest}\nin flight: {}\nexpired locks: {}", status.in_flight, status.expired);
     for one in &status.cooling {
-        say!("cooling down: {} for {:.0} s", one.provider, one.for_s);
+        say!(
+            "claiming stopped for all workers: {} wants to be left alone for {:.0} s more ({}); `resume` lifts it",
+            one.provider,
+            one.for_s,
+            crate::output::plain(&one.why)
+        );
+    }
+    for one in &status.stopped {
+        say!(
+            "claiming stopped for {}: {}; it tries again in {:.0} s, or at once after `resume`",
+            crate::output::plain(&one.worker),
+            crate::output::plain(&one.why),
+            one.again_s
+        );
     }
     if !status.failed.is_empty() {
         let failed = status.failed.iter().map(|one| {
@@ -253,6 +282,20 @@ async fn status(json: bool) -> anyhow::Result<Code> {
         let stages: Vec<Vec<String>> = status.stages.iter().map(stage).collect();
         say!("\n{}", table(&["stage (24 h)", "count", "p50", "p95", "max"], &stages));
     }
+    Ok(Code::Done)
+}
+
+async fn resume_claiming(json: bool) -> anyhow::Result<Code> {
+    let url = Settings::read_database(&env)?;
+    let lifted = resume(&nurse_tour_pool(url.expose())?).await?;
+    if json {
+        print_json(&serde_json::json!({ "lifted": lifted }))?;
+        return Ok(Code::Done);
+    }
+    for what in &lifted {
+        say!("lifted: {}", crate::output::plain(what));
+    }
+    say!("{}", if lifted.is_empty() { "nothing had stopped" } else { "workers try again at once" });
     Ok(Code::Done)
 }
 

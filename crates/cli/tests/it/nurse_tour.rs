@@ -364,7 +364,7 @@ async fn nurse_tour_ends_when_told() {
         }
         for part in [
             "[INFO] Worker starting workerId=\"worker_1\" pollIntervalMs=100",
-            "[INFO] Claimed 1 messages workerId=\"worker_1\"",
+            "[INFO] Claimed 1 messages workerId=\"worker_1\" messageSids=\"SM1\"",
             "[INFO] Stage TRANSCRIBED complete workerId=\"worker_1\" messageSid=\"SM1\"",
             "[INFO] Requeued on shutdown",
             "[INFO] Worker stopped",
@@ -468,6 +468,37 @@ async fn fault_71_72_nurse_tour_logs_json() {
     }
 }
 
+/// A model that does not exist: the worker says so before it touches a message, `status` shows it, and `resume` is heard.
+#[tokio::test(flavor = "multi_thread")]
+async fn nurse_tour_says_why_it_has_stopped() {
+    let mut scene = Scene::new().await;
+    scene.env.insert("ANALYSIS_MODEL".into(), "unknown-model".into());
+    scene.message("SM1").await;
+    let worker = scene.worker("worker_1");
+    scene.until("it has stopped", "SELECT count(*) FROM nurse_tour_stops", 1).await;
+    let status = scene.run(&["status"]).await;
+    let shown = String::from_utf8_lossy(&status.stdout).into_owned();
+    let why =
+        "claiming stopped for worker_1: configuration openai.no_such_model status=404; it tries again in ";
+    assert!(shown.contains(why), "{shown}");
+    let resumed = scene.run(&["resume"]).await;
+    let said = String::from_utf8_lossy(&resumed.stdout).into_owned();
+    assert_eq!(said, "lifted: openai of worker_1\nworkers try again at once\n");
+    // It asks again, and is refused again.
+    scene.until("it has stopped again", "SELECT count(*) FROM nurse_tour_stops", 1).await;
+    worker.kill();
+    let log = std::fs::read_to_string(scene.log("worker_1")).unwrap();
+    assert!(
+        log.contains(
+            "[ERROR] Claiming stopped: the operator must act; check the key, the names of the models"
+        ),
+        "{log}"
+    );
+    let untouched =
+        "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status = 'READY' AND fence = 0";
+    assert_eq!(scene.count(untouched).await, 1);
+}
+
 /// What an operator meets on the command line.
 #[tokio::test(flavor = "multi_thread")]
 async fn nurse_tour_on_the_command_line() {
@@ -504,6 +535,30 @@ async fn nurse_tour_on_the_command_line() {
     let wrong = "wrong: whatsapp_inbound_messages.retry_count is of type text; it must be an integer\n\
                  only the owner of the table can put this right\n";
     assert_eq!((checked.status.code(), text(&checked).as_str()), (Some(1), wrong));
+    scene
+        .client
+        .batch_execute(
+            "ALTER TABLE whatsapp_inbound_messages ALTER retry_count TYPE int USING 0; \
+             ALTER TABLE pending_care_documentations ALTER kh_codes TYPE int[] USING NULL, ADD tenant text NOT NULL",
+        )
+        .await
+        .unwrap();
+    let checked = scene.run(&["check"]).await;
+    let wrong = "wrong: pending_care_documentations.kh_codes is of type integer[]; it must be jsonb, json, text, text[] or jsonb[]\n\
+                 wrong: pending_care_documentations.tenant must be filled (NOT NULL) and has no default; give it one, or allow NULL\n\
+                 only the owner of the table can put this right\n";
+    assert_eq!((checked.status.code(), text(&checked).as_str()), (Some(1), wrong));
+    let refused = text(&scene.run(&[]).await);
+    assert!(
+        refused.starts_with("error: the database does not fit: pending_care_documentations.kh_codes"),
+        "{refused}"
+    );
+    assert_eq!(text(&scene.run(&["resume"]).await), "nothing had stopped\n");
+    let url = scene.env["DATABASE_URL"].clone();
+    scene.env.insert("DATABASE_URL".into(), format!("{url}?colour=canary"));
+    let failed = text(&scene.run(&["status"]).await);
+    assert!(failed.contains("the parameter \"colour\"") && !failed.contains("canary"), "{failed}");
+    scene.env.insert("DATABASE_URL".into(), url);
     scene.client.batch_execute("DROP TABLE whatsapp_inbound_messages").await.unwrap();
     for verb in [["status"].as_slice(), &["retry", "SM1"]] {
         let failed = text(&scene.run(verb).await);

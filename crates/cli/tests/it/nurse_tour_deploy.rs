@@ -110,6 +110,17 @@ async fn nurse_tour_deploys_on_a_second_replit() {
     machine.works(&words(&replit["run"]), "SM2").await;
 }
 
+/// A unit comes back however often it has ended, and does not spin.
+#[test]
+fn nurse_tour_units_come_back() {
+    for name in ["nurse-tour.service", "nurse-tour-webhook.service"] {
+        let unit = file(name);
+        let (head, service) = unit.split_once("[Service]").expect("a service");
+        assert!(head.contains("\nStartLimitIntervalSec=0\n"), "{name} is given up after five starts");
+        assert!(service.contains("\nRestart=always\nRestartSec=5\n"), "{name}");
+    }
+}
+
 /// The unit as it is: its command, with its secrets as files.
 #[tokio::test(flavor = "multi_thread")]
 async fn nurse_tour_deploys_under_systemd() {

@@ -22,13 +22,15 @@ use url::Url;
 use super::adapter::{Adapter, cause};
 use super::key::is_plain;
 use super::spool::{Content, spool};
-use super::{Object, ObjectKey, ObjectsError, Put, PutSource};
+use super::{AUDIO, Object, ObjectKey, ObjectsError, Put, PutSource};
 use crate::pieces::pieces;
-use crate::safe_http::{Body, Credentials, Guard, Http, HttpError, Limits, Request};
+use crate::safe_http::{Body, Credentials, Guard, Http, HttpError, Limits, Request, Response};
 use crate::secret::Secret;
 
 /// Where Google's storage is.
 const URL: &str = "https://storage.googleapis.com";
+/// How much of an error's body is read: enough for its code.
+const ERROR_BYTES_MAX: usize = 64 * 1024;
 /// Where a machine of Google's learns who it is; inside, and yet to be asked.
 const METADATA: &str = "http://metadata.google.internal";
 
@@ -113,8 +115,44 @@ impl Cloud {
         Ok(Put::AlreadyThere { offered: content, found_bytes })
     }
 
+    /// Asks for an object that is not there: what the store says to that tells whether the bucket is.
+    pub(super) async fn probe(&self) -> Result<(), ObjectsError> {
+        let key = ObjectKey::new(&[AUDIO, "probe"])?;
+        let answer = self.send(Method::GET, &key, Body::empty(), None).await?;
+        match answer.status() {
+            401 => Err(ObjectsError::Configuration),
+            404 if says_no_bucket(answer).await => Err(ObjectsError::NoBucket),
+            // Whoever may only write is told nothing here, and may do all that is needed.
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn whole(&self, key: &ObjectKey) -> String {
+        key.below(&self.prefix).path()
+    }
+
+    pub(super) async fn get_whole(&self, name: &str) -> Result<Option<Object>, ObjectsError> {
+        let whole = ObjectKey::whole(name)?;
+        let first = whole.parts().first().map(String::as_str);
+        let mut places = vec![whole.clone()];
+        if first == Some(&self.bucket) && whole.parts().len() > 1 {
+            places.push(whole.without(1));
+        }
+        if first == Some(AUDIO) && !self.prefix.is_empty() {
+            // As this program once wrote it. Before the other: a store may refuse to say what is not there.
+            places.insert(0, whole.below(&self.prefix));
+        }
+        for place in places {
+            if let Some(object) = self.open_at(&path(&place)).await? {
+                return Ok(Some(object));
+            }
+        }
+        Ok(None)
+    }
+
     pub(super) async fn head(&self, key: &ObjectKey) -> Result<Option<u64>, ObjectsError> {
-        match self.store.head(&self.path(key)).await {
+        self.token().await?;
+        match self.store.head(&path(&key.below(&self.prefix))).await {
             Ok(meta) => Ok(Some(meta.size)),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(failure(&error)),
@@ -122,7 +160,12 @@ impl Cloud {
     }
 
     pub(super) async fn get(&self, key: &ObjectKey) -> Result<Option<Object>, ObjectsError> {
-        match self.store.get(&self.path(key)).await {
+        self.open_at(&path(&key.below(&self.prefix))).await
+    }
+
+    async fn open_at(&self, path: &Path) -> Result<Option<Object>, ObjectsError> {
+        self.token().await?;
+        match self.store.get(path).await {
             Ok(found) => {
                 let bytes = found.meta.size;
                 Ok(Some(Object { bytes, stream: found.into_stream().map_err(std::io::Error::other).boxed() }))
@@ -139,28 +182,74 @@ impl Cloud {
         content: Content,
         file: tokio::fs::File,
     ) -> Result<bool, ObjectsError> {
-        let mut url = self.base.clone();
-        let unfit = |()| ObjectsError::Address("its base cannot have a path");
-        let key = key.below(&self.prefix);
-        url.path_segments_mut().map_err(unfit)?.pop_if_empty().push(&self.bucket).extend(key.parts());
-        let token = self.store.credentials().get_credential().await.map_err(|error| failure(&error))?;
-        let refused = |no| ObjectsError::Store(HttpError::Refused(no));
-        let credentials = Credentials::header(&url, &format!("Bearer {}", token.bearer)).map_err(refused)?;
         let body = Body::stream(content.bytes, pieces(file));
-        let request = Request::new(Method::PUT, url, body).limits(self.limits).credentials(credentials);
-        let request = request.header(CONTENT_TYPE, "application/octet-stream").map_err(refused)?;
         let only_new = HeaderName::from_static("x-goog-if-generation-match");
-        let request = request.header(only_new, "0").map_err(refused)?;
-        let answer = self.http.send(request).await.map_err(ObjectsError::Store)?;
+        let answer = self.send(Method::PUT, key, body, Some((only_new, "0"))).await?;
         match answer.status() {
             412 => Ok(false),
             401 | 403 => Err(ObjectsError::Configuration),
+            // An object that is put need not be there; its bucket must.
+            404 => Err(ObjectsError::NoBucket),
             _ => answer.ok().map(|_| true).map_err(ObjectsError::Store),
         }
     }
 
-    fn path(&self, key: &ObjectKey) -> Path {
-        Path::from_iter(key.below(&self.prefix).parts().iter().map(String::as_str))
+    async fn send(
+        &self,
+        method: Method,
+        key: &ObjectKey,
+        body: Body,
+        header: Option<(HeaderName, &str)>,
+    ) -> Result<Response, ObjectsError> {
+        let mut url = self.base.clone();
+        let unfit = |()| ObjectsError::Address("its base cannot have a path");
+        let key = key.below(&self.prefix);
+        url.path_segments_mut().map_err(unfit)?.pop_if_empty().push(&self.bucket).extend(key.parts());
+        let token = self.token().await?;
+        let refused = |no| ObjectsError::Store(HttpError::Refused(no));
+        let credentials = Credentials::header(&url, &format!("Bearer {}", token.bearer)).map_err(refused)?;
+        let mut request = Request::new(method, url, body).limits(self.limits).credentials(credentials);
+        request = request.header(CONTENT_TYPE, "application/octet-stream").map_err(refused)?;
+        if let Some((name, value)) = header {
+            request = request.header(name, value).map_err(refused)?;
+        }
+        self.http.send(request).await.map_err(ObjectsError::Store)
+    }
+
+    /// What proves who we are. The crate keeps it until it runs out.
+    async fn token(&self) -> Result<Arc<GcpCredential>, ObjectsError> {
+        self.store.credentials().get_credential().await.map_err(|error| unproved(&error))
+    }
+}
+
+fn path(key: &ObjectKey) -> Path {
+    Path::from_iter(key.parts().iter().map(String::as_str))
+}
+
+async fn says_no_bucket(mut answer: Response) -> bool {
+    let mut said = Vec::new();
+    while let Ok(Some(piece)) = answer.chunk().await {
+        said.extend_from_slice(&piece);
+        if said.len() > ERROR_BYTES_MAX {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&said).contains("<Code>NoSuchBucket</Code>")
+}
+
+/// Why there are no credentials. Google's own service for them may be away for a moment; a machine that
+/// vouches for nobody (it is asked without TLS, and inside) will not begin to.
+fn unproved(error: &object_store::Error) -> ObjectsError {
+    match cause(error) {
+        Some(HttpError::Refused(_)) => ObjectsError::NoCredentials,
+        Some(
+            HttpError::Timeout { origin, .. }
+            | HttpError::Resolve { origin }
+            | HttpError::Connect { origin, .. }
+            | HttpError::Cut { origin },
+        ) if origin.to_string().starts_with("http://") => ObjectsError::NoCredentials,
+        Some(error) => ObjectsError::Store(error),
+        None => ObjectsError::Configuration,
     }
 }
 

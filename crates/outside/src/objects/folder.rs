@@ -19,7 +19,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, fsync, linkat, mkdirat, openat
 use rustix::io::Errno;
 
 use super::spool::spool;
-use super::{Object, ObjectKey, ObjectsError, Put, PutSource};
+use super::{AUDIO, Object, ObjectKey, ObjectsError, Put, PutSource};
 use crate::pieces::pieces;
 
 /// Where objects are while they are written. No key begins with a dot.
@@ -91,6 +91,22 @@ impl Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// A folder has no prefix: what a bucket's name has before its plain parts is passed over.
+    pub(super) async fn get_whole(&self, name: &str) -> Result<Option<Object>, ObjectsError> {
+        let whole = ObjectKey::whole(name)?;
+        let parts = whole.parts();
+        let after_dot = parts.iter().rposition(|part| part.starts_with('.')).map_or(0, |at| at + 1);
+        let audio = parts.iter().position(|part| part == AUDIO).unwrap_or(after_dot);
+        for from in [after_dot, audio.max(after_dot)] {
+            if from < parts.len()
+                && let Some(object) = self.get(&whole.without(from)).await?
+            {
+                return Ok(Some(object));
+            }
+        }
+        Ok(None)
     }
 
     /// A file to write to, under a name that nobody else uses.

@@ -31,6 +31,21 @@ impl ObjectKey {
         self.parts.join("/")
     }
 
+    /// A whole name that somebody else wrote: its folders may begin with a dot, and none leads upwards.
+    pub(super) fn whole(name: &str) -> Result<Self, ObjectsError> {
+        let parts: Vec<String> = name.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+        let fits = |part: &String| is_plain(part.strip_prefix('.').unwrap_or(part));
+        match !parts.is_empty() && parts.len() <= PARTS_MAX && parts.iter().all(fits) {
+            true => Ok(Self { parts }),
+            false => Err(ObjectsError::Key),
+        }
+    }
+
+    /// The name without its first parts.
+    pub(super) fn without(&self, count: usize) -> Self {
+        Self { parts: self.parts[count..].to_vec() }
+    }
+
     pub(super) fn parts(&self) -> &[String] {
         &self.parts
     }
@@ -78,6 +93,17 @@ mod tests {
         assert!(ObjectKey::new(&["x".repeat(129)]).is_err());
         assert!(ObjectKey::new(&["x"; 9]).is_err());
         assert!(ObjectKey::new::<&str>(&[]).is_err());
+    }
+
+    #[test]
+    fn whole_names_of_others() {
+        assert_eq!(
+            ObjectKey::whole("/b1/.private/audio/SM1.ogg").unwrap().path(),
+            "b1/.private/audio/SM1.ogg"
+        );
+        for name in ["", "/", "a/../b", "..", "a/./b", "a\0b", "..a/b", "a/ b"] {
+            assert_eq!(ObjectKey::whole(name).unwrap_err(), ObjectsError::Key, "{name:?}");
+        }
     }
 
     proptest! {

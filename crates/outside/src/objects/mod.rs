@@ -25,6 +25,9 @@ use crate::safe_http::HttpError;
 use cloud::Cloud;
 use folder::Folder;
 
+/// The folder below a prefix with which the names of notes begin.
+const AUDIO: &str = "audio";
+
 /// Why an object could not be written or read. No text names the object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectsError {
@@ -53,6 +56,14 @@ pub enum ObjectsError {
         "the object store does not accept the credentials; check the account and its rights on the bucket"
     )]
     Configuration,
+    /// There is nothing to show to the store: neither a key file nor a machine that vouches for us.
+    #[error(
+        "no credentials for the object store were found; set GOOGLE_APPLICATION_CREDENTIALS to a key file, or use a folder"
+    )]
+    NoCredentials,
+    /// There is no such bucket.
+    #[error("the object store has no such bucket; check its name")]
+    NoBucket,
     /// The store could not be reached, or did not do what it was asked to.
     #[error("the object store failed: {0}")]
     Store(HttpError),
@@ -71,6 +82,8 @@ impl ObjectsError {
             Self::Source(_) => "source",
             Self::Disk(_) => "disk",
             Self::Configuration => "configuration",
+            Self::NoCredentials => "no_credentials",
+            Self::NoBucket => "no_such_bucket",
             Self::Store(_) => "store",
             Self::Upstream => "upstream",
         }
@@ -81,7 +94,12 @@ impl ObjectsError {
         match self {
             Self::Disk(_) | Self::Upstream => true,
             Self::Source(error) | Self::Store(error) => error.is_transient(),
-            Self::Address(_) | Self::Key | Self::TooLarge { .. } | Self::Configuration => false,
+            Self::Address(_)
+            | Self::Key
+            | Self::TooLarge { .. }
+            | Self::Configuration
+            | Self::NoCredentials
+            | Self::NoBucket => false,
         }
     }
 }
@@ -163,6 +181,33 @@ impl Objects {
         match &self.place {
             Place::Folder(folder) => folder.put_new(key, bytes_max, content).await,
             Place::Cloud(cloud) => cloud.put_new(key, bytes_max, content).await,
+        }
+    }
+
+    /// Whether the store can be used, as far as a question that costs nothing can tell: only a refusal that
+    /// leaves no doubt is an error.
+    pub async fn probe(&self) -> Result<(), ObjectsError> {
+        match &self.place {
+            // A folder was opened, which says it all.
+            Place::Folder(_) => Ok(()),
+            Place::Cloud(cloud) => cloud.probe().await,
+        }
+    }
+
+    /// The whole name of an object: in a bucket with the prefix of this store before it.
+    pub fn whole(&self, key: &ObjectKey) -> String {
+        match &self.place {
+            Place::Folder(_) => key.path(),
+            Place::Cloud(cloud) => cloud.whole(key),
+        }
+    }
+
+    /// Opens an object by its whole name, whoever gave it that; `None` when it is not there. A name without
+    /// the prefix, or with the bucket before it, is understood.
+    pub async fn get_whole(&self, name: &str) -> Result<Option<Object>, ObjectsError> {
+        match &self.place {
+            Place::Folder(folder) => folder.get_whole(name).await,
+            Place::Cloud(cloud) => cloud.get_whole(name).await,
         }
     }
 

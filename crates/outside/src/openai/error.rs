@@ -18,6 +18,14 @@ pub enum OpenAiError {
         /// OpenAI's code, or `none`.
         code: String,
     },
+    /// There is no such model, or nothing at that address. No retry helps here either.
+    #[error("OpenAI does not know the model, or the address (status {status}, {code}); check both settings")]
+    NoSuchModel {
+        /// The status code.
+        status: u16,
+        /// OpenAI's code, or `none`.
+        code: String,
+    },
     /// Too many requests or tokens in too short a time.
     #[error("OpenAI's rate limit is reached; ask again later")]
     RateLimit {
@@ -65,6 +73,7 @@ impl OpenAiError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Configuration { .. } => "configuration",
+            Self::NoSuchModel { .. } => "no_such_model",
             Self::RateLimit { .. } => "rate_limit",
             Self::Quota => "insufficient_quota",
             Self::Permanent { .. } => "permanent",
@@ -84,6 +93,7 @@ impl OpenAiError {
             Self::RateLimit { .. } | Self::Upstream { .. } | Self::Malformed(_) => true,
             Self::Http(error) => error.is_transient(),
             Self::Configuration { .. }
+            | Self::NoSuchModel { .. }
             | Self::Quota
             | Self::Permanent { .. }
             | Self::Refusal
@@ -112,6 +122,8 @@ impl OpenAiError {
         match status {
             401 | 403 => Self::Configuration { status, code: code() },
             _ if is("insufficient_quota") => Self::Quota,
+            404 => Self::NoSuchModel { status, code: code() },
+            _ if is(super::MODEL_NOT_FOUND) => Self::NoSuchModel { status, code: code() },
             429 => Self::RateLimit { retry_after },
             _ if status_is_transient(status) => Self::Upstream { status, retry_after },
             _ => Self::Permanent { status, code: code() },
@@ -154,7 +166,9 @@ mod tests {
         check(429, &body("requests", "rate_limit_exceeded"), "rate_limit", true);
         check(429, "not json", "rate_limit", true);
         check(400, &body("invalid_request_error", ""), "permanent", false);
-        check(404, &body("invalid_request_error", "model_not_found"), "permanent", false);
+        check(404, &body("invalid_request_error", "model_not_found"), "no_such_model", false);
+        check(404, "<html>", "no_such_model", false);
+        check(400, &body("invalid_request_error", "model_not_found"), "no_such_model", false);
         check(413, &body("server_error", ""), "permanent", false);
         check(500, "<html>", "upstream", true);
         check(503, r#"{"error":null}"#, "upstream", true);

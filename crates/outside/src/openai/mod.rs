@@ -16,7 +16,7 @@ use url::Url;
 
 pub use chat::{Chat, ChatAnswer, Message, Role, Schema};
 pub use error::OpenAiError;
-pub use transcribe::{Audio, Transcript, Transcription};
+pub use transcribe::{Audio, Transcript, Transcription, takes};
 
 use crate::safe_http::{Base, Body, Credentials, Http, HttpError, Limits, Refusal, Request, Response};
 use crate::secret::Secret;
@@ -24,6 +24,9 @@ use crate::text::identifier;
 
 /// Where the API is.
 pub const URL: &str = "https://api.openai.com/v1";
+
+/// OpenAI's code for a model that it does not know.
+const MODEL_NOT_FOUND: &str = "model_not_found";
 
 /// How much of an error's body is read: enough for its code.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
@@ -52,14 +55,36 @@ impl OpenAi {
         Self { limits, ..self.clone() }
     }
 
+    /// Whether OpenAI knows the key and a model, as far as a question that costs nothing can tell. Only a
+    /// refusal that leaves no doubt is an error: a key may be good for speech alone and not for this question,
+    /// and what stands in for OpenAI may not know the question.
+    pub async fn probe(&self, model: &str) -> Result<(), OpenAiError> {
+        let url = self.place(["models", model])?;
+        match self.send(Request::get(url)).await {
+            Err(OpenAiError::Configuration { status: 401, code }) if code == "invalid_api_key" => {
+                Err(OpenAiError::Configuration { status: 401, code })
+            }
+            Err(OpenAiError::NoSuchModel { status, code }) if code == MODEL_NOT_FOUND => {
+                Err(OpenAiError::NoSuchModel { status, code })
+            }
+            Err(error @ OpenAiError::Http(_)) => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     async fn post(&self, path: &str, content_type: &str, body: Body) -> Result<Response, OpenAiError> {
+        let request = Request::post(self.place(path.split('/'))?, body);
+        self.send(request.header(CONTENT_TYPE, content_type).map_err(HttpError::from)?).await
+    }
+
+    fn place<'a>(&self, parts: impl IntoIterator<Item = &'a str>) -> Result<Url, OpenAiError> {
         let mut url = self.base.0.clone();
-        url.path_segments_mut()
-            .map_err(|()| HttpError::from(Refusal::NotAUrl))?
-            .pop_if_empty()
-            .extend(path.split('/'));
-        let request = Request::post(url, body).limits(self.limits).credentials(self.credentials.clone());
-        let request = request.header(CONTENT_TYPE, content_type).map_err(HttpError::from)?;
+        url.path_segments_mut().map_err(|()| HttpError::from(Refusal::NotAUrl))?.pop_if_empty().extend(parts);
+        Ok(url)
+    }
+
+    async fn send(&self, request: Request) -> Result<Response, OpenAiError> {
+        let request = request.limits(self.limits).credentials(self.credentials.clone());
         let answer = self.http.send(request).await?;
         if (200..300).contains(&answer.status()) {
             return Ok(answer);

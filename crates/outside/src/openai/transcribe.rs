@@ -28,6 +28,11 @@ const KINDS: [(&str, &str); 9] = [
     ("webm", "audio/webm"),
 ];
 
+/// Whether OpenAI takes files with this extension.
+pub fn takes(extension: &str) -> bool {
+    KINDS.iter().any(|(known, _)| *known == extension)
+}
+
 /// Sound that is to be transcribed: a stream of known length, never held whole.
 pub struct Audio {
     bytes: u64,

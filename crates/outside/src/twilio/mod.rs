@@ -1,11 +1,13 @@
 //! Twilio: the media of a message, and the signature of a webhook.
 
 mod signature;
+mod sound;
 
 use bytes::Bytes;
 use url::Url;
 
 pub use signature::{is_signed_body, is_signed_form};
+pub use sound::{Sound, looked_at};
 
 use crate::safe_http::{
     Base, Body, Credentials, Http, HttpError, Limits, Origin, Refusal, Request, Response, parse_url,
@@ -97,8 +99,25 @@ impl Twilio {
         Ok(Self { http, base: Base(base), origin, account, credentials, limits })
     }
 
+    /// Whether Twilio knows the account and its token, as far as a question that costs nothing can tell:
+    /// only a refusal that leaves no doubt is an error.
+    pub async fn probe(&self) -> Result<(), TwilioError> {
+        let mut url = self.base.0.clone();
+        url.path_segments_mut().map_err(|()| HttpError::from(Refusal::NotAUrl))?.pop_if_empty().extend([
+            "2010-04-01",
+            "Accounts",
+            &format!("{}.json", self.account),
+        ]);
+        let request = Request::get(url).limits(self.limits).credentials(self.credentials.clone());
+        match self.http.send(request).await?.status() {
+            status @ 401 => Err(TwilioError::Configuration { status }),
+            _ => Ok(()),
+        }
+    }
+
     /// Opens a media for reading. `kinds` are the content types that are
-    /// wanted, such as `audio/ogg`, or beginnings of them such as `audio/`.
+    /// wanted, such as `audio/ogg`, or beginnings of them such as `audio/`; one
+    /// that is missing counts as `application/octet-stream`.
     ///
     /// The credentials go to Twilio's own host only, and only for an address
     /// within this account; the CDN gets none.
@@ -106,7 +125,7 @@ impl Twilio {
         let request = Request::get(self.check(address)?).identity().limits(self.limits);
         let answer = self.http.send(request.credentials(self.credentials.clone())).await?;
         let answer = self.accept(answer)?;
-        let essence = answer.essence().ok_or(TwilioError::WrongKind)?;
+        let essence = answer.essence().unwrap_or_else(|| "application/octet-stream".to_owned());
         if !kinds.iter().any(|kind| essence == *kind || (kind.ends_with('/') && essence.starts_with(kind))) {
             return Err(TwilioError::WrongKind);
         }
@@ -168,22 +187,6 @@ impl Media {
     /// Its content type without parameters: `audio/ogg`.
     pub fn essence(&self) -> &str {
         &self.essence
-    }
-
-    /// The extension that a file of it should have.
-    pub fn extension(&self) -> &'static str {
-        match self.essence.as_str() {
-            "audio/ogg" | "audio/opus" | "application/ogg" => "ogg",
-            "audio/mpeg" | "audio/mp3" => "mp3",
-            "audio/mp4" | "audio/x-m4a" => "m4a",
-            "audio/amr" => "amr",
-            "audio/3gpp" => "3gp",
-            "audio/aac" => "aac",
-            "audio/wav" | "audio/x-wav" => "wav",
-            "audio/webm" => "webm",
-            "audio/flac" => "flac",
-            _ => "bin",
-        }
     }
 
     /// Its length, when it was declared.

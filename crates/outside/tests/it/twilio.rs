@@ -31,7 +31,7 @@ async fn fetch(server: &StandIn, limits: Limits) -> Result<Vec<u8>, TwilioError>
 async fn media_come_from_the_second_host_without_credentials() {
     let server = StandIn::start().await;
     let media = client(&server, limits()).media(&server.media_url("MM1", "ME1"), AUDIO).await.unwrap();
-    assert_eq!((media.essence(), media.extension()), ("audio/ogg", "ogg"));
+    assert_eq!(media.essence(), "audio/ogg");
     let bytes = media.declared_bytes().unwrap();
     let content = read(media).await.unwrap();
     assert!(content.starts_with(b"OggSME1") && content.len() as u64 == bytes);

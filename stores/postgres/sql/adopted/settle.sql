@@ -1,5 +1,6 @@
--- Ends attempts on rows that this worker holds, with all that is carried. A row
--- that is over keeps its owner, so that a repeated settlement is known.
+-- Ends attempts on rows that this worker holds, with all that is carried. Where only
+-- the owner tells one claim from another, a row that is over keeps it, so that a
+-- repeated settlement is known; where there is a fence, nobody is left as its owner.
 WITH moment AS MATERIALIZED (SELECT {now} AS now),
 asked AS (
     SELECT * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bool[])
@@ -15,9 +16,9 @@ held AS MATERIALIZED (
 written AS (
     UPDATE {table} t
        SET {status} = m.word, {locked_until_column} = NULL,
-           {owner} = CASE WHEN m.next_at IS NULL THEN t.{owner} END,
+           {owner} = {owner_after},
            {next_attempt_column} = CASE WHEN m.next_at IS NULL THEN t.{next_attempt_column} ELSE {next_at} END,
-           {tries} = CASE WHEN m.give_back THEN greatest(coalesce(t.{tries}, 0) - 1, 0) ELSE t.{tries} END{set_settled}
+           {tries} = CASE WHEN m.give_back THEN greatest({tries_before} - 1, 0) ELSE t.{tries} END{set_settled}
       FROM held m
      WHERE t.{id} = m.id
     RETURNING t.*, m.outcome AS wl_outcome, m.from_status AS wl_from, m.owner AS wl_owner, m.error AS wl_error, m.now AS wl_now

@@ -100,7 +100,9 @@ impl AdoptedTable {
             give_back,
         };
         match outcome {
-            Outcome::Completed { .. } => over("completed", &words.done, None),
+            Outcome::Completed { .. } => {
+                End { give_back: mapping.counts_failures, ..over("completed", &words.done, None) }
+            }
             Outcome::Failed { error } => over("failed", mapping.failed_word(error), Some(error)),
             Outcome::Canceled => over("canceled", mapping.canceled_word(), Some("canceled")),
             Outcome::Retry { error, when } => match mapping.retry_rule().delay_ms(held.tries) {

@@ -117,6 +117,7 @@ impl Table<'_> {
             ("{status}", quote(&mapping.status)),
             ("{owner}", quote(&mapping.owner)),
             ("{tries}", quote(&mapping.tries)),
+            ("{tries_before}", number(&Some(mapping.tries.clone()))),
             ("{open}", self.open()),
             ("{ready}", literals(&words.ready)),
             ("{running}", literal(&words.running)),
@@ -196,11 +197,20 @@ impl Table<'_> {
         literals(self.mapping.words.ready.iter().chain([&self.mapping.words.running]))
     }
 
-    fn fence_names(&self) -> [(&'static str, String); 5] {
-        let Mapping { fence, request, .. } = self.mapping;
+    fn fence_names(&self) -> [(&'static str, String); 7] {
+        let Mapping { fence, request, owner, .. } = self.mapping;
         let is = |column: &String| format!("{} = a.fence", of(column));
-        let rise = |column: &String| format!(", {} = coalesce({}, 0) + 1", quote(column), of(column));
+        let rise = |column: &String| format!(", {} = {} + 1", quote(column), number(fence));
         [
+            // A fence is of one claim alone, and so is an owner that names its request.
+            (
+                "{owner_after}",
+                match fence {
+                    Some(_) => "NULL".to_owned(),
+                    None => format!("CASE WHEN m.next_at IS NULL THEN {} END", of(owner)),
+                },
+            ),
+            ("{same_lease}", fence.as_ref().map_or_else(|| format!("{} = a.owner", of(owner)), is)),
             ("{fence}", number(fence)),
             ("{fence_is}", fence.as_ref().map_or("a.fence IS NOT NULL".to_owned(), is)),
             ("{set_fence}", fence.as_ref().map_or(String::new(), rise)),
@@ -347,7 +357,8 @@ fn assigns(list: &[Assign]) -> String {
 }
 
 fn number(column: &Option<String>) -> String {
-    column.as_ref().map_or("0".to_owned(), |column| format!("coalesce({}, 0)", of(column)))
+    // Somebody else may have written anything; a count below nothing is none.
+    column.as_ref().map_or("0".to_owned(), |column| format!("greatest(coalesce({}, 0), 0)", of(column)))
 }
 
 fn payload(mapping: &Mapping) -> String {

@@ -47,6 +47,7 @@ pub fn mapping(fence: bool) -> Mapping {
         locked_until: "locked_until".into(),
         next_attempt: "next_attempt_at".into(),
         tries: "tries".into(),
+        counts_failures: false,
         fence: fence.then(|| "fence".into()),
         request: None,
         crashes: fence.then(|| "crashes".into()),
@@ -529,4 +530,57 @@ async fn exhausted_rows_are_closed() {
     assert_eq!(tours.text(1, "status").await.as_deref(), Some("READY"));
     assert_eq!(tours.text(2, "status").await.as_deref(), Some("FAILED"));
     assert_eq!(tours.lines().await, ["t2 RETRY FAILED exhausted exhausted: no try is left"]);
+}
+
+/// A statement that can never succeed is not taken for a store that is away: nobody tries it again for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_can_never_succeed_is_said() {
+    for (spoil, code) in [
+        // 42804: a value of another type. 23502: a column that nobody fills. 42703: a column that is gone.
+        ("ALTER TABLE papers ALTER id TYPE int USING 1", "schema_mismatch"),
+        ("ALTER TABLE papers ADD tenant text NOT NULL", "schema_mismatch"),
+        ("ALTER TABLE tours DROP bytes", "schema_mismatch"),
+        ("ALTER TABLE papers ADD CHECK (false)", "store_broken"),
+        (
+            "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$; \
+             CREATE TRIGGER no BEFORE INSERT ON papers FOR EACH ROW EXECUTE FUNCTION no()",
+            "store_broken",
+        ),
+    ] {
+        let tours = Tours::rich().await;
+        tours.add(1, "READY").await;
+        let table = tours.open_as(rich()).await;
+        let lease = claim(&table, 1).await[0].lease_ref();
+        tours.scene.client.batch_execute(spoil).await.expect(spoil);
+        let mut answers = Vec::new();
+        for (name, output) in [("fetch", r#"{"key":"k","bytes":7}"#), ("plan", "null")] {
+            answers.push(table.store_steps(vec![write(lease, name, output)]).await);
+        }
+        let error = answers.into_iter().find_map(Result::err).unwrap_or_else(|| panic!("{spoil} is taken"));
+        assert_eq!((error.code(), error.is_transient()), (code, false), "{spoil}: {error}");
+    }
+}
+
+/// Counts that somebody else wrote may be below nothing; a row that is over belongs to nobody where a fence tells
+/// claims apart; and a table may count only what failed.
+#[tokio::test(flavor = "multi_thread")]
+async fn counts_and_owners_of_others() {
+    let tours = Tours::new("timestamptz").await;
+    tours.add(1, "READY").await;
+    tours
+        .scene
+        .client
+        .batch_execute("UPDATE tours SET tries = -4, fence = -9, crashes = -2")
+        .await
+        .expect("counts");
+    let table = tours.open_as(Mapping { counts_failures: true, ..mapping(true) }).await;
+    let first = claim(&table, 1).await;
+    assert_eq!((first[0].job.attempt, first[0].job.fence), (1, 1));
+    let failed = Outcome::Retry { error: "e".into(), when: Some(windlass_core::job::Start::Now) };
+    assert_eq!(end(&table, first[0].lease_ref(), failed).await, Written::Done);
+    let second = claim(&table, 1).await;
+    assert_eq!(end(&table, second[0].lease_ref(), Outcome::DONE).await, Written::Done);
+    assert_eq!(end(&table, second[0].lease_ref(), Outcome::DONE).await, Written::Done, "asked again");
+    assert_eq!(tours.text(1, "tries").await.as_deref(), Some("1"), "one try failed");
+    assert_eq!(tours.text(1, "owner").await, None);
 }

@@ -136,6 +136,20 @@ async fn sslmode_means_what_libpq_says() {
     }
 }
 
+/// A certificate that is refused is said to be so, with what to do; it is no server that is away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_certificate_is_said() {
+    let scene = Scene::new().await;
+    for (host, parameters, why) in [
+        ("127.0.0.1", "sslmode=verify-full&sslrootcert=DIR/root.pem", "made for another host"),
+        ("localhost", "sslaccept=strict&sslrootcert=DIR/other.pem", "no root that is known has signed it"),
+    ] {
+        let found = scene.encrypted(host, "postgres", parameters).await.unwrap_err().to_string();
+        assert!(found.contains("the certificate of Postgres is refused") && found.contains(why), "{found}");
+    }
+    assert_eq!(scene.encrypted("127.0.0.1", "postgres", "ssl=true").await.ok(), Some(true));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_shows_its_certificate() {
     let scene = Scene::new().await;

@@ -1,0 +1,171 @@
+//! Whether what is there is what is needed: types, columns that must be filled, constraints that refuse our words.
+//!
+//! What this deliberately does not do: it puts nothing right. The tables are somebody else's.
+
+use deadpool_postgres::Pool;
+use tokio_postgres::types::Type;
+
+use crate::database::{self, DatabaseError, Param};
+use crate::mapping::MESSAGES;
+use crate::schema::{DOCUMENTS, SESSIONS, TABLES, WORDS};
+use crate::types::{Found, Types};
+
+/// What a column may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// Text.
+    Text,
+    /// An id: text, a UUID or an integer.
+    Id,
+    /// The id of rows that are made here: text, a UUID, or an integer that counts by itself.
+    NewId,
+    /// One of a few words: text or an enum.
+    Word,
+    /// A list: JSON, text that holds it, or an array.
+    List,
+    /// An object: JSON, or text that holds it.
+    Object,
+    /// A day.
+    Date,
+    /// A moment.
+    Moment,
+    /// A number.
+    Number,
+    /// What the store that works the table looks at by itself.
+    Source,
+}
+
+impl Fit {
+    fn takes(self, found: &Found) -> bool {
+        let kind = found.kind.as_str();
+        let json = matches!(kind, "json" | "jsonb");
+        match self {
+            Self::Text => found.is_text(),
+            Self::Id => found.is_text() || found.is_integer() || kind == "uuid",
+            Self::NewId => Types::takes_new_id(found),
+            Self::Word => found.is_text() || found.words.is_some(),
+            Self::List => found.is_text() || json || is_list(kind),
+            Self::Object => found.is_text() || json,
+            Self::Date => found.is_text() || kind == "date" || kind.starts_with("timestamp"),
+            Self::Moment => found.is_text() || kind.starts_with("timestamp"),
+            Self::Number => found.is_text() || found.is_integer() || kind.starts_with("numeric"),
+            Self::Source => true,
+        }
+    }
+
+    fn wanted(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Id => "text, uuid or an integer",
+            Self::NewId => "text of at least 36 letters, uuid, or an integer with a sequence",
+            Self::Word => "text, or an enum",
+            Self::List => "jsonb, json, text, text[] or jsonb[]",
+            Self::Object => "jsonb, json or text",
+            Self::Date => "date, a timestamp or text",
+            Self::Moment => "a timestamp or text",
+            Self::Number => "an integer",
+            Self::Source => "what the store says",
+        }
+    }
+}
+
+fn is_list(kind: &str) -> bool {
+    let item = kind.strip_suffix("[]").unwrap_or_default();
+    matches!(item, "text" | "json" | "jsonb") || item.starts_with("character varying")
+}
+
+/// What would make every message fail, or every call of the webhook. Only the owner of the tables can put it right.
+pub async fn wrong(pool: &Pool) -> Result<Vec<String>, DatabaseError> {
+    let types = Types::read(pool).await?;
+    let mut found = misfits(&types);
+    for table in [DOCUMENTS, SESSIONS, MESSAGES] {
+        let row = database::row(pool, include_str!("../sql/filled.sql"), &[(&table, Type::TEXT)]).await?;
+        if !row.get::<_, bool>(0) {
+            found.extend(unfilled(&types, table));
+        }
+    }
+    Ok(found)
+}
+
+fn misfits(types: &Types) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (table, columns) in TABLES {
+        for (column, _, fit) in columns {
+            let Some(found) = types.of(table, column) else { continue };
+            if !fit.takes(found) {
+                wrong.push(format!(
+                    "{table}.{column} is of type {}; it must be {}",
+                    found.kind,
+                    fit.wanted()
+                ));
+            }
+            // Nobody knows whom some notes are about; as text that is an empty one.
+            if table == DOCUMENTS && *column == "patient_id" && found.not_null && !found.is_text() {
+                wrong.push(format!("{table}.{column} must be filled; it must be text, or allow NULL"));
+            }
+        }
+    }
+    wrong
+}
+
+/// Columns that must be filled, and that neither we nor they themselves fill.
+fn unfilled(types: &Types, table: &str) -> Vec<String> {
+    let ours = TABLES.iter().find(|(name, _)| *name == table).map_or(&[][..], |(_, columns)| columns);
+    let left = |column: &str| match table {
+        // What the webhook inserts; the rest of the columns comes later.
+        MESSAGES => !WEBHOOK_COLUMNS.contains(&column),
+        _ => !ours.iter().any(|(name, _, _)| *name == column) || MAY_BE_NULL.contains(&column),
+    };
+    let mut found: Vec<String> = types
+        .columns(table)
+        .filter(|(column, found)| found.not_null && !found.has_default && left(column))
+        .map(|(column, _)| {
+            format!(
+                "{table}.{column} must be filled (NOT NULL) and has no default; give it one, or allow NULL"
+            )
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// What the webhook fills when it inserts a message.
+const WEBHOOK_COLUMNS: [&str; 8] = [
+    "message_sid",
+    "from_number",
+    "message_type",
+    "body",
+    "received_at",
+    "current_stage",
+    "retry_count",
+    "fence",
+];
+/// What is not in every document, or not in every session.
+const MAY_BE_NULL: [&str; 5] = [
+    "translated_content_de",
+    "translated_content_en",
+    "translated_content_ar",
+    "translated_content_tr",
+    "original_language",
+];
+
+/// Constraints and enums of the other application that would refuse a word of ours. Only their owner can change them.
+pub async fn refusals(pool: &Pool) -> Result<Vec<String>, DatabaseError> {
+    let types = Types::read(pool).await?;
+    let mut found = Vec::new();
+    for (table, column, words) in WORDS {
+        let params: [Param<'_>; 3] =
+            [(&table, Type::TEXT), (&column, Type::TEXT), (&words, Type::TEXT_ARRAY)];
+        let rows = database::rows(pool, include_str!("../sql/refusals.sql"), &params).await?;
+        let told = rows.iter().map(|row| {
+            let (name, word): (&str, &str) = (row.get(0), row.get(1));
+            format!("the constraint {name} of {table} does not know {column} = '{word}'")
+        });
+        found.extend(told);
+        if let Some(known) = types.of(table, column).and_then(|found| found.words.as_ref()) {
+            let unknown = words.iter().filter(|word| !known.iter().any(|known| known == *word));
+            found.extend(unknown.map(|word| format!("the enum of {table}.{column} does not know '{word}'")));
+        }
+    }
+    Ok(found)
+}

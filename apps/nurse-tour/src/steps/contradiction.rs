@@ -1,0 +1,187 @@
+//! Whether a recording names another patient than the one whom its message is bound to.
+//!
+//! Nothing is decided here about whom the note is about: that stays as it was bound. But nobody should have to find
+//! out by chance that the voice says another name.
+
+use serde_json::{Value, json};
+
+use crate::people::Bound;
+
+/// How what is spoken stands to the patient whom the note is bound to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Spoken {
+    /// Nobody is named, or the same.
+    Fits,
+    /// Somebody is named, and nobody can tell here whether it is the same.
+    CannotTell,
+    /// Another is named.
+    Contradicts,
+}
+
+/// Words before names that say nothing about who it is.
+const TITLES: [&str; 18] = [
+    "herr",
+    "herrn",
+    "frau",
+    "fr",
+    "hr",
+    "dr",
+    "prof",
+    "mr",
+    "mrs",
+    "ms",
+    "miss",
+    "mister",
+    "bay",
+    "bayan",
+    "hanim",
+    "bey",
+    "patient",
+    "patientin",
+];
+
+/// Compares what is spoken with the patient whom a note is bound to.
+pub(crate) fn compare(bound: &Bound, id: Option<&str>, name: Option<&str>) -> Spoken {
+    let Some(patient) = bound.patient.as_deref() else { return Spoken::Fits };
+    let said = |text: Option<&str>| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+    let other_id = said(id).is_some_and(|id| plain(&id) != plain(patient));
+    let name = match (bound.patient_name.as_deref(), said(name)) {
+        (_, None) => Spoken::Fits,
+        (None, Some(_)) => Spoken::CannotTell,
+        (Some(own), Some(name)) => names(own, &name),
+    };
+    if other_id { Spoken::Contradicts } else { name }
+}
+
+/// The contradiction as the document shows it.
+pub(crate) fn shown(bound: &Bound, id: Option<&str>, name: Option<&str>) -> Value {
+    json!({
+        "boundPatientId": bound.patient,
+        "boundPatientName": bound.patient_name,
+        "spokenPatientId": id,
+        "spokenPatientName": name,
+    })
+}
+
+/// The alert that goes with it, in the words of the people who read it, and in English.
+pub(crate) fn alert(spoken: &Spoken, bound: &Bound, id: Option<&str>, name: Option<&str>) -> Option<Value> {
+    let pair = |name: Option<&str>, id: Option<&str>| match (name, id) {
+        (Some(name), Some(id)) => format!("{name} ({id})"),
+        (one, other) => one.or(other).unwrap_or("?").to_owned(),
+    };
+    let own = pair(bound.patient_name.as_deref(), bound.patient.as_deref());
+    let other = pair(name, id);
+    match spoken {
+        Spoken::Fits => None,
+        Spoken::CannotTell => Some(json!({
+            "type": "patient_unverified",
+            "severity": "low",
+            "description": format!(
+                "Die Aufnahme nennt {other}; zugeordnet ist sie {own}. Bitte prüfen. / \
+                 The recording names {other}; it is bound to {own}. Please check."
+            ),
+        })),
+        Spoken::Contradicts => Some(json!({
+            "type": "patient_contradiction",
+            "severity": "critical",
+            "description": format!(
+                "Widerspruch: zugeordnet ist die Aufnahme {own}, gesprochen wird von {other}. Bitte klären, um wen es geht. / \
+                 Contradiction: the recording is bound to {own}, but names {other}. Find out whom it is about."
+            ),
+        })),
+    }
+}
+
+fn names(own: &str, spoken: &str) -> Spoken {
+    let (own, spoken) = (words(own), words(spoken));
+    if own.is_empty() || spoken.is_empty() {
+        return Spoken::CannotTell;
+    }
+    let latin = |words: &[String]| words.iter().all(|word| word.chars().all(|letter| letter.is_ascii()));
+    if latin(&own) != latin(&spoken) {
+        // One of them is in another script.
+        return Spoken::CannotTell;
+    }
+    let same = |a: &String, b: &String| a == b || is_initial(a, b) || is_initial(b, a);
+    match spoken.iter().all(|word| own.iter().any(|own| same(word, own))) {
+        true => Spoken::Fits,
+        false => Spoken::Contradicts,
+    }
+}
+
+fn is_initial(short: &str, long: &str) -> bool {
+    short.chars().count() == 1 && long.starts_with(short)
+}
+
+/// The words of a name: small letters, without titles, with letters as they are written where there are no umlauts.
+fn words(name: &str) -> Vec<String> {
+    let words = name.split(|letter: char| !letter.is_alphanumeric());
+    words.map(folded).filter(|word| !word.is_empty() && !TITLES.contains(&word.as_str())).collect()
+}
+
+fn folded(word: &str) -> String {
+    let mut out = String::new();
+    for letter in word.to_lowercase().chars() {
+        match letter {
+            'ä' => out.push_str("ae"),
+            'ö' => out.push_str("oe"),
+            'ü' => out.push_str("ue"),
+            'ß' => out.push_str("ss"),
+            'é' | 'è' | 'ê' | 'ë' => out.push('e'),
+            'á' | 'à' | 'â' | 'å' | 'ã' => out.push('a'),
+            'í' | 'ì' | 'î' | 'ï' | 'ı' => out.push('i'),
+            'ó' | 'ò' | 'ô' | 'õ' | 'ø' => out.push('o'),
+            'ú' | 'ù' | 'û' => out.push('u'),
+            'ç' | 'ć' | 'č' => out.push('c'),
+            'ş' | 'ś' | 'š' => out.push('s'),
+            'ğ' => out.push('g'),
+            'ñ' | 'ń' => out.push('n'),
+            'ł' => out.push('l'),
+            'ż' | 'ź' | 'ž' => out.push('z'),
+            // What is left of a dotted capital I.
+            '\u{307}' => {}
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// An id without what speech adds or drops.
+fn plain(id: &str) -> String {
+    let id: String = id.chars().filter(|letter| letter.is_alphanumeric()).collect();
+    id.to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(own: Option<&str>, id: Option<&str>, name: Option<&str>, expected: Spoken) {
+        let bound =
+            Bound { patient: Some("P-1".into()), patient_name: own.map(str::to_owned), ..Bound::default() };
+        assert_eq!(compare(&bound, id, name), expected, "{own:?} {id:?} {name:?}");
+    }
+
+    #[test]
+    fn who_is_named() {
+        let own = Some("Erika Müller");
+        for name in ["Erika", "Frau Müller", "Frau Mueller", "ERIKA MÜLLER", "E. Müller", " müller, erika "]
+        {
+            check(own, None, Some(name), Spoken::Fits);
+        }
+        for name in ["Otto Müller", "Frau Schmidt", "Erika Meier", "Erik Müller"] {
+            check(own, None, Some(name), Spoken::Contradicts);
+        }
+        check(Some("Erika M."), None, Some("Erika Mustermann"), Spoken::Fits);
+        check(Some("Erika M."), None, Some("Erika Schmidt"), Spoken::Contradicts);
+        check(own, None, Some("إريكا"), Spoken::CannotTell);
+        check(None, None, Some("Otto"), Spoken::CannotTell);
+        check(own, None, None, Spoken::Fits);
+        check(own, Some(" "), Some(""), Spoken::Fits);
+        check(own, Some("p1"), None, Spoken::Fits);
+        check(own, Some("P2"), Some("Erika"), Spoken::Contradicts);
+        check(None, Some("P2"), None, Spoken::Contradicts);
+        let nobody = Bound::default();
+        assert_eq!(compare(&nobody, Some("P2"), Some("Otto")), Spoken::Fits, "there is nobody to contradict");
+    }
+}

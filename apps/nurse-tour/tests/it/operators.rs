@@ -1,0 +1,193 @@
+//! What an operator meets when a setting is wrong or a provider has had enough.
+
+use std::sync::Arc;
+
+use windlass::core::time::Clock;
+use windlass_nurse_tour::resume::resume;
+use windlass_nurse_tour::status::Status;
+use windlass_postgres::{Options, pool_of};
+use windlass_standins::{Fault, Gcs, OpenAi};
+use windlass_testkit::eventually::eventually;
+
+use crate::errors::{free_port, get};
+use crate::scene::Scene;
+
+fn pool(scene: &Scene) -> deadpool_postgres::Pool {
+    pool_of(&scene.database.url(), &Options::default()).unwrap()
+}
+
+/// Twelve messages, and a worker whose health can be asked.
+async fn twelve() -> (Scene, u16) {
+    let (mut scene, port) = (Scene::new().await, free_port());
+    scene.set("WORKER_HTTP_LISTEN", &format!("127.0.0.1:{port}"));
+    for n in 1..=12 {
+        scene.message(&format!("SM{n}")).await;
+    }
+    (scene, port)
+}
+
+async fn stopped(scene: &Scene, port: u16, why: &str) {
+    let told = async || {
+        let status = Status::read(&pool(scene), true).await.unwrap();
+        status.stopped.iter().any(|one| one.worker == "worker_1" && one.why == why).then_some(())
+    };
+    eventually(&format!("status says {why}"), told).await;
+    let health = get(port, "/health").await;
+    assert!(health.starts_with("HTTP/1.1 503") && health.contains(why), "{health}");
+    let used = "SELECT count(*) FROM whatsapp_inbound_messages WHERE retry_count > 0 AND processing_status <> 'PROCESSING' \
+                OR processing_status IN ('FAILED', 'TRIAGE')";
+    assert_eq!(scene.count(used).await, 0, "no message has lost a try");
+}
+
+async fn all_done(scene: &Scene) {
+    let done =
+        "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status = 'DONE' AND retry_count = 0";
+    eventually("all are done", async || (scene.count(done).await == 12).then_some(())).await;
+}
+
+/// A model that does not exist is found before a message is touched.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_does_not_exist() {
+    for setting in ["ANALYSIS_MODEL", "TRANSCRIBE_MODEL"] {
+        let (mut scene, port) = twelve().await;
+        scene.set(setting, "unknown-model");
+        let running = scene.start().await;
+        stopped(&scene, port, "configuration openai.no_such_model status=404").await;
+        assert_eq!(scene.openai.asked().len(), 0, "{setting}: nothing was paid for");
+        running.stop().await;
+        scene.set(setting, "gpt-4o");
+        let running = scene.start().await;
+        all_done(&scene).await;
+        running.stop().await;
+    }
+}
+
+/// A model that is taken away while the worker runs: nothing fails, and `resume` lets it go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_is_taken_away() {
+    let (scene, port) = twelve().await;
+    scene.openai.faults.always(Fault::Answer(OpenAi::error(
+        404,
+        "invalid_request_error",
+        Some("model_not_found"),
+    )));
+    let running = scene.start().await;
+    stopped(&scene, port, "configuration openai.no_such_model status=404").await;
+    let held = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status = 'PROCESSING'";
+    eventually("all are given back", async || (scene.count(held).await == 0).then_some(())).await;
+    assert!(scene.openai.asked().len() <= 5, "no more than one batch has asked");
+    scene.openai.faults.clear();
+    assert_eq!(resume(&pool(&scene)).await.unwrap(), ["openai of worker_1"]);
+    all_done(&scene).await;
+    assert!(get(port, "/health").await.starts_with("HTTP/1.1 200"));
+    running.stop().await;
+}
+
+/// A mistyped bucket, and a bucket without credentials.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_is_not_there() {
+    let (mut scene, port) = twelve().await;
+    let gcs = Gcs::start().await;
+    gcs.without_bucket(Some("bukcet-1"));
+    scene.set("AUDIO_STORE_URL", "gs://bukcet-1/.private");
+    scene.set("AUDIO_STORE_BASE_URL", &gcs.url());
+    scene.set("AUDIO_STORE_TOKEN", &gcs.token());
+    let running = scene.start().await;
+    stopped(&scene, port, "configuration objects.no_such_bucket").await;
+    assert_eq!(scene.twilio.asked().len(), 0, "it is found at the start");
+    gcs.without_bucket(None);
+    resume(&pool(&scene)).await.unwrap();
+    all_done(&scene).await;
+    // Somebody deletes it while the worker runs.
+    gcs.without_bucket(Some("bukcet-1"));
+    scene.message("SM13").await;
+    stopped(&scene, port, "configuration objects.no_such_bucket").await;
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_without_credentials() {
+    let (mut scene, port) = twelve().await;
+    scene.env.remove("AUDIO_STORE_URL");
+    scene.set("DEFAULT_OBJECT_STORAGE_BUCKET_ID", "bucket-1");
+    let running = scene.start().await;
+    stopped(&scene, port, "configuration objects.no_credentials").await;
+    running.stop().await;
+}
+
+/// A provider that wants to be left alone for a day is asked again after a quarter of an hour; `status` says so, and
+/// `resume` lifts it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cool_down_has_an_end() {
+    let (scene, port) = twelve().await;
+    let limit = OpenAi::error(429, "requests", Some("rate_limit_exceeded")).with("retry-after", "86400");
+    scene.openai.faults.always(Fault::Answer(limit));
+    let running = scene.start().await;
+    let cooling = async || Status::read(&pool(&scene), true).await.unwrap().cooling.into_iter().next();
+    let cooling =
+        eventually("it cools down", async || cooling().await.filter(|one| one.why.contains("429"))).await;
+    assert_eq!(
+        (cooling.provider.as_str(), cooling.why.as_str()),
+        ("openai", "rate_limit openai.rate_limit status=429")
+    );
+    assert!((600.0..=900.0).contains(&cooling.for_s), "{}", cooling.for_s);
+    let rests =
+        async || Some(get(port, "/health").await).filter(|said| said.contains("claiming rests: rate_limit"));
+    let health = eventually("health says so", rests).await;
+    assert!(health.starts_with("HTTP/1.1 200"), "{health}");
+    let held = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status = 'PROCESSING'";
+    eventually("all are given back", async || (scene.count(held).await == 0).then_some(())).await;
+    scene.openai.faults.clear();
+    assert_eq!(resume(&pool(&scene)).await.unwrap(), ["openai"]);
+    all_done(&scene).await;
+    running.stop().await;
+}
+
+/// When a cool-down is over, one message of the whole fleet tries first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cool_down_is_tried_by_one() {
+    let (scene, _) = twelve().await;
+    scene
+        .sql("INSERT INTO nurse_tour_cool_downs (name, until) VALUES ('openai', now() - interval '1 second')")
+        .await;
+    scene.openai.faults.push(Fault::HoldHead);
+    let running = scene.start().await;
+    eventually("one tries", async || (scene.openai.asked().len() == 1).then_some(())).await;
+    // It had every chance to claim more: it looks at the table of messages again and again.
+    let looked = "SELECT sum(calls)::bigint FROM (SELECT count(*) AS calls FROM nurse_tour_cool_downs WHERE trial_until > now()) s";
+    assert_eq!(scene.count(looked).await, 1);
+    let touched = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status <> 'READY'";
+    assert_eq!(scene.count(touched).await, 1);
+    scene.openai.faults.release();
+    all_done(&scene).await;
+    assert_eq!(scene.count("SELECT count(*) FROM nurse_tour_cool_downs").await, 0);
+    running.stop().await;
+}
+
+/// What the operator has mended is found out without being told: on a clock that the test owns.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_resumes_by_itself() {
+    let mut scene = Scene::new().await;
+    let sim = windlass::world::SimWorld::new(3);
+    scene.world = Arc::new(sim.clone());
+    scene.message("SM1").await;
+    let gcs = Gcs::start().await;
+    gcs.without_bucket(Some("bucket-1"));
+    scene.set("AUDIO_STORE_URL", "gs://bucket-1");
+    scene.set("AUDIO_STORE_BASE_URL", &gcs.url());
+    scene.set("AUDIO_STORE_TOKEN", &gcs.token());
+    scene.set("WORKER_POLL_INTERVAL_MS", "1000");
+    let began_ms = sim.boot_ms();
+    let running = scene.start().await;
+    eventually("it was asked for", async || (gcs.probes() == 1).then_some(())).await;
+    gcs.without_bucket(None);
+    while scene.of("SM1", "processing_status").await.as_deref() == Some("READY") {
+        assert!(sim.boot_ms() - began_ms < 30 * 60_000, "it did not resume within half an hour");
+        sim.step(1_000).await;
+    }
+    // The work itself takes no time on this clock.
+    let done = async || (scene.of("SM1", "processing_status").await? == "DONE").then_some(());
+    eventually("it is done", done).await;
+    assert!(sim.boot_ms() - began_ms >= 60_000, "it waited before it asked again");
+    crate::ladder::running_ends(running, &sim).await;
+}
