@@ -34,14 +34,14 @@ pub(crate) const TYPES: [Type; 8] = [
 
 impl PostgresStore {
     pub(crate) async fn claim_once(&self, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
-        let (answer, parts) = claim(&self.link().await?, request, self.given_now()).await?;
-        self.numbers.remember(request.request_id, &answer.leases, &parts);
+        let (answer, packs) = claim(&self.link().await?, request, self.given_now()).await?;
+        self.numbers.remember(&answer.leases, &packs);
         Ok(answer)
     }
 }
 
-/// The answer, and for each lease the part of the claim that alone knows of it.
-pub(crate) type Claimed = (ClaimAnswer, Vec<Option<i16>>);
+/// The answer, and for each lease the number of the part of the claim that alone knows of it.
+pub(crate) type Claimed = (ClaimAnswer, Vec<Option<i64>>);
 
 pub(crate) async fn claim(link: &Link, request: &ClaimRequest, now: Option<i64>) -> Result<Claimed, Fault> {
     let ClaimRequest { request_id, worker, queues, kinds, limit, lease_ms } = request;
@@ -66,7 +66,7 @@ fn answer(rows: &[tokio_postgres::Row]) -> Result<Claimed, Fault> {
     }
     found.sort_unstable_by_key(|(place, _)| *place);
     let mut leases: Vec<Leased> = Vec::with_capacity(found.len());
-    let mut parts = Vec::with_capacity(found.len());
+    let mut packs = Vec::with_capacity(found.len());
     let mut policies: HashMap<QueueName, QueuePolicy> = HashMap::new();
     for (_, row) in found {
         let stored = read_job(row, SEQ, leases.last().map(|before| &before.job))?;
@@ -76,12 +76,12 @@ fn answer(rows: &[tokio_postgres::Row]) -> Result<Claimed, Fault> {
         let Stored { job, policy: _ } = stored;
         let policy = &policies[&job.spec.queue];
         leases.push(leased(job, policy));
-        parts.push(row.try_get(PACK)?);
+        packs.push(row.try_get(PACK)?);
     }
     let header = match rows.first() {
         Some(row) => row.try_get::<_, Option<i64>>(1)?.zip(Some(row.try_get::<_, i64>(0)?)),
         None => None,
     };
     let next_due_in_ms = header.map(|(next, now)| Time::from_ms(next).ms_since(Time::from_ms(now)));
-    Ok((ClaimAnswer { leases, next_due_in_ms }, parts))
+    Ok((ClaimAnswer { leases, next_due_in_ms }, packs))
 }

@@ -143,8 +143,8 @@ impl Shared {
         };
         match tokio::time::timeout(connections.call_time(), both).await {
             Ok(Ok(Some((answers, claimed)))) => {
-                let (claimed, parts) = claimed;
-                self.numbers.remember(request.request_id, &claimed.leases, &parts);
+                let (claimed, packs) = claimed;
+                self.numbers.remember(&claimed.leases, &packs);
                 let taken = batch.is_among(&claimed);
                 answer(Ok(claimed));
                 Some(Ok(Entered { answers, taken }))

@@ -103,8 +103,7 @@ async fn complete(
     // All of one claim: the common case, of which nothing more need be said.
     let of =
         (!known.packs.is_empty() && (known.packs.len() > 1 || known.of.contains(&0))).then_some(&known.of);
-    let packs: Vec<Uuid> = known.packs.iter().map(|pack| pack.request_id).collect();
-    let parts: Vec<i16> = known.packs.iter().map(|pack| pack.part).collect();
+    let packs: Vec<i64> = known.packs.iter().map(|pack| pack.0).collect();
     let row = link
         .row(
             include_str!("../sql/complete.sql"),
@@ -116,9 +115,8 @@ async fn complete(
                 (&if_any(&results), Type::TEXT_ARRAY),
                 (&known.keyed, Type::BOOL),
                 (&note, Type::BOOL),
-                (&(!packs.is_empty()).then_some(packs), Type::UUID_ARRAY),
-                (&parts, Type::INT2_ARRAY),
-                (&of, Type::INT2_ARRAY),
+                (&(!packs.is_empty()).then_some(packs), Type::INT8_ARRAY),
+                (&of, Type::INT4_ARRAY),
             ],
         )
         .await?;

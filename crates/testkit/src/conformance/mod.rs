@@ -98,6 +98,8 @@ macro_rules! each_promise {
             p15_an_empty_claim_is_not_remembered
             p15_a_repeated_settlement_is_done
             p15_twins_in_one_batch_count_once
+            p15_repeats_by_two_handles_end_one_job
+            p15_an_id_that_is_used_again_is_settled
             p16_json_comes_back_exactly
             p17_pages_show_each_job_once
             p17_filters_find_what_they_say

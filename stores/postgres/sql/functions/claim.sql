@@ -20,6 +20,8 @@ BEGIN
          WHERE d.run_at_ms <= p_now ORDER BY d.run_at_ms, d.seq LIMIT p_max FOR UPDATE SKIP LOCKED) due
       JOIN windlass.jobs j ON j.seq = due.seq
      WHERE j.key IS NULL OR (j.queue, j.key) IN (SELECT u.queue, u.key FROM unnest(v_queues, v_keys) AS u(queue, key));
+    PERFORM windlass.cut_1(j.gate, j.rank, j.seq)
+       FROM windlass.delayed d JOIN windlass.jobs j ON j.seq = d.seq WHERE d.ctid = ANY (v_spots) AND j.key IS NULL;
     WITH due AS (
         DELETE FROM windlass.delayed d WHERE d.ctid = ANY (v_spots) RETURNING d.seq
     ), jobs AS MATERIALIZED (
@@ -58,7 +60,7 @@ RETURNS TABLE (
     key text, dedupe_key text, budgets text[], retry text, timeout_ms bigint, meta text, rank bigint,
     created_ms bigint, run_at_ms bigint, state smallint, attempt integer, crashes integer, fence bigint,
     retries integer, started_ms bigint, worker text, lease_ms bigint, expires_ms bigint, cancel_requested boolean,
-    ended_ms bigint, failure smallint, result text, progress text, history text, policy text, steps text, pack smallint)
+    ended_ms bigint, failure smallint, result text, progress text, history text, policy text, steps text, pack bigint)
 LANGUAGE plpgsql
 -- Without sorting, the head of a gate is read off its index, whatever the
 -- statistics say about how few jobs are ready.
@@ -104,6 +106,7 @@ DECLARE
     v_picks bigint[];
     v_count bigint;
     v_open bigint;
+    v_numbers bigint[];
     r record;
 BEGIN
     IF EXISTS (SELECT FROM windlass.claims c WHERE c.request_id = p_request) THEN
@@ -374,12 +377,13 @@ BEGIN
     IF cardinality(v_gates) = 1 THEN
         v_open := CASE WHEN NOT v_apart THEN cardinality(v_seqs) ELSE (
             SELECT count(*) FROM unnest(v_seqs) AS u(seq) WHERE NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)) END;
+        v_numbers := ARRAY[nextval('windlass.claim_number')];
         WITH counted AS (
             INSERT INTO windlass.tally (what, name, delta) VALUES (0, v_of[1], cardinality(v_seqs))
         ), remembered AS (
-            INSERT INTO windlass.claims (request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
+            INSERT INTO windlass.claims (number, request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
                                          started_ms, lease_ms, worker, label)
-            SELECT p_request, 1, v_now, windlass.moment_1(v_now + v_lease_ms[1]), v_seqs, v_fences, v_open,
+            SELECT v_numbers[1], p_request, 1, v_now, windlass.moment_1(v_now + v_lease_ms[1]), v_seqs, v_fences, v_open,
                    v_open = cardinality(v_seqs), min(u.seq), max(u.seq), v_now, v_lease_ms[1], p_worker, v_labels[1]
               FROM unnest(v_seqs) AS u(seq)
         )
@@ -387,9 +391,14 @@ BEGIN
     ELSE
         INSERT INTO windlass.tally (what, name, delta)
         SELECT 0, v_of[u.at], count(*) FROM unnest(v_ats) AS u(at) GROUP BY v_of[u.at];
-        INSERT INTO windlass.claims (request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
+        -- A number for each gate that gives something.
+        v_numbers := ARRAY(SELECT CASE WHEN u.given THEN nextval('windlass.claim_number') END
+                             FROM (SELECT g.at, g.at IN (SELECT u.at FROM unnest(v_ats) AS u(at)) AS given
+                                     FROM generate_series(1, cardinality(v_gates)) AS g(at)) u ORDER BY u.at);
+        INSERT INTO windlass.claims (number, request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
                                      started_ms, lease_ms, worker, label)
-        SELECT p_request, u.at, v_now, windlass.moment_1(v_now + v_lease_ms[u.at]), u.seqs, u.fences, u.open,
+        SELECT v_numbers[u.at], p_request, CASE WHEN u.at = (SELECT min(a.at) FROM unnest(v_ats) AS a(at)) THEN 1 END,
+               v_now, windlass.moment_1(v_now + v_lease_ms[u.at]), u.seqs, u.fences, u.open,
                u.open = cardinality(u.seqs), u.low, u.high, v_now, v_lease_ms[u.at], p_worker, v_labels[u.at]
           FROM (SELECT u.at, array_agg(u.seq) AS seqs, array_agg(u.fence) AS fences, min(u.seq) AS low, max(u.seq) AS high,
                        count(*) FILTER (WHERE NOT v_apart OR NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)) AS open
@@ -410,7 +419,7 @@ BEGIN
                coalesce(v_lease, v_lease_ms[u.at]), coalesce(v_expires, windlass.moment_1(v_now + v_lease_ms[u.at])), false,
                NULL::bigint, NULL::smallint, NULL::text, NULL::text, NULL::text,
                CASE WHEN v_lease IS NULL THEN v_policies[u.at] ELSE v_policy END, NULL::text,
-               CASE WHEN j.dedupe_key IS NULL THEN u.at::smallint END
+               CASE WHEN j.dedupe_key IS NULL THEN v_numbers[u.at] END
           FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence)
           JOIN windlass.jobs j ON j.seq = u.seq;
         RETURN;
