@@ -23,6 +23,8 @@ UPDATE windlass.claims SET part = NULL WHERE part <> (
 UPDATE windlass.claims SET part = 1 WHERE part IS NOT NULL;
 ALTER TABLE windlass.claims ADD CHECK (part = 1);
 CREATE UNIQUE INDEX claims_request ON windlass.claims (request_id, part);
+-- The claim that may hold a job open is found by the job's number, however many are open.
+CREATE INDEX claims_span ON windlass.claims USING gist (int8range(low, high, '[]')) WHERE due_ms IS NOT NULL;
 
 -- One job with its queue's policy and its steps: the shape that the program reads.
 -- "pack" is the part of the claim that holds it open.
@@ -44,6 +46,7 @@ SELECT j.seq, j.id, j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key,
   LEFT JOIN windlass.runs r ON r.seq = j.seq
   LEFT JOIN LATERAL (
        SELECT 1::smallint AS running, c.number, c.started_ms, c.lease_ms, c.due_ms, c.worker FROM windlass.claims c
-        WHERE r.seq IS NULL AND c.due_ms IS NOT NULL AND c.open > 0 AND j.seq BETWEEN c.low AND c.high AND j.seq = ANY (c.seqs)
+        WHERE r.seq IS NULL AND c.due_ms IS NOT NULL AND c.open > 0
+          AND int8range(c.low, c.high, '[]') @> j.seq AND j.seq = ANY (c.seqs)
         LIMIT 1) p ON true
   LEFT JOIN windlass.queues q ON q.name = j.queue;

@@ -3,36 +3,46 @@
 -- cannot see through: a batch is looked up by its numbers, however few jobs the
 -- statistics say are running.
 
--- Gives rows of their own to those of these jobs of which only a claim knows.
--- After it, each of them that is there and runs has one. A job that is gone gets
--- none, although its claim may still name it.
-CREATE FUNCTION windlass.unpack_1(p_seqs bigint[]) RETURNS void LANGUAGE plpgsql
-SET enable_hashjoin = on AS $$
-DECLARE
-    v_low bigint;
-    v_high bigint;
-    v_rows integer;
-    v_keyed boolean;
-    c windlass.claims;
+-- The claims that may hold these jobs open: those whose numbers lie around one of
+-- them that has no row of its own. Costs what it is asked for, however many claims
+-- are open.
+CREATE FUNCTION windlass.around_1(p_seqs bigint[]) RETURNS bigint[] LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 BEGIN
-    SELECT min(u.seq), max(u.seq) INTO v_low, v_high FROM unnest(p_seqs) AS u(seq);
-    FOR c IN
-        SELECT k.* FROM windlass.claims k
-         WHERE k.due_ms IS NOT NULL AND k.open > 0 AND k.low <= v_high AND k.high >= v_low
-           AND (cardinality(p_seqs) > 16 OR k.seqs && p_seqs)
-         ORDER BY k.number FOR UPDATE
-    LOOP
-        v_keyed := split_part(c.label, chr(31), 3) = 'k';
-        INSERT INTO windlass.runs (seq, fence, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, key, worker)
-        SELECT u.seq, 1, c.started_ms, c.lease_ms, c.due_ms, 1, 1, false, c.label, CASE WHEN v_keyed THEN j.key END, c.worker
-          FROM (SELECT DISTINCT u.seq FROM unnest(p_seqs) AS u(seq)) u JOIN unnest(c.seqs) AS o(seq) ON o.seq = u.seq
-          JOIN windlass.jobs j ON j.seq = u.seq
-         WHERE NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq);
-        GET DIAGNOSTICS v_rows = ROW_COUNT;
-        IF v_rows > 0 THEN
-            UPDATE windlass.claims k SET open = k.open - v_rows, whole = false WHERE k.number = c.number;
-        END IF;
-    END LOOP;
+    RETURN (SELECT array_agg(DISTINCT c.number)
+              FROM unnest(p_seqs) AS u(seq)
+              JOIN windlass.claims c ON int8range(c.low, c.high, '[]') @> u.seq AND c.due_ms IS NOT NULL
+             WHERE c.open > 0 AND NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq));
+END $$;
+
+-- Gives rows of their own to those of these jobs of which only a claim knows.
+-- After it, each of them that is there and runs has one, and the claims are held.
+-- A job that is gone gets none, although its claim may still name it.
+CREATE FUNCTION windlass.unpack_1(p_seqs bigint[]) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+DECLARE
+    v_numbers bigint[] := windlass.around_1(p_seqs);
+BEGIN
+    IF v_numbers IS NULL THEN
+        RETURN;
+    END IF;
+    PERFORM FROM windlass.claims c WHERE c.number = ANY (v_numbers) ORDER BY c.number FOR UPDATE;
+    WITH open AS MATERIALIZED (
+        SELECT c.number, u.seq FROM windlass.claims c CROSS JOIN unnest(c.seqs) AS o(seq)
+          JOIN (SELECT DISTINCT u.seq FROM unnest(p_seqs) AS u(seq)) u ON u.seq = o.seq
+         WHERE c.number = ANY (v_numbers) AND c.open > 0
+    ), begun AS MATERIALIZED (
+        SELECT o.number, j.seq, j.key FROM open o CROSS JOIN LATERAL (
+            SELECT j.seq, j.key FROM windlass.jobs j WHERE j.seq = o.seq LIMIT 1) j
+         WHERE (SELECT r.seq FROM windlass.runs r WHERE r.seq = o.seq LIMIT 1) IS NULL
+    ), counted AS (
+        UPDATE windlass.claims c SET open = c.open - b.jobs, whole = false
+          FROM (SELECT b.number, count(*) AS jobs FROM begun b GROUP BY b.number) b
+         WHERE c.number = b.number
+    )
+    INSERT INTO windlass.runs (seq, fence, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, key, worker)
+    SELECT b.seq, 1, c.started_ms, c.lease_ms, c.due_ms, 1, 1, false, c.label, b.key, c.worker
+      FROM begun b JOIN windlass.claims c ON c.number = b.number ORDER BY b.seq;
 END $$;
 
 -- The numbers of these jobs as they are stored, in their order, nothing for one

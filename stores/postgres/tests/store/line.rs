@@ -59,6 +59,65 @@ async fn a_job_that_simply_ends_is_written_twice() {
     assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
 }
 
+/// One failure among many completions: each job gets its row once, and no part of the settlement is done twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mixed_settlement_writes_each_row_once() {
+    for keyed in [false, true] {
+        let scene = Scene::new().await;
+        let store = scene.store(None).await;
+        let new = |n: u128| {
+            let mut new = job(n);
+            new.spec.key = keyed.then(|| Key::new(format!("key-{n}")).expect("a key"));
+            new
+        };
+        store.enqueue((1..=50).map(new).collect()).await.expect("enqueue");
+        let leases = store.claim(wish(50)).await.expect("claim").leases;
+        let held: Vec<LeaseRef> = leases.iter().map(|leased| leased.lease_ref()).collect();
+        let mut settlements = ends(&held, &Outcome::DONE);
+        settlements[20].outcome = Outcome::Failed { error: "no".into() };
+        let answers = store.settle(settlements).await.expect("settle");
+        assert!(answers.iter().all(|written| *written == Written::Done));
+        assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+        assert_eq!(count(&scene, "SELECT count(*) FROM windlass.jobs_1 WHERE state = 2").await, 49);
+        // What a connection has counted is to be read when it has ended; a row that was taken back is counted, too.
+        drop(store);
+        let counted =
+            "SELECT n_tup_ins FROM pg_stat_user_tables WHERE schemaname = 'windlass' AND relname = 'runs'";
+        let ask = async || Some(count(&scene, counted).await).filter(|rows| *rows >= 50);
+        let written = windlass_testkit::eventually::eventually("rows of runs are counted", ask).await;
+        assert_eq!(written, 50, "keyed: {keyed}");
+    }
+}
+
+/// How many rows of "claims" are looked at when twenty of so many leases, each of a claim of its own, are renewed
+/// for the first time.
+async fn claims_looked_at(open: u128) -> i64 {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    store.enqueue((1..=open).map(job).collect()).await.expect("enqueue");
+    for _ in 0..open {
+        assert_eq!(store.claim(wish(1)).await.expect("claim").leases.len(), 1);
+    }
+    // Far apart, so that all of the others lie in between.
+    let ids: Vec<uuid::Uuid> = (0..20).map(|n| job(1 + n * (open - 1) / 19).id.0).collect();
+    scene.client.batch_execute("BEGIN").await.expect("a transaction");
+    let renew = "SELECT id FROM windlass.renew_1(NULL, $1, array_fill(1::bigint, '{20}'))";
+    assert_eq!(scene.client.query(renew, &[&ids]).await.expect("renew").len(), 20);
+    let looked = "SELECT (seq_tup_read + idx_tup_fetch)::bigint FROM pg_stat_xact_all_tables \
+                  WHERE schemaname = 'windlass' AND relname = 'claims'";
+    let looked = count(&scene, looked).await;
+    scene.client.batch_execute("COMMIT").await.expect("commit");
+    assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+    looked
+}
+
+/// What a first renewal costs depends on how many leases are renewed, and not on how many claims are open.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_renewal_looks_at_its_own_claims() {
+    let (few, many) = (claims_looked_at(40).await, claims_looked_at(240).await);
+    assert!(many <= few, "{few} rows with 40 open claims, {many} with 240");
+}
+
 /// What only a claim knows of is settled, renewed, reported on and canceled at the same time: every job ends
 /// once, and what is counted is right at every moment.
 #[tokio::test(flavor = "multi_thread")]
