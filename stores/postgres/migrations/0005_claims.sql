@@ -23,6 +23,8 @@ UPDATE windlass.claims SET part = NULL WHERE part <> (
 UPDATE windlass.claims SET part = 1 WHERE part IS NOT NULL;
 ALTER TABLE windlass.claims ADD CHECK (part = 1);
 CREATE UNIQUE INDEX claims_request ON windlass.claims (request_id, part);
+-- Whose request it was, and what it may be given: ClaimRequest::asked. What was written without it is given to nobody.
+ALTER TABLE windlass.claims ADD COLUMN asked text;
 -- The claim that may hold a job open is found by the job's number, however many are open.
 CREATE INDEX claims_span ON windlass.claims USING gist (int8range(low, high, '[]')) WHERE due_ms IS NOT NULL;
 

@@ -21,7 +21,7 @@ const RANK: usize = SEQ + 12;
 /// The column behind them.
 const PACK: usize = SEQ + JOB_COLUMNS;
 /// What [`SQL`] is given.
-pub(crate) const TYPES: [Type; 8] = [
+pub(crate) const TYPES: [Type; 9] = [
     Type::INT8,
     Type::UUID,
     Type::TEXT,
@@ -30,6 +30,7 @@ pub(crate) const TYPES: [Type; 8] = [
     Type::INT4,
     Type::INT8,
     Type::INT4,
+    Type::TEXT,
 ];
 
 impl PostgresStore {
@@ -49,9 +50,10 @@ pub(crate) async fn claim(link: &Link, request: &ClaimRequest, now: Option<i64>)
     let kinds: Option<Vec<&str>> =
         kinds.as_ref().map(|kinds| kinds.iter().map(|kind| kind.as_str()).collect());
     let lease_ms = lease_ms.map(i64::from);
+    let asked = request.asked();
     let (worker, limit, promote_max) = (worker.as_str(), *limit as i32, PROMOTE_MAX as i32);
     let values: [&(dyn ToSql + Sync); TYPES.len()] =
-        [&now, request_id, &worker, &queues, &kinds, &limit, &lease_ms, &promote_max];
+        [&now, request_id, &worker, &queues, &kinds, &limit, &lease_ms, &promote_max, &asked];
     let params: Vec<Param<'_>> = values.into_iter().zip(TYPES).collect();
     answer(&link.rows(SQL, &params).await?)
 }

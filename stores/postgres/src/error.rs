@@ -51,7 +51,7 @@ impl From<deadpool_postgres::PoolError> for Fault {
     fn from(error: deadpool_postgres::PoolError) -> Self {
         use deadpool_postgres::PoolError;
         match error {
-            PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => Self::Failed(StoreError::Full(
+            PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => Self::Failed(StoreError::Busy(
                 "all connections to Postgres are busy. Nothing was changed; ask again later, or raise \
                  connections_max"
                     .to_owned(),
@@ -85,7 +85,11 @@ fn from_server(error: &DbError) -> Fault {
             None => StoreError::Broken(said()),
         },
         "53100" | "25006" | "42501" => StoreError::CannotWrite(said()),
-        "53300" => StoreError::Full(said()),
+        "WL003" => match error.detail().and_then(|id| id.parse().ok()) {
+            Some(id) => StoreError::RequestTaken(id),
+            None => StoreError::Broken(said()),
+        },
+        "53300" => StoreError::Busy(said()),
         "42P01" | "42883" | "3F000" | "42703" => StoreError::Schema(format!(
             "{}. Open the store again, so that its schema is brought up to date",
             said()
@@ -94,7 +98,7 @@ fn from_server(error: &DbError) -> Fault {
         "28000" | "28P01" | "3D000" => StoreError::Unavailable(format!("{}. Check the URL", said())),
         // What the server says of a value quotes the value.
         other if other.starts_with("22") => {
-            StoreError::Broken(format!("Postgres refuses a value, and would again ({other})"))
+            StoreError::Unfit(format!("Postgres refuses it, and would again ({other})"))
         }
         other if other.starts_with("23") || other.starts_with("XX") => StoreError::Broken(said()),
         _ => StoreError::Unavailable(said()),

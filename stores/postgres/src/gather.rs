@@ -88,7 +88,7 @@ impl Shared {
         let runtime = shared.connections.handle()?;
         let mut waiting = shared.waiting();
         if waiting.jobs + jobs.len() > WAITING_MAX {
-            return Err(StoreError::Full(format!(
+            return Err(StoreError::Busy(format!(
                 "{WAITING_MAX} jobs are waiting to be written. Nothing was changed; ask again later"
             )));
         }
@@ -194,7 +194,10 @@ impl Shared {
             match self.insert(&jobs).await {
                 Ok(answers) => return share(calls, answers),
                 Err(
-                    error @ (StoreError::Unavailable(_) | StoreError::Full(_) | StoreError::CannotWrite(_)),
+                    error @ (StoreError::Unavailable(_)
+                    | StoreError::Busy(_)
+                    | StoreError::Full(_)
+                    | StoreError::CannotWrite(_)),
                 ) => {
                     for call in calls {
                         let _ = call.answer.send(Err(error.clone()));

@@ -19,6 +19,9 @@ impl Book {
     pub fn claim(&mut self, request: &ClaimRequest, now: Time) -> Result<ClaimAnswer, StoreError> {
         check(request)?;
         if let Some(memory) = self.claims.get(&request.request_id) {
+            if memory.asked != request.asked() {
+                return Err(StoreError::RequestTaken(request.request_id));
+            }
             return Ok(self.claimed_before(memory, now));
         }
         let (picked, next_due_in_ms, budgets) = self.pick(request, now);
@@ -37,7 +40,7 @@ impl Book {
         }
         if !leases.is_empty() {
             let leases = leases.iter().map(Leased::lease_ref).collect();
-            self.claims.insert(request.request_id, Remembered { at: now, leases });
+            self.claims.insert(request.request_id, Remembered { at: now, asked: request.asked(), leases });
         }
         self.note(moves, now);
         Ok(ClaimAnswer { leases, next_due_in_ms })

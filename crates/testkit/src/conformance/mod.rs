@@ -95,6 +95,7 @@ macro_rules! each_promise {
             p13_memories_are_forgotten
             p13_events_are_bounded
             p15_a_repeated_claim_gives_the_same_leases
+            p15_a_request_of_another_is_a_conflict
             p15_an_empty_claim_is_not_remembered
             p15_a_repeated_settlement_is_done
             p15_twins_in_one_batch_count_once

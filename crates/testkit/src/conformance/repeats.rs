@@ -1,7 +1,8 @@
 //! 15: repeating a call with the same ids is harmless.
 
+use windlass_core::error::StoreError;
 use windlass_core::job::Start;
-use windlass_core::store::{LeaseRef, Settlement, Written};
+use windlass_core::store::{ClaimRequest, LeaseRef, Settlement, Written};
 use windlass_core::transition::Outcome;
 
 use super::scene::*;
@@ -25,6 +26,37 @@ pub async fn p15_a_repeated_claim_gives_the_same_leases<S: Subject>() {
     scene.expired().await;
     scene.claim(5).await;
     assert!(scene.store().claim(request).await.expect("claim").leases.is_empty(), "others hold them now");
+}
+
+/// A request id belongs to the worker, the queues and the kinds that it was asked with. Whoever else uses it is
+/// refused, and gets no lease and no payload of another's.
+pub async fn p15_a_request_of_another_is_a_conflict<S: Subject>() {
+    let scene = Scene::<S>::new().await;
+    scene.add((1..=2).map(job).collect()).await;
+    let request = ClaimRequest { kinds: Some(vec![kind("k"), kind("j")]), ..scene.request(&["q", "r"], 1) };
+    let given = scene.store().claim(request.clone()).await.expect("claim").leases;
+    assert_eq!(given.len(), 1);
+    let others = [
+        ClaimRequest { worker: worker("other"), ..request.clone() },
+        ClaimRequest { queues: vec![queue("r")], ..request.clone() },
+        ClaimRequest { queues: vec![queue("q"), queue("r"), queue("s")], ..request.clone() },
+        ClaimRequest { kinds: Some(vec![kind("j")]), ..request.clone() },
+        ClaimRequest { kinds: None, ..request.clone() },
+    ];
+    let second = scene.second().await;
+    for other in others {
+        for store in [scene.store(), &second] {
+            let refused = store.claim(other.clone()).await;
+            assert_eq!(refused, Err(StoreError::RequestTaken(request.request_id)), "{other:?}");
+        }
+    }
+    let turned = ClaimRequest {
+        queues: vec![queue("r"), queue("q"), queue("r")],
+        kinds: Some(vec![kind("j"), kind("k")]),
+        ..request
+    };
+    assert_eq!(second.claim(turned).await.expect("the same request").leases, given, "the order is nothing");
+    assert_eq!(scene.claim(10).await.len(), 1, "nothing was claimed by those that were refused");
 }
 
 /// A claim that found nothing is not remembered: asked again, it may find something.

@@ -54,7 +54,7 @@ END $$;
 -- he found them before they were ready.
 CREATE FUNCTION windlass.claim_1(
     p_now bigint, p_request uuid, p_worker text, p_queues text[], p_kinds text[], p_limit integer,
-    p_lease_ms bigint, p_promote_max integer)
+    p_lease_ms bigint, p_promote_max integer, p_asked text)
 RETURNS TABLE (
     now_ms bigint, next_ms bigint, seq bigint, id uuid, kind text, queue text, payload text, priority smallint,
     key text, dedupe_key text, budgets text[], retry text, timeout_ms bigint, meta text, rank bigint,
@@ -107,9 +107,14 @@ DECLARE
     v_count bigint;
     v_open bigint;
     v_numbers bigint[];
+    v_asked text;
     r record;
 BEGIN
-    IF EXISTS (SELECT FROM windlass.claims c WHERE c.request_id = p_request) THEN
+    SELECT c.asked INTO v_asked FROM windlass.claims c WHERE c.request_id = p_request AND c.part = 1;
+    IF FOUND THEN
+        IF v_asked IS DISTINCT FROM p_asked THEN
+            RAISE EXCEPTION 'claim % was asked by another', p_request USING ERRCODE = 'WL003', DETAIL = p_request::text;
+        END IF;
         RETURN QUERY
         SELECT v_now, NULL::bigint, j.*
           FROM windlass.claims c
@@ -162,6 +167,13 @@ BEGIN
             SELECT v_room || coalesce(jsonb_object_agg('b' || b.name, greatest(0, least(
                        windlass.spendable_1(b, v_now), b.slots - windlass.running_1(1, b.name)))), '{}')
               INTO v_room FROM windlass.budgets b WHERE b.name = ANY (v_spending);
+        END IF;
+        IF v_limited IS NOT NULL OR v_spends THEN
+            -- These locks may have been waited for. The leases begin after that, and after the end of everything
+            -- that is counted as ended.
+            v_now := greatest(v_now, windlass.begin_1(p_now), (
+                SELECT max(greatest((b.second_window -> -1 ->> 0)::bigint * 20, (b.day_window -> -1 ->> 0)::bigint * 300000))
+                  FROM windlass.budgets b WHERE b.name = ANY (v_spending)));
         END IF;
 
         -- How many each gate gives.
@@ -247,6 +259,7 @@ BEGIN
                     PERFORM FROM windlass.ready h
                       WHERE h.gate = ANY (v_gates) AND h.more_seqs IS NOT NULL ORDER BY h.gate, h.rank, h.seq LIMIT 1 FOR UPDATE;
                     v_waits := v_waits + 1;
+                    v_now := greatest(v_now, windlass.begin_1(p_now));
                     CONTINUE;
                 END IF;
                 WITH gone AS (
@@ -382,9 +395,9 @@ BEGIN
             INSERT INTO windlass.tally (what, name, delta) VALUES (0, v_of[1], cardinality(v_seqs))
         ), remembered AS (
             INSERT INTO windlass.claims (number, request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
-                                         started_ms, lease_ms, worker, label)
+                                         started_ms, lease_ms, worker, label, asked)
             SELECT v_numbers[1], p_request, 1, v_now, windlass.moment_1(v_now + v_lease_ms[1]), v_seqs, v_fences, v_open,
-                   v_open = cardinality(v_seqs), min(u.seq), max(u.seq), v_now, v_lease_ms[1], p_worker, v_labels[1]
+                   v_open = cardinality(v_seqs), min(u.seq), max(u.seq), v_now, v_lease_ms[1], p_worker, v_labels[1], p_asked
               FROM unnest(v_seqs) AS u(seq)
         )
         INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 1, v_of[1], v_ids);
@@ -396,10 +409,10 @@ BEGIN
                              FROM (SELECT g.at, g.at IN (SELECT u.at FROM unnest(v_ats) AS u(at)) AS given
                                      FROM generate_series(1, cardinality(v_gates)) AS g(at)) u ORDER BY u.at);
         INSERT INTO windlass.claims (number, request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
-                                     started_ms, lease_ms, worker, label)
+                                     started_ms, lease_ms, worker, label, asked)
         SELECT v_numbers[u.at], p_request, CASE WHEN u.at = (SELECT min(a.at) FROM unnest(v_ats) AS a(at)) THEN 1 END,
                v_now, windlass.moment_1(v_now + v_lease_ms[u.at]), u.seqs, u.fences, u.open,
-               u.open = cardinality(u.seqs), u.low, u.high, v_now, v_lease_ms[u.at], p_worker, v_labels[u.at]
+               u.open = cardinality(u.seqs), u.low, u.high, v_now, v_lease_ms[u.at], p_worker, v_labels[u.at], p_asked
           FROM (SELECT u.at, array_agg(u.seq) AS seqs, array_agg(u.fence) AS fences, min(u.seq) AS low, max(u.seq) AS high,
                        count(*) FILTER (WHERE NOT v_apart OR NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)) AS open
                   FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence) GROUP BY u.at) u;

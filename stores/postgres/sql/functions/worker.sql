@@ -66,8 +66,10 @@ DECLARE
     v_now bigint := windlass.begin_1(p_now);
 BEGIN
     PERFORM windlass.unpacked_1(p_ids);
+    -- Claims may have been waited for, and somebody may have renewed the lease meanwhile.
+    v_now := windlass.begin_1(p_now);
     RETURN QUERY
-    UPDATE windlass.runs r SET expires_ms = windlass.moment_1(v_now + r.lease_ms)
+    UPDATE windlass.runs r SET expires_ms = greatest(r.expires_ms, windlass.moment_1(v_now + r.lease_ms))
       FROM (SELECT DISTINCT j.seq, u.id, u.fence, 1 AS running, v_now AS now_ms
               FROM unnest(p_ids, p_fences) AS u(id, fence) JOIN windlass.jobs j ON j.id = u.id ORDER BY j.seq) l
      WHERE r.seq = l.seq AND r.state = l.running AND r.fence = l.fence AND r.expires_ms > l.now_ms

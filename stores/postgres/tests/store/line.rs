@@ -37,7 +37,7 @@ async fn a_job_that_simply_ends_is_written_twice() {
     scene.client.batch_execute("BEGIN").await.expect("a transaction");
     let request = uuid::Uuid::from_u128(77);
     let claim =
-        "SELECT id, fence, seq, pack FROM windlass.claim_1(NULL, $1, 'w', '{q}', NULL, 200, NULL, 100)";
+        "SELECT id, fence, seq, pack FROM windlass.claim_1(NULL, $1, 'w', '{q}', NULL, 200, NULL, 100, '')";
     let rows = scene.client.query(claim, &[&request]).await.expect("claim");
     assert_eq!(writes(&scene, "runs").await, (0, 0, 0));
     scene.client.batch_execute("COMMIT; BEGIN").await.expect("another transaction");
@@ -258,6 +258,8 @@ async fn a_refused_enqueue_is_refused_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_enqueue_waits_no_longer_than_a_call_may_take() {
     let mut scene = Scene::new().await;
+    // Its schema is made without a limit of time.
+    drop(scene.store(None).await);
     let store = scene.store_with(Options { call_ms: 1_000, ..Options::default() }).await;
     let lock = scene.client.transaction().await.expect("a transaction");
     lock.batch_execute("LOCK TABLE windlass.jobs IN ACCESS EXCLUSIVE MODE").await.expect("a lock");

@@ -60,6 +60,11 @@ pub enum Op {
     ClaimAgain {
         which: usize,
     },
+    /// The request id of an earlier claim, by somebody else or for something else.
+    ClaimStolen {
+        which: usize,
+        theft: Theft,
+    },
     Renew(Vec<(usize, Fence)>),
     Steps(Vec<(usize, Fence, u8)>),
     Progress(Vec<(usize, Fence)>),
@@ -128,6 +133,16 @@ pub enum Op {
     Advance {
         ms: u64,
     },
+}
+
+/// What is other about a request whose id was used before.
+#[derive(Debug, Clone, Copy)]
+pub enum Theft {
+    Worker,
+    Queues,
+    Kinds,
+    /// The order alone, which is nothing.
+    Order,
 }
 
 /// Which of the leases of a claim.

@@ -17,7 +17,7 @@ use windlass_core::store::{
 };
 use windlass_core::time::{Clock, Time};
 
-use super::op::{End, Fence, Op, Seed, Share};
+use super::op::{End, Fence, Op, Seed, Share, Theft};
 use super::words::*;
 use crate::clock::FakeClock;
 use crate::conformance::scene::{id, json, step};
@@ -85,7 +85,7 @@ impl Pair {
                 self.asked.extend(batch.iter().cloned());
                 self.enqueue(batch).await
             }
-            Op::Claim { .. } | Op::ClaimAgain { .. } => self.claim(op).await,
+            Op::Claim { .. } | Op::ClaimAgain { .. } | Op::ClaimStolen { .. } => self.claim(op).await,
             Op::Renew(_) | Op::Steps(_) | Op::Progress(_) | Op::Settle(_) => self.write(op).await,
             Op::RenewClaim { .. } | Op::SettleClaim { .. } | Op::SettleAgain { .. } => {
                 self.write_of_claim(op).await
@@ -158,6 +158,10 @@ impl Pair {
             },
             Op::ClaimAgain { which } => match newest(&self.claims, *which) {
                 Some(request) => request.clone(),
+                None => return Ok(()),
+            },
+            Op::ClaimStolen { which, theft } => match newest(&self.claims, *which) {
+                Some(request) => stolen(request.clone(), *theft),
                 None => return Ok(()),
             },
             _ => return Ok(()),
@@ -372,6 +376,19 @@ impl Pair {
             _ => Ok(()),
         }
     }
+}
+
+fn stolen(mut request: ClaimRequest, theft: Theft) -> ClaimRequest {
+    match theft {
+        Theft::Worker => {
+            let other = if request.worker == worker_of(0) { 1 } else { 0 };
+            request.worker = worker_of(other);
+        }
+        Theft::Queues => request.queues = vec![queue_of(2)],
+        Theft::Kinds => request.kinds = Some(vec![kind_of(0), kind_of(1)]),
+        Theft::Order => request.queues.reverse(),
+    }
+    request
 }
 
 /// The newest but so many; round and round, when there are fewer.

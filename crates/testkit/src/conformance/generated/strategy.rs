@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::op::{End, Fence, Handle, Op, Plan, Policy, Seed, Share, Turn, Wish};
+use super::op::{End, Fence, Handle, Op, Plan, Policy, Seed, Share, Theft, Turn, Wish};
 
 /// Sequences of up to so many operations, or a few more: some of them come as episodes.
 pub fn plans(ops_max: usize) -> impl Strategy<Value = Plan> {
@@ -84,6 +84,7 @@ fn op() -> impl Strategy<Value = Op> {
         4 => alike(),
         22 => claim(),
         4 => any::<usize>().prop_map(|which| Op::ClaimAgain { which }),
+        2 => (recent(), theft()).prop_map(|(which, theft)| Op::ClaimStolen { which, theft }),
         5 => vec((job(), fence()), 1..4).prop_map(Op::Renew),
         5 => vec((job(), fence(), 0u8..4), 1..4).prop_map(Op::Steps),
         3 => vec((job(), fence()), 1..3).prop_map(Op::Progress),
@@ -145,6 +146,10 @@ fn claim() -> impl Strategy<Value = Op> {
 fn alike() -> impl Strategy<Value = Op> {
     let jobs = prop_oneof![6 => 1usize..8, 2 => 60usize..70, 1 => 8usize..=200];
     (0u8..2, 0u8..2, jobs).prop_map(|(queue, kind, jobs)| Op::EnqueueAlike { queue, kind, jobs })
+}
+
+fn theft() -> impl Strategy<Value = Theft> {
+    prop_oneof![Just(Theft::Worker), Just(Theft::Queues), Just(Theft::Kinds), Just(Theft::Order)]
 }
 
 fn share() -> impl Strategy<Value = Share> {
