@@ -29,6 +29,8 @@ use crate::transition::Outcome;
 pub const ENQUEUE_MAX: usize = 10_000;
 /// How many jobs one claim may ask for.
 pub const CLAIM_MAX: u32 = 10_000;
+/// How many bytes of payloads and steps one claim gives, unless its first job alone has more; the others stay queued.
+pub const CLAIM_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// How many leases one expiry takes back.
 pub const EXPIRE_MAX: u32 = 500;
 /// How many due jobs one claim moves from "delayed" to "ready".
@@ -37,6 +39,8 @@ pub const PROMOTE_MAX: u32 = 1_000;
 pub const PRUNE_MAX: u32 = 10_000;
 /// How many events one question gets.
 pub const EVENTS_MAX: u32 = 1_000;
+/// How many bytes the events have that one question gets, unless the first alone has more: [`Event::bytes`].
+pub const EVENTS_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// How many events are kept. One may name a thousand jobs, so this bounds bytes, too: 320 MB at the very most.
 pub const EVENTS_KEPT: u64 = 20_000;
 /// How long a claim's request id is remembered.

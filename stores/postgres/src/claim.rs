@@ -6,7 +6,7 @@ use tokio_postgres::types::{ToSql, Type};
 use windlass_core::book::claim::leased;
 use windlass_core::id::QueueName;
 use windlass_core::policy::queue::QueuePolicy;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased, PROMOTE_MAX};
+use windlass_core::store::{CLAIM_BYTES_MAX, ClaimAnswer, ClaimRequest, Leased, PROMOTE_MAX};
 use windlass_core::time::Time;
 
 use crate::error::Fault;
@@ -21,7 +21,7 @@ const RANK: usize = SEQ + 12;
 /// The column behind them.
 const PACK: usize = SEQ + JOB_COLUMNS;
 /// What [`SQL`] is given.
-pub(crate) const TYPES: [Type; 9] = [
+pub(crate) const TYPES: [Type; 10] = [
     Type::INT8,
     Type::UUID,
     Type::TEXT,
@@ -31,11 +31,20 @@ pub(crate) const TYPES: [Type; 9] = [
     Type::INT8,
     Type::INT4,
     Type::TEXT,
+    Type::INT8,
 ];
 
 impl PostgresStore {
     pub(crate) async fn claim_once(&self, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
-        let (answer, packs) = claim(&self.link().await?, request, self.given_now()).await?;
+        let link = self.link().await?;
+        let mut request = request.clone();
+        let (answer, packs) = loop {
+            match claim(&link, &request, self.given_now()).await {
+                // Never less than one, so this ends.
+                Err(Fault::TooMuch(fit)) if fit < request.limit => request.limit = fit,
+                claimed => break claimed?,
+            }
+        };
         self.numbers.remember(&answer.leases, &packs);
         Ok(answer)
     }
@@ -50,10 +59,10 @@ pub(crate) async fn claim(link: &Link, request: &ClaimRequest, now: Option<i64>)
     let kinds: Option<Vec<&str>> =
         kinds.as_ref().map(|kinds| kinds.iter().map(|kind| kind.as_str()).collect());
     let lease_ms = lease_ms.map(i64::from);
-    let asked = request.asked();
+    let (asked, bytes_max) = (request.asked(), CLAIM_BYTES_MAX as i64);
     let (worker, limit, promote_max) = (worker.as_str(), *limit as i32, PROMOTE_MAX as i32);
     let values: [&(dyn ToSql + Sync); TYPES.len()] =
-        [&now, request_id, &worker, &queues, &kinds, &limit, &lease_ms, &promote_max, &asked];
+        [&now, request_id, &worker, &queues, &kinds, &limit, &lease_ms, &promote_max, &asked, &bytes_max];
     let params: Vec<Param<'_>> = values.into_iter().zip(TYPES).collect();
     answer(&link.rows(SQL, &params).await?)
 }

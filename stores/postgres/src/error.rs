@@ -12,6 +12,8 @@ use windlass_core::id::JobId;
 pub(crate) enum Fault {
     /// It collided with another and changed nothing; the same call may simply be made again.
     Collided(String),
+    /// A claim would give more bytes than one may, and changed nothing: so many jobs fit.
+    TooMuch(u32),
     /// It failed.
     Failed(StoreError),
 }
@@ -78,6 +80,11 @@ fn from_server(error: &DbError) -> Fault {
     {
         // Two calls reached for the same unique key; the next look sees the winner.
         return Fault::Collided(said());
+    }
+    if code.code() == "WL004"
+        && let Some(fit) = error.detail().and_then(|fit| fit.parse().ok())
+    {
+        return Fault::TooMuch(fit);
     }
     let error = match code.code() {
         "WL001" => match error.detail().and_then(|id| id.parse::<JobId>().ok()) {

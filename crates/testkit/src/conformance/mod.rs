@@ -114,6 +114,7 @@ macro_rules! each_promise {
             p18_schedules_change
             p19_batches_have_a_limit
             p19_senseless_policies_are_refused
+            p19_a_claim_is_bounded_in_bytes
             p20_events_tell_every_move
             p20_events_follow_a_position
             p20_new_work_wakes

@@ -54,7 +54,7 @@ END $$;
 -- he found them before they were ready.
 CREATE FUNCTION windlass.claim_1(
     p_now bigint, p_request uuid, p_worker text, p_queues text[], p_kinds text[], p_limit integer,
-    p_lease_ms bigint, p_promote_max integer, p_asked text)
+    p_lease_ms bigint, p_promote_max integer, p_asked text, p_bytes_max bigint)
 RETURNS TABLE (
     now_ms bigint, next_ms bigint, seq bigint, id uuid, kind text, queue text, payload text, priority smallint,
     key text, dedupe_key text, budgets text[], retry text, timeout_ms bigint, meta text, rank bigint,
@@ -322,6 +322,10 @@ BEGIN
         END IF;
     END IF;
 
+    -- Who can have more than fits has it counted; a payload has a megabyte at most.
+    IF cardinality(v_seqs) > 1 AND (v_known OR cardinality(v_seqs) > p_bytes_max / 1048576) THEN
+        PERFORM windlass.bounded_1(v_seqs, p_bytes_max, v_known);
+    END IF;
     IF v_seqs IS NOT NULL THEN
         IF v_spots IS NOT NULL THEN
             -- The keys are taken: their ready jobs of other gates wait again.
@@ -445,6 +449,28 @@ BEGIN
     IF v_count <> cardinality(v_seqs) THEN
         -- Somebody who found a job before it was ready has moved it meanwhile.
         PERFORM windlass.untake_1(v_seqs, v_fences);
+    END IF;
+END $$;
+
+-- Ends a claim whose jobs have more bytes of payloads and steps than one may give,
+-- with how many of them fit, at least one; mirrors Job::carried_bytes.
+CREATE FUNCTION windlass.bounded_1(p_seqs bigint[], p_bytes_max bigint, p_steps boolean) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+DECLARE
+    v_fit bigint;
+BEGIN
+    IF NOT p_steps AND p_bytes_max >= (
+        SELECT sum(octet_length(j.payload)) FROM unnest(p_seqs) AS u(seq) JOIN windlass.jobs j ON j.seq = u.seq) THEN
+        RETURN;
+    END IF;
+    SELECT count(*) INTO v_fit FROM (
+        SELECT sum(octet_length(j.payload) + CASE WHEN p_steps THEN coalesce((
+                   SELECT sum(octet_length(s.output)) FROM windlass.steps s WHERE s.job_seq = j.seq), 0) ELSE 0 END)
+                   OVER (ORDER BY j.rank, j.seq) AS bytes
+          FROM unnest(p_seqs) AS u(seq) JOIN windlass.jobs j ON j.seq = u.seq) j
+     WHERE j.bytes <= p_bytes_max;
+    IF v_fit < cardinality(p_seqs) THEN
+        RAISE EXCEPTION 'a claim has too many bytes' USING ERRCODE = 'WL004', DETAIL = greatest(1, v_fit)::text;
     END IF;
 END $$;
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use windlass_core::event::fitting;
 use windlass_core::id::BudgetName;
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
-use windlass_core::store::{Source, Store};
+use windlass_core::store::{EVENTS_MAX, Source, Store};
 use windlass_core::transition::Outcome;
 use windlass_testkit::eventually::eventually;
 
@@ -71,4 +72,25 @@ async fn a_budget_for_every_job_stops_nobody() {
     );
     let answers = store.settle(ends(&held, &Outcome::DONE)).await.expect("settle");
     assert!(answers.iter().all(|written| *written == windlass_core::store::Written::Done));
+}
+
+/// A page of events is bounded in bytes, and the next one goes on from it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_events_is_bounded_in_bytes() {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    let many = "INSERT INTO windlass.events (at_ms, what, queue, jobs) \
+                SELECT 0, 0, 'q', (SELECT array_agg(gen_random_uuid()) FROM generate_series(1, 10000 + n)) \
+                  FROM generate_series(1, 100) AS n";
+    scene.client.batch_execute(many).await.expect("events");
+    let (mut since, mut told, mut pages) = (None, 0, 0);
+    loop {
+        let page = store.events(since, EVENTS_MAX).await.expect("events");
+        let Some(last) = page.last() else { break };
+        since = Some(last.position);
+        assert_eq!(fitting(page.iter()), page.len());
+        told += page.len();
+        pages += 1;
+    }
+    assert_eq!((told, pages), (100, 2));
 }

@@ -36,8 +36,7 @@ async fn a_job_that_simply_ends_is_written_twice() {
     // By a connection of the test's own, whose counters can be read at once.
     scene.client.batch_execute("BEGIN").await.expect("a transaction");
     let request = uuid::Uuid::from_u128(77);
-    let claim =
-        "SELECT id, fence, seq, pack FROM windlass.claim_1(NULL, $1, 'w', '{q}', NULL, 200, NULL, 100, '')";
+    let claim = "SELECT id, fence, seq, pack FROM windlass.claim_1(NULL, $1, 'w', '{q}', NULL, 200, NULL, 100, '', 1000000)";
     let rows = scene.client.query(claim, &[&request]).await.expect("claim");
     assert_eq!(writes(&scene, "runs").await, (0, 0, 0));
     scene.client.batch_execute("COMMIT; BEGIN").await.expect("another transaction");
