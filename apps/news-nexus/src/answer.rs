@@ -84,6 +84,7 @@ impl From<StoreError> for Refusal {
             Self { cause: Some(error.to_string()), ..refusal }
         };
         match error {
+            StoreError::Busy(_) => unavailable("The queue is busy; nothing was changed. Try again later"),
             StoreError::Full(_) => unavailable("The queue is full; nothing was changed. Try again later"),
             StoreError::CannotWrite(_) => {
                 unavailable("The queue file cannot be written; nothing was changed. Its disk needs room")

@@ -1,5 +1,7 @@
 //! What can go wrong, as types with stable codes.
 
+use uuid::Uuid;
+
 use crate::id::JobId;
 
 /// A value that a caller gave and that is refused: which field, and why.
@@ -28,7 +30,10 @@ pub enum StoreError {
     /// unknown; asking again with the same ids is harmless.
     #[error("the store did not answer: {0}. The outcome is unknown; ask again with the same ids")]
     Unavailable(String),
-    /// The store is at a limit of its own (jobs, connections). Nothing changed.
+    /// So many ask at once that this call was not begun. Nothing changed.
+    #[error("the store is busy: {0}")]
+    Busy(String),
+    /// The store has as many jobs as it may have. Nothing changed.
     #[error("the store is full: {0}")]
     Full(String),
     /// There is no room on the disk, or the file may not be written. Nothing changed.
@@ -37,6 +42,15 @@ pub enum StoreError {
     /// An id was used again for a job with another content. Nothing changed.
     #[error("job {0} exists already with another content; choose a new id")]
     Conflict(JobId),
+    /// A request id was used again for a claim of another worker, other queues or other kinds. Nothing changed,
+    /// and nothing is said of what the first one was given.
+    #[error(
+        "claim {0} was asked before by another worker, or for other queues or kinds; choose a new request id"
+    )]
+    RequestTaken(Uuid),
+    /// This store cannot hold a value of this call, or of what the call met. Nothing changed; the store goes on.
+    #[error("the store cannot hold a value: {0}. Nothing was changed")]
+    Unfit(String),
     /// A value that no store would take. Nothing changed.
     #[error(transparent)]
     Invalid(#[from] Invalid),
@@ -59,9 +73,12 @@ impl StoreError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unavailable(_) => "store_unavailable",
+            Self::Busy(_) => "store_busy",
             Self::Full(_) => "store_full",
             Self::CannotWrite(_) => "store_cannot_write",
             Self::Conflict(_) => "id_conflict",
+            Self::RequestTaken(_) => "request_conflict",
+            Self::Unfit(_) => "value_unfit",
             Self::Invalid(_) => "invalid",
             Self::Unsupported(_) => "unsupported",
             Self::Schema(_) => "schema_mismatch",
@@ -72,6 +89,15 @@ impl StoreError {
 
     /// Whether the same call may succeed later without anything else changing.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable(_) | Self::Full(_) | Self::CannotWrite(_) | Self::InUse(_))
+        matches!(
+            self,
+            Self::Unavailable(_) | Self::Busy(_) | Self::Full(_) | Self::CannotWrite(_) | Self::InUse(_)
+        )
+    }
+
+    /// Whether this is of one call alone, although that call would not succeed later either: whoever works on
+    /// goes on with other calls.
+    pub fn is_of_one_call(&self) -> bool {
+        matches!(self, Self::RequestTaken(_) | Self::Unfit(_))
     }
 }

@@ -130,6 +130,28 @@ pub struct Event {
     pub jobs: Vec<JobId>,
 }
 
+impl Event {
+    /// What an event without jobs has of bytes, about, when it is written as JSON; and each of its jobs.
+    pub const BYTES: usize = 320;
+    /// Of a job.
+    pub const JOB_BYTES: usize = 40;
+
+    /// How many bytes an event has, about, when it is written as JSON.
+    pub fn bytes(&self) -> usize {
+        Self::BYTES + Self::JOB_BYTES * self.jobs.len()
+    }
+}
+
+/// How many of these events fit into a page: [`crate::store::EVENTS_BYTES_MAX`], and at least one.
+pub fn fitting<'a>(events: impl Iterator<Item = &'a Event>) -> usize {
+    let mut bytes = 0;
+    let fits = |(at, event): &(usize, &Event)| {
+        bytes += event.bytes();
+        *at == 0 || bytes <= crate::store::EVENTS_BYTES_MAX
+    };
+    events.enumerate().take_while(fits).count()
+}
+
 mod position_text {
     use super::Position;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -140,5 +162,33 @@ mod position_text {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Position, D::Error> {
         String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn event(jobs: usize) -> Event {
+        Event {
+            position: Position::default(),
+            at: Time::from_ms(0),
+            what: What::Enqueued,
+            queue: QueueName::default(),
+            jobs: vec![JobId(Uuid::nil()); jobs],
+        }
+    }
+
+    #[test]
+    fn a_page_has_so_many_bytes_and_at_least_one_event() {
+        let all = crate::store::EVENTS_BYTES_MAX / Event::JOB_BYTES;
+        for (jobs, fit) in
+            [(vec![], 0), (vec![all + 1, 1], 1), (vec![1, all, 1], 1), (vec![all / 2, all / 3, all], 2)]
+        {
+            let events: Vec<Event> = jobs.iter().map(|jobs| event(*jobs)).collect();
+            assert_eq!(fitting(events.iter()), fit, "{jobs:?}");
+        }
     }
 }

@@ -160,6 +160,12 @@ pub struct Job {
 }
 
 impl Job {
+    /// How many bytes a claim carries for this job: its payload, and the outputs of its steps.
+    pub fn carried_bytes(&self) -> usize {
+        let steps = self.steps.iter().map(|step| step.output.as_str().len());
+        self.spec.payload.as_str().len() + steps.sum::<usize>()
+    }
+
     /// The lease, when the job is running.
     pub fn lease(&self) -> Option<&Lease> {
         match &self.state {

@@ -4,10 +4,12 @@
 //! Every verb takes one parameter, says what happened, and is safe to repeat
 //! with the same ids when its answer was lost.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::eligible::Explanation;
@@ -27,6 +29,8 @@ use crate::transition::Outcome;
 pub const ENQUEUE_MAX: usize = 10_000;
 /// How many jobs one claim may ask for.
 pub const CLAIM_MAX: u32 = 10_000;
+/// How many bytes of payloads and steps one claim gives, unless its first job alone has more; the others stay queued.
+pub const CLAIM_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// How many leases one expiry takes back.
 pub const EXPIRE_MAX: u32 = 500;
 /// How many due jobs one claim moves from "delayed" to "ready".
@@ -35,6 +39,8 @@ pub const PROMOTE_MAX: u32 = 1_000;
 pub const PRUNE_MAX: u32 = 10_000;
 /// How many events one question gets.
 pub const EVENTS_MAX: u32 = 1_000;
+/// How many bytes the events have that one question gets, unless the first alone has more: [`Event::bytes`].
+pub const EVENTS_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// How many events are kept. One may name a thousand jobs, so this bounds bytes, too: 320 MB at the very most.
 pub const EVENTS_KEPT: u64 = 20_000;
 /// How long a claim's request id is remembered.
@@ -64,6 +70,31 @@ pub struct ClaimRequest {
     pub limit: u32,
     /// How long the leases last, instead of what the queues say.
     pub lease_ms: Option<u32>,
+}
+
+impl ClaimRequest {
+    /// Whose request this is and what it may be given, as a digest of 64 hex digits: worker, queues and kinds, in
+    /// whatever order they are named. A store keeps it with what it gave, and gives nothing again to a request
+    /// of which it differs: a request id is no secret.
+    pub fn asked(&self) -> String {
+        let Self { request_id: _, worker, queues, kinds, limit: _, lease_ms: _ } = self;
+        let queues: BTreeSet<&str> = queues.iter().map(|queue| queue.as_str()).collect();
+        let kinds: Option<BTreeSet<&str>> =
+            kinds.as_ref().map(|kinds| kinds.iter().map(|kind| kind.as_str()).collect());
+        // Names hold no control characters, so these part them.
+        let mut hash = Sha256::new();
+        hash.update(worker.as_str());
+        for queue in queues {
+            hash.update([0]);
+            hash.update(queue);
+        }
+        for kind in kinds.iter().flatten() {
+            hash.update([1]);
+            hash.update(kind);
+        }
+        hash.update([if kinds.is_some() { 2 } else { 3 }]);
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 /// What a claim gave.

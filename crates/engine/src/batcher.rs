@@ -92,9 +92,9 @@ impl Batcher {
                 }
             }
             // One call's fault must not be the others'.
-            Err(StoreError::Conflict(_) | StoreError::Invalid(_) | StoreError::Full(_))
-                if calls.len() > 1 =>
-            {
+            Err(
+                StoreError::Conflict(_) | StoreError::Invalid(_) | StoreError::Full(_) | StoreError::Unfit(_),
+            ) if calls.len() > 1 => {
                 for Call { jobs, answer } in calls {
                     let _ = answer.send(self.store.enqueue(jobs).await);
                 }

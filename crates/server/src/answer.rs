@@ -168,6 +168,18 @@ impl From<StoreError> for Refusal {
             StoreError::Unavailable(_) => unavailable(
                 "the store did not answer; whether anything changed is unknown. Ask again with the same ids",
             ),
+            StoreError::RequestTaken(id) => {
+                Self::conflict(code, error.to_string()).details(json!({ "id": id }))
+            }
+            StoreError::Unfit(_) => {
+                tracing::error!(code, error = %error, "the store cannot hold a value");
+                Self::new(
+                    StatusCode::UNPROCESSABLE_ENTITY,
+                    code,
+                    "the store cannot hold a value; nothing was changed",
+                )
+            }
+            StoreError::Busy(_) => unavailable("the store is busy; nothing was changed. Ask again later"),
             StoreError::Full(_) => unavailable("the store is full; nothing was changed. Ask again later"),
             StoreError::CannotWrite(_) => {
                 unavailable("the store cannot write; nothing was changed. Its disk needs room")

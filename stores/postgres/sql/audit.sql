@@ -89,7 +89,7 @@ SELECT 'claim ' || c.request_id || ' counts ' || c.open || ' open leases, and th
   FROM windlass.claims c CROSS JOIN unnest(c.seqs) AS u(seq)
   LEFT JOIN windlass.jobs j ON j.seq = u.seq AND NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)
  WHERE c.due_ms IS NOT NULL
- GROUP BY c.request_id, c.part, c.open HAVING count(j.seq) <> c.open
+ GROUP BY c.number, c.request_id, c.open HAVING count(j.seq) <> c.open
 UNION ALL
 SELECT 'job ' || j.id || ' is open with a dedupe key, which its claim does not let go of' FROM job j
  WHERE j.pack IS NOT NULL AND j.dedupe_key IS NOT NULL

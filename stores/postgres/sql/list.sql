@@ -8,7 +8,8 @@ SELECT j.seq, j.id, j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key,
   FROM windlass.jobs j LEFT JOIN windlass.runs r ON r.seq = j.seq AND r.seq >= $1 AND r.seq < $2
   LEFT JOIN LATERAL (
        SELECT 1::smallint AS running, c.started_ms, c.lease_ms, c.due_ms, c.worker FROM windlass.claims c
-        WHERE r.seq IS NULL AND c.due_ms IS NOT NULL AND c.open > 0 AND j.seq BETWEEN c.low AND c.high AND j.seq = ANY (c.seqs)
+        WHERE r.seq IS NULL AND c.due_ms IS NOT NULL AND c.open > 0
+          AND int8range(c.low, c.high, '[]') @> j.seq AND j.seq = ANY (c.seqs)
         LIMIT 1) p ON true
  WHERE j.seq >= $1 AND j.seq < $2
    AND ($4::smallint[] IS NULL OR coalesce(r.state, p.running, 0::smallint) = ANY ($4))

@@ -6,7 +6,7 @@ use tokio_postgres::types::{ToSql, Type};
 use windlass_core::book::claim::leased;
 use windlass_core::id::QueueName;
 use windlass_core::policy::queue::QueuePolicy;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased, PROMOTE_MAX};
+use windlass_core::store::{CLAIM_BYTES_MAX, ClaimAnswer, ClaimRequest, Leased, PROMOTE_MAX};
 use windlass_core::time::Time;
 
 use crate::error::Fault;
@@ -21,7 +21,7 @@ const RANK: usize = SEQ + 12;
 /// The column behind them.
 const PACK: usize = SEQ + JOB_COLUMNS;
 /// What [`SQL`] is given.
-pub(crate) const TYPES: [Type; 8] = [
+pub(crate) const TYPES: [Type; 10] = [
     Type::INT8,
     Type::UUID,
     Type::TEXT,
@@ -30,18 +30,28 @@ pub(crate) const TYPES: [Type; 8] = [
     Type::INT4,
     Type::INT8,
     Type::INT4,
+    Type::TEXT,
+    Type::INT8,
 ];
 
 impl PostgresStore {
     pub(crate) async fn claim_once(&self, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
-        let (answer, parts) = claim(&self.link().await?, request, self.given_now()).await?;
-        self.numbers.remember(request.request_id, &answer.leases, &parts);
+        let link = self.link().await?;
+        let mut request = request.clone();
+        let (answer, packs) = loop {
+            match claim(&link, &request, self.given_now()).await {
+                // Never less than one, so this ends.
+                Err(Fault::TooMuch(fit)) if fit < request.limit => request.limit = fit,
+                claimed => break claimed?,
+            }
+        };
+        self.numbers.remember(&answer.leases, &packs);
         Ok(answer)
     }
 }
 
-/// The answer, and for each lease the part of the claim that alone knows of it.
-pub(crate) type Claimed = (ClaimAnswer, Vec<Option<i16>>);
+/// The answer, and for each lease the number of the part of the claim that alone knows of it.
+pub(crate) type Claimed = (ClaimAnswer, Vec<Option<i64>>);
 
 pub(crate) async fn claim(link: &Link, request: &ClaimRequest, now: Option<i64>) -> Result<Claimed, Fault> {
     let ClaimRequest { request_id, worker, queues, kinds, limit, lease_ms } = request;
@@ -49,9 +59,10 @@ pub(crate) async fn claim(link: &Link, request: &ClaimRequest, now: Option<i64>)
     let kinds: Option<Vec<&str>> =
         kinds.as_ref().map(|kinds| kinds.iter().map(|kind| kind.as_str()).collect());
     let lease_ms = lease_ms.map(i64::from);
+    let (asked, bytes_max) = (request.asked(), CLAIM_BYTES_MAX as i64);
     let (worker, limit, promote_max) = (worker.as_str(), *limit as i32, PROMOTE_MAX as i32);
     let values: [&(dyn ToSql + Sync); TYPES.len()] =
-        [&now, request_id, &worker, &queues, &kinds, &limit, &lease_ms, &promote_max];
+        [&now, request_id, &worker, &queues, &kinds, &limit, &lease_ms, &promote_max, &asked, &bytes_max];
     let params: Vec<Param<'_>> = values.into_iter().zip(TYPES).collect();
     answer(&link.rows(SQL, &params).await?)
 }
@@ -66,7 +77,7 @@ fn answer(rows: &[tokio_postgres::Row]) -> Result<Claimed, Fault> {
     }
     found.sort_unstable_by_key(|(place, _)| *place);
     let mut leases: Vec<Leased> = Vec::with_capacity(found.len());
-    let mut parts = Vec::with_capacity(found.len());
+    let mut packs = Vec::with_capacity(found.len());
     let mut policies: HashMap<QueueName, QueuePolicy> = HashMap::new();
     for (_, row) in found {
         let stored = read_job(row, SEQ, leases.last().map(|before| &before.job))?;
@@ -76,12 +87,12 @@ fn answer(rows: &[tokio_postgres::Row]) -> Result<Claimed, Fault> {
         let Stored { job, policy: _ } = stored;
         let policy = &policies[&job.spec.queue];
         leases.push(leased(job, policy));
-        parts.push(row.try_get(PACK)?);
+        packs.push(row.try_get(PACK)?);
     }
     let header = match rows.first() {
         Some(row) => row.try_get::<_, Option<i64>>(1)?.zip(Some(row.try_get::<_, i64>(0)?)),
         None => None,
     };
     let next_due_in_ms = header.map(|(next, now)| Time::from_ms(next).ms_since(Time::from_ms(now)));
-    Ok((ClaimAnswer { leases, next_due_in_ms }, parts))
+    Ok((ClaimAnswer { leases, next_due_in_ms }, packs))
 }

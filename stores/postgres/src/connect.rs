@@ -137,6 +137,10 @@ fn pool(target: &Target, size_max: usize, options: &Options, runtime: Handle) ->
 pub(crate) fn settled(fault: Fault) -> StoreError {
     match fault {
         Fault::Collided(why) => StoreError::Unavailable(why),
+        // A claim that can be made smaller is made again; this one was made with an enqueue, and neither is done.
+        Fault::TooMuch(fit) => {
+            StoreError::Busy(format!("only {fit} of the jobs fit into one answer. Ask for fewer"))
+        }
         Fault::Failed(error) => error,
     }
 }

@@ -12,6 +12,8 @@ use windlass_core::id::JobId;
 pub(crate) enum Fault {
     /// It collided with another and changed nothing; the same call may simply be made again.
     Collided(String),
+    /// A claim would give more bytes than one may, and changed nothing: so many jobs fit.
+    TooMuch(u32),
     /// It failed.
     Failed(StoreError),
 }
@@ -81,7 +83,7 @@ impl From<deadpool_postgres::PoolError> for Fault {
     fn from(error: deadpool_postgres::PoolError) -> Self {
         use deadpool_postgres::PoolError;
         match error {
-            PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => Self::Failed(StoreError::Full(
+            PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => Self::Failed(StoreError::Busy(
                 "all connections to Postgres are busy. Nothing was changed; ask again later, or raise \
                  connections_max"
                     .to_owned(),
@@ -109,13 +111,22 @@ fn from_server(error: &DbError) -> Fault {
         // Two calls reached for the same unique key; the next look sees the winner.
         return Fault::Collided(said());
     }
+    if code.code() == "WL004"
+        && let Some(fit) = error.detail().and_then(|fit| fit.parse().ok())
+    {
+        return Fault::TooMuch(fit);
+    }
     let error = match code.code() {
         "WL001" => match error.detail().and_then(|id| id.parse::<JobId>().ok()) {
             Some(id) => StoreError::Conflict(id),
             None => StoreError::Broken(said()),
         },
         "53100" | "25006" | "42501" => StoreError::CannotWrite(said()),
-        "53300" => StoreError::Full(said()),
+        "WL003" => match error.detail().and_then(|id| id.parse().ok()) {
+            Some(id) => StoreError::RequestTaken(id),
+            None => StoreError::Broken(said()),
+        },
+        "53300" => StoreError::Busy(said()),
         "42P01" | "42883" | "3F000" | "42703" => StoreError::Schema(format!(
             "{}. Open the store again, so that its schema is brought up to date",
             said()
@@ -128,7 +139,7 @@ fn from_server(error: &DbError) -> Fault {
         "28000" | "28P01" | "3D000" => StoreError::Unavailable(format!("{}. Check the URL", said())),
         // What the server says of a value quotes the value.
         other if other.starts_with("22") => {
-            StoreError::Broken(format!("Postgres refuses a value, and would again ({other})"))
+            StoreError::Unfit(format!("Postgres refuses it, and would again ({other})"))
         }
         // So are rows that a rule or a trigger refuses, or that are too large.
         other if ["21", "23", "27", "44", "54", "P0", "XX"].contains(&&other[..2]) => {

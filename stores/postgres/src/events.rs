@@ -9,7 +9,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 use windlass_core::event::{Event, Position, What};
 use windlass_core::id::{JobId, QueueName};
-use windlass_core::store::EVENTS_MAX;
+use windlass_core::store::{EVENTS_BYTES_MAX, EVENTS_MAX};
 use windlass_core::time::Time;
 
 use crate::error::Fault;
@@ -24,11 +24,14 @@ impl PostgresStore {
         let since = since.unwrap_or_default();
         let link = self.link().await?;
         let horizon = horizon(&link).await?;
-        let params: [crate::link::Param<'_>; 4] = [
+        let params: [crate::link::Param<'_>; 7] = [
             (&since.major.to_string(), Type::TEXT),
             (&i64::try_from(since.minor).unwrap_or(i64::MAX), Type::INT8),
             (&i64::from(limit.min(EVENTS_MAX)), Type::INT8),
             (&horizon, Type::TEXT),
+            (&(EVENTS_BYTES_MAX as i64), Type::INT8),
+            (&(Event::BYTES as i64), Type::INT8),
+            (&(Event::JOB_BYTES as i64), Type::INT8),
         ];
         let rows = link.rows(include_str!("../sql/events.sql"), &params).await?;
         rows.iter().map(read_event).collect()

@@ -88,7 +88,7 @@ impl Shared {
         let runtime = shared.connections.handle()?;
         let mut waiting = shared.waiting();
         if waiting.jobs + jobs.len() > WAITING_MAX {
-            return Err(StoreError::Full(format!(
+            return Err(StoreError::Busy(format!(
                 "{WAITING_MAX} jobs are waiting to be written. Nothing was changed; ask again later"
             )));
         }
@@ -143,8 +143,8 @@ impl Shared {
         };
         match tokio::time::timeout(connections.call_time(), both).await {
             Ok(Ok(Some((answers, claimed)))) => {
-                let (claimed, parts) = claimed;
-                self.numbers.remember(request.request_id, &claimed.leases, &parts);
+                let (claimed, packs) = claimed;
+                self.numbers.remember(&claimed.leases, &packs);
                 let taken = batch.is_among(&claimed);
                 answer(Ok(claimed));
                 Some(Ok(Entered { answers, taken }))
@@ -194,7 +194,10 @@ impl Shared {
             match self.insert(&jobs).await {
                 Ok(answers) => return share(calls, answers),
                 Err(
-                    error @ (StoreError::Unavailable(_) | StoreError::Full(_) | StoreError::CannotWrite(_)),
+                    error @ (StoreError::Unavailable(_)
+                    | StoreError::Busy(_)
+                    | StoreError::Full(_)
+                    | StoreError::CannotWrite(_)),
                 ) => {
                     for call in calls {
                         let _ = call.answer.send(Err(error.clone()));

@@ -1,6 +1,7 @@
-//! The schema, by version. Migrations expand, then contract, and are never
-//! edited once they have shipped; functions carry their version in their name,
-//! so that an old and a new program can work on one database.
+//! The schema, by version. Migrations of tables are never edited once they have
+//! shipped. The functions are always those of this program: they are made anew by
+//! the newest migration, so that programs of the version before have to be
+//! stopped first.
 
 use windlass_core::error::StoreError;
 
@@ -13,20 +14,24 @@ struct Migration {
     parts: &'static [&'static str],
 }
 
-const MIGRATIONS: [Migration; 1] = [Migration {
-    version: 4,
-    parts: &[
-        include_str!("../migrations/0004_init.sql"),
-        include_str!("../sql/functions/basics.sql"),
-        include_str!("../sql/functions/keys.sql"),
-        include_str!("../sql/functions/budgets.sql"),
-        include_str!("../sql/functions/enqueue.sql"),
-        include_str!("../sql/functions/claim.sql"),
-        include_str!("../sql/functions/worker.sql"),
-        include_str!("../sql/functions/moves.sql"),
-        include_str!("../sql/functions/public.sql"),
-    ],
-}];
+const MIGRATIONS: [Migration; 2] = [
+    Migration { version: 4, parts: &[include_str!("../migrations/0004_init.sql")] },
+    Migration {
+        version: 5,
+        parts: &[
+            include_str!("../migrations/0005_claims.sql"),
+            include_str!("../sql/functions/basics.sql"),
+            include_str!("../sql/functions/keys.sql"),
+            include_str!("../sql/functions/budgets.sql"),
+            include_str!("../sql/functions/places.sql"),
+            include_str!("../sql/functions/enqueue.sql"),
+            include_str!("../sql/functions/claim.sql"),
+            include_str!("../sql/functions/worker.sql"),
+            include_str!("../sql/functions/moves.sql"),
+            include_str!("../sql/functions/public.sql"),
+        ],
+    },
+];
 
 /// Schemas before this one were never released, and cannot be brought up to date.
 const OLDEST: i32 = 4;

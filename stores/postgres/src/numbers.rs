@@ -5,19 +5,15 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use uuid::Uuid;
 use windlass_core::id::JobId;
 use windlass_core::store::{LeaseRef, Leased, Settlement};
 
 /// How many are remembered: more than workers of one process hold.
 const NUMBERS_MAX: usize = 100_000;
 
-/// A part of what a claim gave.
+/// The number of a part of what a claim gave. It is never given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pack {
-    pub(crate) request_id: Uuid,
-    pub(crate) part: i16,
-}
+pub(crate) struct Pack(pub(crate) i64);
 
 #[derive(Clone, Copy)]
 struct Number {
@@ -37,7 +33,7 @@ pub(crate) struct Known {
     /// The claims that hold some of them open.
     pub(crate) packs: Vec<Pack>,
     /// Which of these holds a job, from 1, or 0.
-    pub(crate) of: Vec<i16>,
+    pub(crate) of: Vec<i32>,
 }
 
 #[derive(Default)]
@@ -51,13 +47,13 @@ impl Numbers {
     }
 
     /// Remembers what a claim gave, with the part of it that holds each job open.
-    pub(crate) fn remember(&self, request_id: Uuid, leases: &[Leased], parts: &[Option<i16>]) {
+    pub(crate) fn remember(&self, leases: &[Leased], packs: &[Option<i64>]) {
         let mut numbers = self.lock();
         if numbers.len() + leases.len() > NUMBERS_MAX {
             numbers.clear();
         }
-        for (Leased { job, .. }, part) in leases.iter().zip(parts).take(NUMBERS_MAX) {
-            let pack = part.map(|part| Pack { request_id, part });
+        for (Leased { job, .. }, pack) in leases.iter().zip(packs).take(NUMBERS_MAX) {
+            let pack = pack.map(Pack);
             numbers.insert(job.id, Number { seq: job.seq as i64, keyed: job.spec.key.is_some(), pack });
         }
     }
@@ -86,9 +82,8 @@ impl Numbers {
             keyed = keyed.or(Some(number.keyed));
             // What a claim holds open has the first of all fences.
             let pack = number.pack.filter(|_| lease.fence == 1);
-            let of = pack.map_or(Some(0), |pack| known.number(pack));
-            known.of.push(of.unwrap_or(0));
-            seqs = seqs.filter(|_| of.is_some());
+            let of = pack.map_or(0, |pack| known.number(pack));
+            known.of.push(of);
             if let Some(seqs) = &mut seqs {
                 seqs.push(number.seq);
             }
@@ -103,19 +98,21 @@ impl Numbers {
 }
 
 impl Known {
-    /// The number of a claim among those that hold jobs open, unless they are too many.
-    fn number(&mut self, pack: Pack) -> Option<i16> {
+    /// The number of a claim among those that hold jobs open, from 1.
+    fn number(&mut self, pack: Pack) -> i32 {
         // Those that end together mostly began together.
         let at = self.packs.iter().rposition(|known| *known == pack).unwrap_or_else(|| {
             self.packs.push(pack);
             self.packs.len() - 1
         });
-        i16::try_from(at + 1).ok()
+        // No settlement has as many jobs as that has room for.
+        i32::try_from(at + 1).unwrap_or(i32::MAX)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
     use windlass_core::transition::Outcome;
 
     use super::*;
@@ -128,8 +125,8 @@ mod tests {
         ids.iter().map(|id| Settlement { lease: lease(*id), outcome: Outcome::DONE }).collect()
     }
 
-    fn pack(claim: u128) -> Pack {
-        Pack { request_id: Uuid::from_u128(claim), part: 1 }
+    fn pack(number: i64) -> Pack {
+        Pack(number)
     }
 
     /// Jobs with the claim that holds each open.

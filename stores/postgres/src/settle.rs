@@ -103,8 +103,7 @@ async fn complete(
     // All of one claim: the common case, of which nothing more need be said.
     let of =
         (!known.packs.is_empty() && (known.packs.len() > 1 || known.of.contains(&0))).then_some(&known.of);
-    let packs: Vec<Uuid> = known.packs.iter().map(|pack| pack.request_id).collect();
-    let parts: Vec<i16> = known.packs.iter().map(|pack| pack.part).collect();
+    let packs: Vec<i64> = known.packs.iter().map(|pack| pack.0).collect();
     let row = link
         .row(
             include_str!("../sql/complete.sql"),
@@ -116,9 +115,8 @@ async fn complete(
                 (&if_any(&results), Type::TEXT_ARRAY),
                 (&known.keyed, Type::BOOL),
                 (&note, Type::BOOL),
-                (&(!packs.is_empty()).then_some(packs), Type::UUID_ARRAY),
-                (&parts, Type::INT2_ARRAY),
-                (&of, Type::INT2_ARRAY),
+                (&(!packs.is_empty()).then_some(packs), Type::INT8_ARRAY),
+                (&of, Type::INT4_ARRAY),
             ],
         )
         .await?;
@@ -147,16 +145,35 @@ async fn settle_mixed(
     let mut locked: HashMap<Uuid, Stored> =
         moving.lock(&ids).await?.into_iter().map(|stored| (stored.job.id.0, stored)).collect();
     let mut completed = Completed { done: 0, queues: HashMap::new(), freed: false };
+    // Whatever was remembered of them: they are locked, and each that runs has a row of its own by now.
+    numbers.take(settlements);
     if !twins {
-        let done: Vec<Settlement> = settlements.iter().filter(|s| completes(s)).cloned().collect();
-        let now = Some(moving.now.ms());
-        completed = complete(moving.link(), &done, &numbers.take(&done), now, false).await?;
+        let (done, known) = completions(settlements, &locked);
+        if !done.is_empty() {
+            completed = complete(moving.link(), &done, &known, Some(moving.now.ms()), false).await?;
+        }
     }
     let mut answers = Vec::with_capacity(settlements.len());
     for settlement in settlements {
         answers.push(settle_one(moving, &mut locked, &completed, settlement)?);
     }
     Ok(answers)
+}
+
+/// The completions of jobs that are locked, and what is known of these.
+fn completions(settlements: &[Settlement], locked: &HashMap<Uuid, Stored>) -> (Vec<Settlement>, Known) {
+    let mut done = Vec::new();
+    let mut seqs = Vec::new();
+    let mut keyed = None;
+    for settlement in settlements.iter().filter(|settlement| completes(settlement)) {
+        if let Some(Stored { job, policy: _ }) = locked.get(&settlement.lease.job_id.0) {
+            keyed = keyed.or(Some(job.spec.key.is_some()));
+            seqs.push(job.seq as i64);
+            done.push(settlement.clone());
+        }
+    }
+    let known = Known { seqs: Some(seqs), keyed: keyed.unwrap_or(false), ..Known::default() };
+    (done, known)
 }
 
 fn settle_one(

@@ -67,6 +67,12 @@ impl From<Refused> for StoreError {
                 Some(id) => Self::Conflict(id),
                 None => Invalid::new("id", message).into(),
             },
+            (409, "request_conflict") => match details.id {
+                Some(id) => Self::RequestTaken(id.0),
+                None => Invalid::new("request_id", message).into(),
+            },
+            (422, "value_unfit") => Self::Unfit(message),
+            (_, "store_busy") => Self::Busy(message),
             (422, "unsupported") => Self::Unsupported("do that; its own store cannot"),
             (400..=428, _) => Invalid::new("request", format!("was refused: {message}")).into(),
             (_, "store_full") => Self::Full(message),

@@ -1,1 +1,1 @@
-INSERT INTO claims (request_id, at_ms, leases) VALUES (?1, ?2, ?3)
+INSERT INTO claims (request_id, at_ms, leases, asked) VALUES (?1, ?2, ?3, ?4)

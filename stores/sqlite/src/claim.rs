@@ -2,6 +2,7 @@
 
 use rusqlite::{OptionalExtension, params};
 use windlass_core::book::claim::{check, leased};
+use windlass_core::error::StoreError;
 use windlass_core::job::Job;
 use windlass_core::state::{Lease, StateName};
 use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased};
@@ -127,9 +128,13 @@ fn lease_again(tx: &Tx<'_>, job: &Job) -> Done<()> {
 
 fn claimed_before(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Option<ClaimAnswer>> {
     let mut select = tx.sql(include_str!("../sql/claim_recall.sql"))?;
-    let packed: Option<Vec<u8>> =
-        select.query_row(params![request.request_id.as_bytes()], |row| row.get(0)).optional()?;
-    let Some(packed) = packed else { return Ok(None) };
+    let found: Option<(Vec<u8>, Option<String>)> = select
+        .query_row(params![request.request_id.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((packed, asked)) = found else { return Ok(None) };
+    if asked != Some(request.asked()) {
+        return Err(StoreError::RequestTaken(request.request_id).into());
+    }
     let mut leases = Vec::new();
     for (seq, fence) in unpack(&packed)? {
         let held = row::by_seq(tx.conn, seq)?.filter(|found| found.job.lease_for(fence, tx.now).is_some());
@@ -147,6 +152,6 @@ fn remember(tx: &Tx<'_>, request: &ClaimRequest, leases: &[Leased]) -> Done<()> 
     }
     let packed = pack(leases.iter().map(|lease| (lease.job.seq, lease.job.fence)));
     let mut insert = tx.sql(include_str!("../sql/claim_remember.sql"))?;
-    insert.execute(params![request.request_id.as_bytes(), tx.now.ms(), packed])?;
+    insert.execute(params![request.request_id.as_bytes(), tx.now.ms(), packed, request.asked()])?;
     Ok(())
 }

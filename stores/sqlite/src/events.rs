@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 use uuid::Uuid;
 use windlass_core::event::{Event, Position, What};
 use windlass_core::id::{JobId, QueueName};
-use windlass_core::store::{EVENTS_KEPT, EVENTS_MAX};
+use windlass_core::store::{EVENTS_BYTES_MAX, EVENTS_KEPT, EVENTS_MAX};
 use windlass_core::time::Time;
 
 use crate::fail::{Done, Fail};
@@ -39,10 +39,15 @@ pub fn list(conn: &Connection, head: &Head, since: Option<Position>, limit: u32)
     let mut select = conn.prepare_cached(include_str!("../sql/event_list.sql"))?;
     let mut rows = select.query(params![from, limit.min(EVENTS_MAX)])?;
     let mut events = Vec::new();
+    let mut bytes = 0;
     while let Some(row) = rows.next()? {
         let code: i16 = row.get(2)?;
         let packed = row.get_ref(4)?.as_blob().map_err(|_| Fail::damaged("an event without jobs"))?;
         let (ids, _) = packed.as_chunks::<16>();
+        bytes += Event::BYTES + Event::JOB_BYTES * ids.len();
+        if bytes > EVENTS_BYTES_MAX && !events.is_empty() {
+            break;
+        }
         events.push(Event {
             position: Position { major: 0, minor: row.get::<_, i64>(0)?.unsigned_abs() },
             at: Time::from_ms(row.get(1)?),

@@ -13,7 +13,7 @@ use windlass_core::eligible::{BudgetNow, QueueNow, holds, is_free};
 use windlass_core::id::{BudgetName, QueueName};
 use windlass_core::job::Job;
 use windlass_core::policy::budget::Budget;
-use windlass_core::store::ClaimRequest;
+use windlass_core::store::{CLAIM_BYTES_MAX, ClaimRequest};
 use windlass_core::time::Time;
 
 use crate::fail::Done;
@@ -64,6 +64,7 @@ pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
     }
     let mut jobs = Vec::new();
     let mut more = false;
+    let mut bytes = 0;
     while let Some(Reverse((_, at))) = heads.pop() {
         if jobs.len() >= request.limit as usize {
             more = true;
@@ -77,6 +78,13 @@ pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
         } else {
             hall.may_enter(tx, &found.job)?
         };
+        if matches!(entry, Entry::Passes | Entry::Open) {
+            bytes += carried_bytes(tx, &found)?;
+            if bytes > CLAIM_BYTES_MAX && !jobs.is_empty() {
+                more = true;
+                break;
+            }
+        }
         let open = match entry {
             Entry::Passes => {
                 gates[at].fill_room();
@@ -108,6 +116,17 @@ pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
     let taken = gates.iter().filter_map(|gate| gate.taken).collect();
     let next_free = if more { None } else { hall.next_free };
     Ok(Picked { jobs, taken, gates: seen, more, next_free, spent: hall.into_spent() })
+}
+
+/// [`Job::carried_bytes`] of a job whose steps are not loaded.
+fn carried_bytes(tx: &Tx<'_>, stored: &Stored) -> Done<usize> {
+    let mut bytes = stored.job.carried_bytes();
+    if stored.steps_count > 0 {
+        let mut select = tx.sql(include_str!("../sql/steps_bytes.sql"))?;
+        let steps: i64 = select.query_row(params![signed(stored.job.seq)?], |row| row.get(0))?;
+        bytes = bytes.saturating_add(usize::try_from(steps).unwrap_or(usize::MAX));
+    }
+    Ok(bytes)
 }
 
 /// How many jobs of a gate are read at first, when it may close or others may go first.

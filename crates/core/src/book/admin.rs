@@ -212,7 +212,9 @@ impl Book {
     pub fn events(&self, since: Option<Position>, limit: u32) -> Vec<Event> {
         let since = since.unwrap_or_default();
         let from = self.events.partition_point(|event| event.position <= since);
-        self.events[from..].iter().take(limit.min(EVENTS_MAX) as usize).cloned().collect()
+        let found = self.events[from..].iter().take(limit.min(EVENTS_MAX) as usize);
+        let fitting = crate::event::fitting(found.clone());
+        found.take(fitting).cloned().collect()
     }
 
     /// Keeps only the newest `max` events, for a store to which

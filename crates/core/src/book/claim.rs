@@ -10,7 +10,7 @@ use crate::id::{BudgetName, JobId, Key, QueueName};
 use crate::job::Job;
 use crate::policy::budget::Budget;
 use crate::policy::queue::{LEASE_MS_RANGE, QueuePolicy};
-use crate::store::{CLAIM_MAX, ClaimAnswer, ClaimRequest, LeaseRef, Leased};
+use crate::store::{CLAIM_BYTES_MAX, CLAIM_MAX, ClaimAnswer, ClaimRequest, LeaseRef, Leased};
 use crate::time::Time;
 use crate::transition;
 
@@ -19,6 +19,9 @@ impl Book {
     pub fn claim(&mut self, request: &ClaimRequest, now: Time) -> Result<ClaimAnswer, StoreError> {
         check(request)?;
         if let Some(memory) = self.claims.get(&request.request_id) {
+            if memory.asked != request.asked() {
+                return Err(StoreError::RequestTaken(request.request_id));
+            }
             return Ok(self.claimed_before(memory, now));
         }
         let (picked, next_due_in_ms, budgets) = self.pick(request, now);
@@ -37,7 +40,7 @@ impl Book {
         }
         if !leases.is_empty() {
             let leases = leases.iter().map(Leased::lease_ref).collect();
-            self.claims.insert(request.request_id, Remembered { at: now, leases });
+            self.claims.insert(request.request_id, Remembered { at: now, asked: request.asked(), leases });
         }
         self.note(moves, now);
         Ok(ClaimAnswer { leases, next_due_in_ms })
@@ -57,6 +60,7 @@ impl Book {
         let mut hall = Hall::of(self);
         let mut picked = Vec::new();
         let mut next_due: Option<Time> = None;
+        let mut bytes = 0;
         for (_, seq) in &self.queued {
             if picked.len() >= request.limit as usize {
                 return (picked, None, hall.spent());
@@ -69,6 +73,10 @@ impl Book {
             }
             let holds = hall.holds(self, job, now);
             if holds.is_empty() {
+                bytes += job.carried_bytes();
+                if bytes > CLAIM_BYTES_MAX && !picked.is_empty() {
+                    return (picked, None, hall.spent());
+                }
                 picked.push(*seq);
                 hall.enter(job, now);
             } else if let Some(at) = free_by_time(&holds) {

@@ -62,6 +62,9 @@ pub struct Queue {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remembered {
     at: Time,
+    /// [`crate::store::ClaimRequest::asked`]; what was written without it is given to nobody.
+    #[serde(default)]
+    asked: String,
     leases: Vec<LeaseRef>,
 }
 

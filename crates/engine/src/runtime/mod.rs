@@ -307,6 +307,8 @@ impl Engine {
     pub(crate) fn mind(&self, error: &StoreError, doing: &str) {
         if error.is_transient() {
             tracing::warn!(code = error.code(), %error, doing, "the store did not answer; trying again");
+        } else if error.is_of_one_call() {
+            tracing::error!(code = error.code(), %error, doing, "the store refused a call; going on with others");
         } else {
             tracing::error!(code = error.code(), %error, doing, "the store has stopped; ending the worker");
             self.phase.send_replace(Phase::Failed(error.clone()));

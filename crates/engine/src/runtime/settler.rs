@@ -44,6 +44,8 @@ async fn settle(engine: &Engine, batch: Vec<Settlement>) {
             Err(error) => {
                 engine.mind(&error, "settle");
                 if !error.is_transient() {
+                    // What cannot be settled is held no longer: its lease runs out, which counts as a crash.
+                    batch.iter().for_each(|one| engine.let_go(one.lease.job_id, one.lease.fence));
                     return;
                 }
             }

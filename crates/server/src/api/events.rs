@@ -172,7 +172,8 @@ impl Listening {
                 return None;
             }
         };
-        self.behind = events.len() >= EVENTS_MAX as usize;
+        // A page may be short because its bytes are bounded: only an empty one is the end.
+        self.behind = !events.is_empty();
         if let Some(last) = events.last() {
             self.at = last.position;
         }

@@ -5,7 +5,7 @@ use windlass_core::event::{Event, What};
 use windlass_core::job::{ERROR_BYTES_MAX, HISTORY_MAX, NewJob};
 use windlass_core::query::{JobFilter, ListRequest};
 use windlass_core::step::STEPS_MAX;
-use windlass_core::store::{CLAIM_MAX, ENQUEUE_MAX, EVENTS_KEPT, EVENTS_MAX, Settlement, Written};
+use windlass_core::store::{CLAIM_MAX, ENQUEUE_MAX, EVENTS_KEPT, EVENTS_MAX, Leased, Settlement, Written};
 use windlass_core::transition::Outcome;
 
 use super::scene::*;
@@ -204,4 +204,30 @@ pub async fn p19_senseless_policies_are_refused<S: Subject>() {
     let long = JobFilter { text: Some("x".repeat(201)), ..Default::default() };
     let answer = scene.store().list(ListRequest { filter: long, limit: 5, after: None }).await;
     assert!(matches!(answer, Err(StoreError::Invalid(_))), "{answer:?}");
+}
+
+/// A claim gives 32 MiB of payloads and steps at most, in order, and at least one job; the rest stays queued.
+pub async fn p19_a_claim_is_bounded_in_bytes<S: Subject>() {
+    let scene = Scene::<S>::new().await;
+    let large = format!("\"{}\"", "x".repeat(999_998));
+    let new = |n: u128| {
+        let mut new = job(n);
+        new.spec.payload = json(&large);
+        new
+    };
+    for n in 1..=36 {
+        scene.add(vec![new(n)]).await;
+    }
+    let first = scene.claim(100).await;
+    let ids = |leases: &[Leased]| leases.iter().map(|leased| number(leased.job.id)).collect::<Vec<_>>();
+    assert_eq!(ids(&first), (1..=33).collect::<Vec<_>>(), "a million bytes each");
+    assert_eq!(scene.claimed(100).await, [34, 35, 36], "the rest was left where it was");
+    for leased in &first {
+        assert_eq!(scene.step(leased.lease_ref(), "s", &large).await, Written::Done);
+        scene.end(leased.lease_ref(), Outcome::Released).await;
+    }
+    assert_eq!(scene.claimed(100).await, (1..=16).collect::<Vec<_>>(), "two million bytes each");
+    assert_eq!(scene.claimed(100).await, (17..=32).collect::<Vec<_>>());
+    assert_eq!(scene.claimed(100).await, [33]);
+    assert_eq!(scene.store().audit().await.expect("audit"), Vec::<String>::new());
 }

@@ -95,9 +95,12 @@ macro_rules! each_promise {
             p13_memories_are_forgotten
             p13_events_are_bounded
             p15_a_repeated_claim_gives_the_same_leases
+            p15_a_request_of_another_is_a_conflict
             p15_an_empty_claim_is_not_remembered
             p15_a_repeated_settlement_is_done
             p15_twins_in_one_batch_count_once
+            p15_repeats_by_two_handles_end_one_job
+            p15_an_id_that_is_used_again_is_settled
             p16_json_comes_back_exactly
             p17_pages_show_each_job_once
             p17_filters_find_what_they_say
@@ -111,6 +114,7 @@ macro_rules! each_promise {
             p18_schedules_change
             p19_batches_have_a_limit
             p19_senseless_policies_are_refused
+            p19_a_claim_is_bounded_in_bytes
             p20_events_tell_every_move
             p20_events_follow_a_position
             p20_new_work_wakes

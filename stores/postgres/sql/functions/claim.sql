@@ -20,6 +20,8 @@ BEGIN
          WHERE d.run_at_ms <= p_now ORDER BY d.run_at_ms, d.seq LIMIT p_max FOR UPDATE SKIP LOCKED) due
       JOIN windlass.jobs j ON j.seq = due.seq
      WHERE j.key IS NULL OR (j.queue, j.key) IN (SELECT u.queue, u.key FROM unnest(v_queues, v_keys) AS u(queue, key));
+    PERFORM windlass.cut_1(j.gate, j.rank, j.seq)
+       FROM windlass.delayed d JOIN windlass.jobs j ON j.seq = d.seq WHERE d.ctid = ANY (v_spots) AND j.key IS NULL;
     WITH due AS (
         DELETE FROM windlass.delayed d WHERE d.ctid = ANY (v_spots) RETURNING d.seq
     ), jobs AS MATERIALIZED (
@@ -52,13 +54,13 @@ END $$;
 -- he found them before they were ready.
 CREATE FUNCTION windlass.claim_1(
     p_now bigint, p_request uuid, p_worker text, p_queues text[], p_kinds text[], p_limit integer,
-    p_lease_ms bigint, p_promote_max integer)
+    p_lease_ms bigint, p_promote_max integer, p_asked text, p_bytes_max bigint)
 RETURNS TABLE (
     now_ms bigint, next_ms bigint, seq bigint, id uuid, kind text, queue text, payload text, priority smallint,
     key text, dedupe_key text, budgets text[], retry text, timeout_ms bigint, meta text, rank bigint,
     created_ms bigint, run_at_ms bigint, state smallint, attempt integer, crashes integer, fence bigint,
     retries integer, started_ms bigint, worker text, lease_ms bigint, expires_ms bigint, cancel_requested boolean,
-    ended_ms bigint, failure smallint, result text, progress text, history text, policy text, steps text, pack smallint)
+    ended_ms bigint, failure smallint, result text, progress text, history text, policy text, steps text, pack bigint)
 LANGUAGE plpgsql
 -- Without sorting, the head of a gate is read off its index, whatever the
 -- statistics say about how few jobs are ready.
@@ -104,9 +106,15 @@ DECLARE
     v_picks bigint[];
     v_count bigint;
     v_open bigint;
+    v_numbers bigint[];
+    v_asked text;
     r record;
 BEGIN
-    IF EXISTS (SELECT FROM windlass.claims c WHERE c.request_id = p_request) THEN
+    SELECT c.asked INTO v_asked FROM windlass.claims c WHERE c.request_id = p_request AND c.part = 1;
+    IF FOUND THEN
+        IF v_asked IS DISTINCT FROM p_asked THEN
+            RAISE EXCEPTION 'claim % was asked by another', p_request USING ERRCODE = 'WL003', DETAIL = p_request::text;
+        END IF;
         RETURN QUERY
         SELECT v_now, NULL::bigint, j.*
           FROM windlass.claims c
@@ -159,6 +167,13 @@ BEGIN
             SELECT v_room || coalesce(jsonb_object_agg('b' || b.name, greatest(0, least(
                        windlass.spendable_1(b, v_now), b.slots - windlass.running_1(1, b.name)))), '{}')
               INTO v_room FROM windlass.budgets b WHERE b.name = ANY (v_spending);
+        END IF;
+        IF v_limited IS NOT NULL OR v_spends THEN
+            -- These locks may have been waited for. The leases begin after that, and after the end of everything
+            -- that is counted as ended.
+            v_now := greatest(v_now, windlass.begin_1(p_now), (
+                SELECT max(greatest((b.second_window -> -1 ->> 0)::bigint * 20, (b.day_window -> -1 ->> 0)::bigint * 300000))
+                  FROM windlass.budgets b WHERE b.name = ANY (v_spending)));
         END IF;
 
         -- How many each gate gives.
@@ -244,6 +259,7 @@ BEGIN
                     PERFORM FROM windlass.ready h
                       WHERE h.gate = ANY (v_gates) AND h.more_seqs IS NOT NULL ORDER BY h.gate, h.rank, h.seq LIMIT 1 FOR UPDATE;
                     v_waits := v_waits + 1;
+                    v_now := greatest(v_now, windlass.begin_1(p_now));
                     CONTINUE;
                 END IF;
                 WITH gone AS (
@@ -306,6 +322,10 @@ BEGIN
         END IF;
     END IF;
 
+    -- Who can have more than fits has it counted; a payload has a megabyte at most.
+    IF cardinality(v_seqs) > 1 AND (v_known OR cardinality(v_seqs) > p_bytes_max / 1048576) THEN
+        PERFORM windlass.bounded_1(v_seqs, p_bytes_max, v_known);
+    END IF;
     IF v_seqs IS NOT NULL THEN
         IF v_spots IS NOT NULL THEN
             -- The keys are taken: their ready jobs of other gates wait again.
@@ -374,23 +394,29 @@ BEGIN
     IF cardinality(v_gates) = 1 THEN
         v_open := CASE WHEN NOT v_apart THEN cardinality(v_seqs) ELSE (
             SELECT count(*) FROM unnest(v_seqs) AS u(seq) WHERE NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)) END;
+        v_numbers := ARRAY[nextval('windlass.claim_number')];
         WITH counted AS (
             INSERT INTO windlass.tally (what, name, delta) VALUES (0, v_of[1], cardinality(v_seqs))
         ), remembered AS (
-            INSERT INTO windlass.claims (request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
-                                         started_ms, lease_ms, worker, label)
-            SELECT p_request, 1, v_now, windlass.moment_1(v_now + v_lease_ms[1]), v_seqs, v_fences, v_open,
-                   v_open = cardinality(v_seqs), min(u.seq), max(u.seq), v_now, v_lease_ms[1], p_worker, v_labels[1]
+            INSERT INTO windlass.claims (number, request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
+                                         started_ms, lease_ms, worker, label, asked)
+            SELECT v_numbers[1], p_request, 1, v_now, windlass.moment_1(v_now + v_lease_ms[1]), v_seqs, v_fences, v_open,
+                   v_open = cardinality(v_seqs), min(u.seq), max(u.seq), v_now, v_lease_ms[1], p_worker, v_labels[1], p_asked
               FROM unnest(v_seqs) AS u(seq)
         )
         INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 1, v_of[1], v_ids);
     ELSE
         INSERT INTO windlass.tally (what, name, delta)
         SELECT 0, v_of[u.at], count(*) FROM unnest(v_ats) AS u(at) GROUP BY v_of[u.at];
-        INSERT INTO windlass.claims (request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
-                                     started_ms, lease_ms, worker, label)
-        SELECT p_request, u.at, v_now, windlass.moment_1(v_now + v_lease_ms[u.at]), u.seqs, u.fences, u.open,
-               u.open = cardinality(u.seqs), u.low, u.high, v_now, v_lease_ms[u.at], p_worker, v_labels[u.at]
+        -- A number for each gate that gives something.
+        v_numbers := ARRAY(SELECT CASE WHEN u.given THEN nextval('windlass.claim_number') END
+                             FROM (SELECT g.at, g.at IN (SELECT u.at FROM unnest(v_ats) AS u(at)) AS given
+                                     FROM generate_series(1, cardinality(v_gates)) AS g(at)) u ORDER BY u.at);
+        INSERT INTO windlass.claims (number, request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
+                                     started_ms, lease_ms, worker, label, asked)
+        SELECT v_numbers[u.at], p_request, CASE WHEN u.at = (SELECT min(a.at) FROM unnest(v_ats) AS a(at)) THEN 1 END,
+               v_now, windlass.moment_1(v_now + v_lease_ms[u.at]), u.seqs, u.fences, u.open,
+               u.open = cardinality(u.seqs), u.low, u.high, v_now, v_lease_ms[u.at], p_worker, v_labels[u.at], p_asked
           FROM (SELECT u.at, array_agg(u.seq) AS seqs, array_agg(u.fence) AS fences, min(u.seq) AS low, max(u.seq) AS high,
                        count(*) FILTER (WHERE NOT v_apart OR NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)) AS open
                   FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence) GROUP BY u.at) u;
@@ -410,7 +436,7 @@ BEGIN
                coalesce(v_lease, v_lease_ms[u.at]), coalesce(v_expires, windlass.moment_1(v_now + v_lease_ms[u.at])), false,
                NULL::bigint, NULL::smallint, NULL::text, NULL::text, NULL::text,
                CASE WHEN v_lease IS NULL THEN v_policies[u.at] ELSE v_policy END, NULL::text,
-               CASE WHEN j.dedupe_key IS NULL THEN u.at::smallint END
+               CASE WHEN j.dedupe_key IS NULL THEN v_numbers[u.at] END
           FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence)
           JOIN windlass.jobs j ON j.seq = u.seq;
         RETURN;
@@ -423,6 +449,28 @@ BEGIN
     IF v_count <> cardinality(v_seqs) THEN
         -- Somebody who found a job before it was ready has moved it meanwhile.
         PERFORM windlass.untake_1(v_seqs, v_fences);
+    END IF;
+END $$;
+
+-- Ends a claim whose jobs have more bytes of payloads and steps than one may give,
+-- with how many of them fit, at least one; mirrors Job::carried_bytes.
+CREATE FUNCTION windlass.bounded_1(p_seqs bigint[], p_bytes_max bigint, p_steps boolean) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+DECLARE
+    v_fit bigint;
+BEGIN
+    IF NOT p_steps AND p_bytes_max >= (
+        SELECT sum(octet_length(j.payload)) FROM unnest(p_seqs) AS u(seq) JOIN windlass.jobs j ON j.seq = u.seq) THEN
+        RETURN;
+    END IF;
+    SELECT count(*) INTO v_fit FROM (
+        SELECT sum(octet_length(j.payload) + CASE WHEN p_steps THEN coalesce((
+                   SELECT sum(octet_length(s.output)) FROM windlass.steps s WHERE s.job_seq = j.seq), 0) ELSE 0 END)
+                   OVER (ORDER BY j.rank, j.seq) AS bytes
+          FROM unnest(p_seqs) AS u(seq) JOIN windlass.jobs j ON j.seq = u.seq) j
+     WHERE j.bytes <= p_bytes_max;
+    IF v_fit < cardinality(p_seqs) THEN
+        RAISE EXCEPTION 'a claim has too many bytes' USING ERRCODE = 'WL004', DETAIL = greatest(1, v_fit)::text;
     END IF;
 END $$;
 

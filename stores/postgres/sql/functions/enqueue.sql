@@ -85,6 +85,10 @@ DECLARE
     v_of text[];
     v_new uuid[] := '{}';
     v_conflict uuid;
+    -- Whether those of one gate and rank differ in nothing that a row of "ready" says; otherwise none share
+    -- one, since another could stand between them.
+    v_sharing boolean := p_run_at IS NULL AND p_delays IS NULL
+        AND (p_dedupe_keys IS NULL OR array_position(p_dedupe_keys, NULL) IS NULL);
     v_alike boolean := cardinality(p_ids) = 1 AND NOT v_keyed AND p_dedupe_keys IS NULL AND p_run_at IS NULL AND p_delays IS NULL
         OR cardinality(p_kinds) < cardinality(p_ids);
 BEGIN
@@ -125,7 +129,7 @@ BEGIN
           FROM (SELECT a.gate, a.rank, a.run_at_ms, a.dedupe_key IS NOT NULL AS deduped, a.label,
                        array_agg(a.seq) AS seqs, array_agg(a.id) AS ids
                   FROM asked a WHERE a.ready
-                 GROUP BY a.seq / 64, a.gate, a.rank, a.run_at_ms, a.dedupe_key IS NOT NULL, a.label) r;
+                 GROUP BY CASE WHEN v_sharing THEN a.seq / 64 ELSE a.seq END, a.gate, a.rank, a.run_at_ms, a.dedupe_key IS NOT NULL, a.label) r;
         IF array_remove(p_queues, p_queues[1]) = '{}' THEN
             INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 0, p_queues[1], p_ids);
         ELSE

@@ -27,59 +27,6 @@ BEGIN
     RETURN QUERY SELECT * FROM windlass.jobs_1 j WHERE j.id = ANY (p_ids);
 END $$;
 
--- Locks the places in line of queued jobs. Those that wait for their key are safe
--- behind its lock. One of the others can move while its row is waited for: from
--- "delayed" to "ready", and there to another row when a claim takes some of its
--- row; so this is done until all that are queued are held.
-CREATE FUNCTION windlass.lock_places_1(p_ids uuid[]) RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
-DECLARE
-    v_queued bigint;
-    v_held bigint;
-BEGIN
-    FOR round IN 1 .. 1000 LOOP
-        SELECT count(*) INTO v_queued FROM windlass.jobs_1 j WHERE j.id = ANY (p_ids) AND j.state = 0 AND j.key IS NULL;
-        SELECT count(*) INTO v_held FROM (
-            SELECT j.key FROM windlass.jobs j LEFT JOIN windlass.runs r ON r.seq = j.seq
-              JOIN windlass.delayed d ON d.run_at_ms = coalesce(r.run_at_ms, j.run_at_ms) AND d.seq = j.seq
-             WHERE j.id = ANY (p_ids) ORDER BY j.seq FOR UPDATE OF d) d
-         WHERE d.key IS NULL;
-        EXIT WHEN v_held >= v_queued;
-        SELECT v_held + count(*) INTO v_held
-          FROM (SELECT j.seq, j.gate, j.rank FROM windlass.jobs j WHERE j.id = ANY (p_ids) AND j.key IS NULL ORDER BY j.seq) j
-         CROSS JOIN LATERAL (
-               SELECT h.ctid FROM windlass.ready h
-                WHERE h.gate = j.gate AND h.rank = j.rank AND h.seq <= j.seq AND (h.seq = j.seq OR j.seq = ANY (h.more_seqs))
-                ORDER BY h.gate, h.rank, h.seq DESC LIMIT 1 FOR UPDATE) h;
-        EXIT WHEN v_held >= v_queued;
-        IF round = 1000 THEN
-            RAISE EXCEPTION 'the places of these jobs change too fast' USING ERRCODE = '40001';
-        END IF;
-    END LOOP;
-END $$;
-
--- Takes a job out of its row of "ready".
-CREATE FUNCTION windlass.unready_1(p_gate bigint, p_rank bigint, p_seq bigint) RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
-BEGIN
-    WITH gone AS (
-        DELETE FROM windlass.ready h WHERE h.ctid = (
-            SELECT h.ctid FROM windlass.ready h
-             WHERE h.gate = p_gate AND h.rank = p_rank AND h.seq <= p_seq AND (h.seq = p_seq OR p_seq = ANY (h.more_seqs))
-             ORDER BY h.gate, h.rank, h.seq DESC LIMIT 1)
-        RETURNING h.*
-    )
-    INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label, more_seqs, more_ids)
-    SELECT g.gate, g.rank, u.seqs[1], u.ids[1], g.fence, g.run_at_ms, g.known, g.deduped, g.label,
-           nullif(u.seqs[2:], '{}'), nullif(u.ids[2:], '{}')
-      FROM gone g
-     CROSS JOIN LATERAL (
-           SELECT array_agg(u.seq ORDER BY u.ord) AS seqs, array_agg(u.id ORDER BY u.ord) AS ids
-             FROM unnest(g.seq || g.more_seqs, g.id || g.more_ids) WITH ORDINALITY AS u(seq, id, ord)
-            WHERE u.seq <> p_seq) u
-     WHERE u.seqs IS NOT NULL;
-END $$;
-
 -- Writes back what moved, with its place in line and all that is counted,
 -- deletes what its queue does not keep, exposes what waited behind the keys, and
 -- notes the events. The jobs are locked, and so are their keys and their places.
@@ -96,6 +43,9 @@ BEGIN
     PERFORM windlass.unready_1(j.gate, j.rank, j.seq)
        FROM json_to_recordset(p_rows) AS r(seq bigint) JOIN windlass.jobs_1 v ON v.seq = r.seq AND v.state = 0
        JOIN windlass.jobs j ON j.seq = r.seq;
+    PERFORM windlass.cut_1(j.gate, j.rank, j.seq)
+       FROM json_to_recordset(p_rows) AS r(seq bigint, state smallint, run_at_ms bigint) JOIN windlass.jobs j ON j.seq = r.seq
+      WHERE r.state = 0 AND r.run_at_ms <= p_now AND j.key IS NULL;
     WITH saved AS MATERIALIZED (
         SELECT r.*, j.id, j.queue, j.key, j.dedupe_key, j.budgets, j.gate, j.rank,
                windlass.label_1(j.queue, j.kind, j.key, j.budgets) AS label,
@@ -195,7 +145,7 @@ DECLARE
     v_first bigint;
     v_rows integer := 0;
 BEGIN
-    FOR c IN SELECT k.request_id, k.part, k.due_ms, k.seqs, k.fences, k.open FROM windlass.claims k
+    FOR c IN SELECT k.number, k.due_ms, k.seqs, k.fences, k.open FROM windlass.claims k
               WHERE k.due_ms IS NOT NULL ORDER BY k.due_ms LIMIT 10000
     LOOP
         -- All that may have run out by now, then the others up to the first that is right.
@@ -212,7 +162,7 @@ BEGIN
         IF l.due_ms IS DISTINCT FROM c.due_ms THEN
             UPDATE windlass.claims k
                SET due_ms = l.due_ms, seqs = coalesce(l.seqs, '{}'), fences = coalesce(l.fences, '{}')
-             WHERE k.request_id = c.request_id AND k.part = c.part AND k.due_ms = c.due_ms;
+             WHERE k.number = c.number AND k.due_ms = c.due_ms;
         END IF;
         v_first := least(v_first, l.due_ms);
     END LOOP;

@@ -3,35 +3,59 @@
 -- cannot see through: a batch is looked up by its numbers, however few jobs the
 -- statistics say are running.
 
--- Gives rows of their own to those of these jobs of which only a claim knows.
-CREATE FUNCTION windlass.unpack_1(p_seqs bigint[]) RETURNS void LANGUAGE plpgsql
-SET enable_hashjoin = on AS $$
-DECLARE
-    v_low bigint;
-    v_high bigint;
-    v_rows integer;
-    v_keyed boolean;
-    c windlass.claims;
+-- The claims that may hold these jobs open: those whose numbers lie around one of
+-- them that has no row of its own. Costs what it is asked for, however many claims
+-- are open.
+CREATE FUNCTION windlass.around_1(p_seqs bigint[]) RETURNS bigint[] LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 BEGIN
-    SELECT min(u.seq), max(u.seq) INTO v_low, v_high FROM unnest(p_seqs) AS u(seq);
-    FOR c IN
-        SELECT k.* FROM windlass.claims k
-         WHERE k.due_ms IS NOT NULL AND k.open > 0 AND k.low <= v_high AND k.high >= v_low
-           AND (cardinality(p_seqs) > 16 OR k.seqs && p_seqs)
-         ORDER BY k.request_id, k.part FOR UPDATE
-    LOOP
-        v_keyed := split_part(c.label, chr(31), 3) = 'k';
-        INSERT INTO windlass.runs (seq, fence, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, key, worker)
-        SELECT u.seq, 1, c.started_ms, c.lease_ms, c.due_ms, 1, 1, false, c.label,
-               CASE WHEN v_keyed THEN (SELECT j.key FROM windlass.jobs j WHERE j.seq = u.seq) END, c.worker
-          FROM (SELECT DISTINCT u.seq FROM unnest(p_seqs) AS u(seq)) u JOIN unnest(c.seqs) AS o(seq) ON o.seq = u.seq
-         WHERE NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq);
-        GET DIAGNOSTICS v_rows = ROW_COUNT;
-        IF v_rows > 0 THEN
-            UPDATE windlass.claims k SET open = k.open - v_rows, whole = false
-             WHERE k.request_id = c.request_id AND k.part = c.part;
-        END IF;
-    END LOOP;
+    RETURN (SELECT array_agg(DISTINCT c.number)
+              FROM unnest(p_seqs) AS u(seq)
+              JOIN windlass.claims c ON int8range(c.low, c.high, '[]') @> u.seq AND c.due_ms IS NOT NULL
+             WHERE c.open > 0 AND NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq));
+END $$;
+
+-- Gives rows of their own to those of these jobs of which only a claim knows.
+-- After it, each of them that is there and runs has one, and the claims are held.
+-- A job that is gone gets none, although its claim may still name it.
+CREATE FUNCTION windlass.unpack_1(p_seqs bigint[]) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+DECLARE
+    v_numbers bigint[] := windlass.around_1(p_seqs);
+BEGIN
+    IF v_numbers IS NULL THEN
+        RETURN;
+    END IF;
+    PERFORM FROM windlass.claims c WHERE c.number = ANY (v_numbers) ORDER BY c.number FOR UPDATE;
+    WITH open AS MATERIALIZED (
+        SELECT c.number, u.seq FROM windlass.claims c CROSS JOIN unnest(c.seqs) AS o(seq)
+          JOIN (SELECT DISTINCT u.seq FROM unnest(p_seqs) AS u(seq)) u ON u.seq = o.seq
+         WHERE c.number = ANY (v_numbers) AND c.open > 0
+    ), begun AS MATERIALIZED (
+        SELECT o.number, j.seq, j.key FROM open o CROSS JOIN LATERAL (
+            SELECT j.seq, j.key FROM windlass.jobs j WHERE j.seq = o.seq LIMIT 1) j
+         WHERE (SELECT r.seq FROM windlass.runs r WHERE r.seq = o.seq LIMIT 1) IS NULL
+    ), counted AS (
+        UPDATE windlass.claims c SET open = c.open - b.jobs, whole = false
+          FROM (SELECT b.number, count(*) AS jobs FROM begun b GROUP BY b.number) b
+         WHERE c.number = b.number
+    )
+    INSERT INTO windlass.runs (seq, fence, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, key, worker)
+    SELECT b.seq, 1, c.started_ms, c.lease_ms, c.due_ms, 1, 1, false, c.label, b.key, c.worker
+      FROM begun b JOIN windlass.claims c ON c.number = b.number ORDER BY b.seq;
+END $$;
+
+-- The numbers of these jobs as they are stored, in their order, nothing for one
+-- that is not there; each that runs has a row of its own after it.
+CREATE FUNCTION windlass.unpacked_1(p_ids uuid[]) RETURNS bigint[] LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+DECLARE
+    v_seqs bigint[];
+BEGIN
+    SELECT array_agg(j.seq ORDER BY u.ord) INTO v_seqs
+      FROM unnest(p_ids) WITH ORDINALITY AS u(id, ord) LEFT JOIN windlass.jobs j ON j.id = u.id;
+    PERFORM windlass.unpack_1(v_seqs);
+    RETURN v_seqs;
 END $$;
 
 CREATE FUNCTION windlass.renew_1(p_now bigint, p_ids uuid[], p_fences bigint[])
@@ -41,9 +65,11 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
 BEGIN
-    PERFORM windlass.unpack_1(ARRAY(SELECT j.seq FROM windlass.jobs j WHERE j.id = ANY (p_ids)));
+    PERFORM windlass.unpacked_1(p_ids);
+    -- Claims may have been waited for, and somebody may have renewed the lease meanwhile.
+    v_now := windlass.begin_1(p_now);
     RETURN QUERY
-    UPDATE windlass.runs r SET expires_ms = windlass.moment_1(v_now + r.lease_ms)
+    UPDATE windlass.runs r SET expires_ms = greatest(r.expires_ms, windlass.moment_1(v_now + r.lease_ms))
       FROM (SELECT DISTINCT j.seq, u.id, u.fence, 1 AS running, v_now AS now_ms
               FROM unnest(p_ids, p_fences) AS u(id, fence) JOIN windlass.jobs j ON j.id = u.id ORDER BY j.seq) l
      WHERE r.seq = l.seq AND r.state = l.running AND r.fence = l.fence AND r.expires_ms > l.now_ms
@@ -57,7 +83,7 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
 BEGIN
-    PERFORM windlass.unpack_1(ARRAY(SELECT j.seq FROM windlass.jobs j WHERE j.id = ANY (p_ids)));
+    PERFORM windlass.unpacked_1(p_ids);
     RETURN QUERY
     UPDATE windlass.runs r SET progress = l.progress
       FROM (SELECT DISTINCT ON (j.seq, u.fence) j.seq, u.id, u.fence, u.progress, 1 AS running, v_now AS now_ms
@@ -78,7 +104,7 @@ DECLARE
     v_job record;
     r record;
 BEGIN
-    PERFORM windlass.unpack_1(ARRAY(SELECT j.seq FROM windlass.jobs j WHERE j.id = ANY (p_ids)));
+    PERFORM windlass.unpacked_1(p_ids);
     PERFORM FROM windlass.jobs j JOIN windlass.runs n ON n.seq = j.seq
       WHERE j.id = ANY (p_ids) ORDER BY n.seq FOR UPDATE OF n;
     FOR r IN SELECT u.id, u.fence, u.name, u.output FROM unnest(p_ids, p_fences, p_names, p_outputs)
@@ -102,21 +128,101 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Completes those of these jobs that only their claims know of, all of them or,
+-- with an error, none: the row that says that a job has ended is the first that is
+-- written for it. What the caller remembers is a hint: the claim must be there with
+-- leases that have not run out (its number is never given twice), the fence must be
+-- the first of all, no row may say already what became of the job, and the job must
+-- be there. Whoever does anything else with an open lease holds its claim, so that
+-- what is found here stays so.
+--
+-- Answers with the numbers of the jobs and what their gates stand for; with one
+-- label for all, and no places among those asked for, when all are of one claim.
+-- Mirrors transition::settle for Outcome::Completed.
+CREATE FUNCTION windlass.complete_open_1(
+    p_now bigint, p_ids uuid[], p_seqs bigint[], p_fences bigint[], p_results text[], p_packs bigint[], p_of integer[])
+RETURNS TABLE (seqs bigint[], ords bigint[], labels text[], freed boolean) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    v_started bigint[];
+    v_workers text[];
+    v_of text[];
+    v_key_queues text[];
+    v_keys text[];
+    v_soles bigint[];
+    v_rows bigint;
+BEGIN
+    freed := false;
+    SELECT array_agg(c.started_ms ORDER BY c.ord), array_agg(c.worker ORDER BY c.ord), array_agg(c.label ORDER BY c.ord)
+      INTO v_started, v_workers, v_of
+      FROM (SELECT u.ord, c.started_ms, c.worker, c.label
+              FROM unnest(p_packs) WITH ORDINALITY AS u(number, ord) JOIN windlass.claims c ON c.number = u.number
+             WHERE c.due_ms > p_now ORDER BY c.number FOR UPDATE OF c) c;
+    IF cardinality(v_started) IS DISTINCT FROM cardinality(p_packs) THEN
+        RAISE EXCEPTION 'a claim is not open' USING ERRCODE = 'WL002';
+    END IF;
+    IF EXISTS (SELECT FROM unnest(v_of) AS l(label) WHERE split_part(l.label, chr(31), 3) = 'k') THEN
+        -- A key must be locked before its job, and is let go with it.
+        WITH freed AS (
+            UPDATE windlass.keys k SET holder = NULL
+              FROM (SELECT j.queue, j.key, u.seq FROM unnest(p_seqs, p_of) AS u(seq, of) JOIN windlass.jobs j ON j.seq = u.seq
+                     WHERE j.key IS NOT NULL AND u.of IS DISTINCT FROM 0 ORDER BY 1, 2) u
+             WHERE k.queue = u.queue AND k.key = u.key AND k.holder = u.seq
+            RETURNING k.queue, k.key, k.gate
+        )
+        SELECT array_agg(f.queue), array_agg(f.key), array_agg(f.gate) INTO v_key_queues, v_keys, v_soles FROM freed f;
+    END IF;
+    IF p_of IS NULL THEN
+        INSERT INTO windlass.runs (seq, fence, started_ms, ended_ms, attempt, state, deduped, worker, result)
+        SELECT u.seq, 1, v_started[1], p_now, 1, 2, false, v_workers[1], u.result
+          FROM unnest(p_seqs, p_results) AS u(seq, result);
+        GET DIAGNOSTICS v_rows = ROW_COUNT;
+        UPDATE windlass.claims c
+           SET open = c.open - v_rows, due_ms = CASE WHEN c.open > v_rows OR NOT c.whole THEN c.due_ms END
+         WHERE c.number = p_packs[1];
+        seqs := p_seqs;
+        labels := v_of;
+    ELSE
+        INSERT INTO windlass.runs (seq, fence, started_ms, ended_ms, attempt, state, deduped, worker, result)
+        SELECT u.seq, 1, v_started[u.of], p_now, 1, 2, false, v_workers[u.of], u.result
+          FROM unnest(p_seqs, p_of, p_results) AS u(seq, of, result) WHERE u.of > 0;
+        GET DIAGNOSTICS v_rows = ROW_COUNT;
+        UPDATE windlass.claims c
+           SET open = c.open - u.jobs, due_ms = CASE WHEN c.open > u.jobs OR NOT c.whole THEN c.due_ms END
+          FROM (SELECT p_packs[u.of] AS number, count(*) AS jobs FROM unnest(p_of) AS u(of) WHERE u.of > 0 GROUP BY u.of) u
+         WHERE c.number = u.number;
+        SELECT array_agg(u.seq), array_agg(u.ord), array_agg(v_of[u.of]) INTO seqs, ords, labels
+          FROM unnest(p_seqs, p_of) WITH ORDINALITY AS u(seq, of, ord) WHERE u.of > 0;
+    END IF;
+    -- Asked after the rows were written: a job that went while they were is not found any more.
+    IF v_rows <> (SELECT count(*) FROM unnest(p_ids, p_seqs, p_fences, p_of) AS u(id, seq, fence, of)
+                    JOIN windlass.jobs j ON j.seq = u.seq AND j.id = u.id
+                   WHERE u.of IS DISTINCT FROM 0 AND u.fence = 1) THEN
+        RAISE EXCEPTION 'a lease is not open' USING ERRCODE = 'WL002';
+    END IF;
+    IF v_keys IS NOT NULL THEN
+        freed := windlass.expose_1(v_key_queues, v_keys, true, v_soles);
+    END IF;
+    RETURN NEXT;
+END $$;
+
 -- Completes jobs. Answers with how many of them were running with the fence named
 -- and, unless that were all, with which. Events are written here when p_note says
 -- so, and by the caller otherwise, who is then always told which. Who knows the
 -- numbers of the jobs names them, and says which of them only their claims know of
--- (p_of: which of p_packs and p_parts, or 0; nothing when all are of the first).
+-- (p_of: which of p_packs, or 0; nothing when all are of the first).
 -- Who knows that they have keys says so and spares looking for those that have none.
 CREATE FUNCTION windlass.complete_1(
     p_now bigint, p_ids uuid[], p_seqs bigint[], p_fences bigint[], p_results text[], p_keyed boolean, p_note boolean,
-    p_packs uuid[], p_parts smallint[], p_of smallint[])
+    p_packs bigint[], p_of integer[])
 RETURNS TABLE (done bigint, ids uuid[], queues text[], freed boolean) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
     v_all bigint[] := p_seqs;
+    v_stored boolean := p_seqs IS NULL;
     v_keyed boolean := p_keyed;
     v_seqs bigint[] := '{}';
     v_ords bigint[] := '{}';
@@ -125,80 +231,41 @@ DECLARE
     v_freed boolean := false;
     v_key_queues text[];
     v_keys text[];
-    v_soles bigint[];
     v_held bigint[];
     v_of text[];
     v_queue text;
     v_jobs bigint[];
     v_doomed text[];
-    v_started bigint[];
-    v_workers text[];
     r record;
 BEGIN
-    IF v_all IS NULL THEN
-        SELECT array_agg(j.seq ORDER BY u.ord) INTO v_all
-          FROM unnest(p_ids) WITH ORDINALITY AS u(id, ord) LEFT JOIN windlass.jobs j ON j.id = u.id;
-        PERFORM windlass.unpack_1(v_all);
-    ELSIF p_packs IS NOT NULL THEN
-        -- The row that says that a job has ended is the first that is written for it,
-        -- unless something has happened to it meanwhile that its worker does not know.
+    IF p_packs IS NOT NULL AND NOT v_stored THEN
         BEGIN
-            SELECT array_agg(c.started_ms ORDER BY c.ord), array_agg(c.worker ORDER BY c.ord), array_agg(c.label ORDER BY c.ord)
-              INTO v_started, v_workers, v_of
-              FROM (SELECT u.ord, c.started_ms, c.worker, c.label
-                      FROM unnest(p_packs, p_parts) WITH ORDINALITY AS u(request_id, part, ord)
-                      JOIN windlass.claims c ON c.request_id = u.request_id AND c.part = u.part
-                     WHERE c.due_ms > v_now ORDER BY c.request_id, c.part FOR UPDATE OF c) c;
-            IF cardinality(v_started) IS DISTINCT FROM cardinality(p_packs) THEN
-                RAISE unique_violation;
-            END IF;
-            IF EXISTS (SELECT FROM unnest(v_of) AS l(label) WHERE split_part(l.label, chr(31), 3) = 'k') THEN
-                -- A key must be locked before its job, and is let go with it.
-                WITH freed AS (
-                    UPDATE windlass.keys k SET holder = NULL
-                      FROM (SELECT j.queue, j.key, u.seq FROM unnest(v_all, p_of) AS u(seq, of) JOIN windlass.jobs j ON j.seq = u.seq
-                             WHERE j.key IS NOT NULL AND u.of IS DISTINCT FROM 0 ORDER BY 1, 2) u
-                     WHERE k.queue = u.queue AND k.key = u.key AND k.holder = u.seq
-                    RETURNING k.queue, k.key, k.gate
-                )
-                SELECT array_agg(f.queue), array_agg(f.key), array_agg(f.gate) INTO v_key_queues, v_keys, v_soles FROM freed f;
-            END IF;
-            IF p_of IS NULL THEN
-                INSERT INTO windlass.runs (seq, fence, started_ms, ended_ms, attempt, state, deduped, worker, result)
-                SELECT u.seq, 1, v_started[1], v_now, 1, 2, false, v_workers[1], u.result
-                  FROM unnest(v_all, p_results) AS u(seq, result);
-                UPDATE windlass.claims c
-                   SET open = c.open - cardinality(v_all),
-                       due_ms = CASE WHEN c.open > cardinality(v_all) OR NOT c.whole THEN c.due_ms END
-                 WHERE c.request_id = p_packs[1] AND c.part = p_parts[1];
-                v_seqs := v_all;
-                v_jobs := ARRAY[cardinality(v_all)];
+            -- Nothing is assigned unless all of it succeeds.
+            SELECT * INTO STRICT r FROM windlass.complete_open_1(v_now, p_ids, p_seqs, p_fences, p_results, p_packs, p_of);
+            v_seqs := r.seqs;
+            v_freed := r.freed;
+            IF r.ords IS NULL THEN
+                v_of := r.labels;
+                v_jobs := ARRAY[cardinality(v_seqs)];
             ELSE
-                INSERT INTO windlass.runs (seq, fence, started_ms, ended_ms, attempt, state, deduped, worker, result)
-                SELECT u.seq, 1, v_started[u.of], v_now, 1, 2, false, v_workers[u.of], u.result
-                  FROM unnest(v_all, p_of, p_results) AS u(seq, of, result) WHERE u.of > 0;
-                UPDATE windlass.claims c
-                   SET open = c.open - u.jobs, due_ms = CASE WHEN c.open > u.jobs OR NOT c.whole THEN c.due_ms END
-                  FROM (SELECT p_packs[u.of] AS request_id, p_parts[u.of] AS part, count(*) AS jobs
-                          FROM unnest(p_of) AS u(of) WHERE u.of > 0 GROUP BY u.of) u
-                 WHERE c.request_id = u.request_id AND c.part = u.part;
-                SELECT array_agg(u.seq), array_agg(u.ord), array_agg(v_of[u.of]) INTO v_seqs, v_ords, v_labels
-                  FROM unnest(v_all, p_of) WITH ORDINALITY AS u(seq, of, ord) WHERE u.of > 0;
+                v_ords := r.ords;
+                v_labels := r.labels;
                 v_all := ARRAY(SELECT CASE WHEN u.of = 0 THEN u.seq END
-                                 FROM unnest(v_all, p_of) WITH ORDINALITY AS u(seq, of, ord) ORDER BY u.ord);
+                                 FROM unnest(p_seqs, p_of) WITH ORDINALITY AS u(seq, of, ord) ORDER BY u.ord);
             END IF;
-            IF v_keys IS NOT NULL THEN
-                v_freed := windlass.expose_1(v_key_queues, v_keys, true, v_soles);
-            END IF;
-        EXCEPTION WHEN unique_violation THEN
-            PERFORM windlass.unpack_1(v_all);
+        EXCEPTION WHEN unique_violation OR check_violation OR SQLSTATE 'WL002' THEN
+            -- Something has happened that this program does not know of.
+            v_stored := true;
         END;
     END IF;
+    IF v_stored THEN
+        v_all := windlass.unpacked_1(p_ids);
+    END IF;
     FOR pass IN 1 .. 4 LOOP
-        EXIT WHEN cardinality(v_seqs) = cardinality(p_ids);
+        EXIT WHEN cardinality(v_seqs) = cardinality(p_ids) OR pass = 3 AND v_stored;
         IF pass = 3 THEN
-            -- Or only a claim knows of it, or did until now, and its worker thinks otherwise.
-            PERFORM windlass.unpack_1(v_all);
+            -- Or its worker remembers something else of it than what is stored.
+            v_all := windlass.unpacked_1(p_ids);
         END IF;
         v_held := NULL;
         IF v_keyed THEN

@@ -25,8 +25,7 @@ async fn writes(scene: &Scene, table: &str) -> (i64, i64, i64) {
     (row.get(0), row.get(1), row.get(2))
 }
 
-const COMPLETE: &str =
-    "SELECT done FROM windlass.complete_1(NULL, $1, $2, $3, NULL, false, true, $4, '{1}', NULL)";
+const COMPLETE: &str = "SELECT done FROM windlass.complete_1(NULL, $1, $2, $3, NULL, false, true, $4, NULL)";
 
 /// A claim writes nothing for each job, and a settlement one row; the job itself is never written again.
 #[tokio::test(flavor = "multi_thread")]
@@ -37,7 +36,7 @@ async fn a_job_that_simply_ends_is_written_twice() {
     // By a connection of the test's own, whose counters can be read at once.
     scene.client.batch_execute("BEGIN").await.expect("a transaction");
     let request = uuid::Uuid::from_u128(77);
-    let claim = "SELECT id, fence, seq FROM windlass.claim_1(NULL, $1, 'w', '{q}', NULL, 200, NULL, 100)";
+    let claim = "SELECT id, fence, seq, pack FROM windlass.claim_1(NULL, $1, 'w', '{q}', NULL, 200, NULL, 100, '', 1000000)";
     let rows = scene.client.query(claim, &[&request]).await.expect("claim");
     assert_eq!(writes(&scene, "runs").await, (0, 0, 0));
     scene.client.batch_execute("COMMIT; BEGIN").await.expect("another transaction");
@@ -46,7 +45,7 @@ async fn a_job_that_simply_ends_is_written_twice() {
     let fences: Vec<i64> = rows.iter().map(|row| row.get(1)).collect();
     let seqs: Vec<i64> = rows.iter().map(|row| row.get(2)).collect();
     for some in [0..50, 50..200] {
-        let packs = vec![request];
+        let packs: Vec<i64> = vec![rows[0].get(3)];
         let given: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
             [&&ids[some.clone()], &&seqs[some.clone()], &&fences[some.clone()], &packs];
         let done: i64 = scene.client.query_one(COMPLETE, &given).await.expect("complete").get(0);
@@ -57,6 +56,65 @@ async fn a_job_that_simply_ends_is_written_twice() {
     scene.client.batch_execute("COMMIT").await.expect("commit");
     assert_eq!(count(&scene, "SELECT count(*) FROM windlass.claims WHERE due_ms IS NOT NULL").await, 0);
     assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+}
+
+/// One failure among many completions: each job gets its row once, and no part of the settlement is done twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mixed_settlement_writes_each_row_once() {
+    for keyed in [false, true] {
+        let scene = Scene::new().await;
+        let store = scene.store(None).await;
+        let new = |n: u128| {
+            let mut new = job(n);
+            new.spec.key = keyed.then(|| Key::new(format!("key-{n}")).expect("a key"));
+            new
+        };
+        store.enqueue((1..=50).map(new).collect()).await.expect("enqueue");
+        let leases = store.claim(wish(50)).await.expect("claim").leases;
+        let held: Vec<LeaseRef> = leases.iter().map(|leased| leased.lease_ref()).collect();
+        let mut settlements = ends(&held, &Outcome::DONE);
+        settlements[20].outcome = Outcome::Failed { error: "no".into() };
+        let answers = store.settle(settlements).await.expect("settle");
+        assert!(answers.iter().all(|written| *written == Written::Done));
+        assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+        assert_eq!(count(&scene, "SELECT count(*) FROM windlass.jobs_1 WHERE state = 2").await, 49);
+        // What a connection has counted is to be read when it has ended; a row that was taken back is counted, too.
+        drop(store);
+        let counted =
+            "SELECT n_tup_ins FROM pg_stat_user_tables WHERE schemaname = 'windlass' AND relname = 'runs'";
+        let ask = async || Some(count(&scene, counted).await).filter(|rows| *rows >= 50);
+        let written = windlass_testkit::eventually::eventually("rows of runs are counted", ask).await;
+        assert_eq!(written, 50, "keyed: {keyed}");
+    }
+}
+
+/// How many rows of "claims" are looked at when twenty of so many leases, each of a claim of its own, are renewed
+/// for the first time.
+async fn claims_looked_at(open: u128) -> i64 {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    store.enqueue((1..=open).map(job).collect()).await.expect("enqueue");
+    for _ in 0..open {
+        assert_eq!(store.claim(wish(1)).await.expect("claim").leases.len(), 1);
+    }
+    // Far apart, so that all of the others lie in between.
+    let ids: Vec<uuid::Uuid> = (0..20).map(|n| job(1 + n * (open - 1) / 19).id.0).collect();
+    scene.client.batch_execute("BEGIN").await.expect("a transaction");
+    let renew = "SELECT id FROM windlass.renew_1(NULL, $1, array_fill(1::bigint, '{20}'))";
+    assert_eq!(scene.client.query(renew, &[&ids]).await.expect("renew").len(), 20);
+    let looked = "SELECT (seq_tup_read + idx_tup_fetch)::bigint FROM pg_stat_xact_all_tables \
+                  WHERE schemaname = 'windlass' AND relname = 'claims'";
+    let looked = count(&scene, looked).await;
+    scene.client.batch_execute("COMMIT").await.expect("commit");
+    assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+    looked
+}
+
+/// What a first renewal costs depends on how many leases are renewed, and not on how many claims are open.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_renewal_looks_at_its_own_claims() {
+    let (few, many) = (claims_looked_at(40).await, claims_looked_at(240).await);
+    assert!(many <= few, "{few} rows with 40 open claims, {many} with 240");
 }
 
 /// What only a claim knows of is settled, renewed, reported on and canceled at the same time: every job ends
@@ -199,6 +257,8 @@ async fn a_refused_enqueue_is_refused_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_enqueue_waits_no_longer_than_a_call_may_take() {
     let mut scene = Scene::new().await;
+    // Its schema is made without a limit of time.
+    drop(scene.store(None).await);
     let store = scene.store_with(Options { call_ms: 1_000, ..Options::default() }).await;
     let lock = scene.client.transaction().await.expect("a transaction");
     lock.batch_execute("LOCK TABLE windlass.jobs IN ACCESS EXCLUSIVE MODE").await.expect("a lock");

@@ -3,6 +3,7 @@
 
 mod adopted;
 mod adopted_plan;
+mod claims;
 mod encryption;
 mod faults;
 mod line;

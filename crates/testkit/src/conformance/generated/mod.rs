@@ -8,37 +8,46 @@ mod pair;
 mod strategy;
 mod words;
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
-use tokio::runtime::Handle;
+use tokio::runtime;
 use tokio::sync::Mutex;
 
 use self::compare::Seen;
-use self::op::Plan;
+use self::op::{Handle, Op, Plan, Turn};
 use self::pair::{Pair, Same};
 use super::scene::Scene;
 use crate::subject::Subject;
 use windlass_core::time::Clock;
 
 /// How many operations a sequence has at most.
-const OPS_MAX: usize = 60;
+const OPS_MAX: usize = 50;
 /// How many sequences are tried unless `WINDLASS_PROPTEST_CASES` says otherwise.
-const CASES: u32 = 256;
+const CASES: u32 = 100;
 
-/// A store does what the book does. `WINDLASS_PROPTEST_CASES` sets how many
-/// sequences are tried, `WINDLASS_PROPTEST_SEED` which ones.
+/// A store does what the book does, by whichever of two handles it is asked.
+/// `WINDLASS_PROPTEST_CASES` sets how many sequences are tried,
+/// `WINDLASS_PROPTEST_SEED` which ones; without it they are others in each run,
+/// and what fails says by which seed.
 pub async fn p21_generated_sequences_match_the_book<S: Subject>() {
     let scene = Mutex::new(Scene::<S>::new().await);
     let config = Config {
         cases: number("WINDLASS_PROPTEST_CASES").unwrap_or(CASES),
         failure_persistence: None,
         max_shrink_iters: 4_000,
+        // What is found is shown after so long, however much shorter it could still be made.
+        max_shrink_time: 60_000,
         ..Config::default()
     };
+    let drawn = number("WINDLASS_PROPTEST_SEED").unwrap_or_else(draw);
+    println!("WINDLASS_PROPTEST_SEED={drawn}");
     let mut seed = [7; 32];
-    seed[..4].copy_from_slice(&number("WINDLASS_PROPTEST_SEED").unwrap_or(0).to_le_bytes());
+    seed[..4].copy_from_slice(&drawn.to_le_bytes());
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
     let mut runner = TestRunner::new_with_rng(config, rng);
-    let handle = Handle::current();
+    let handle = runtime::Handle::current();
     let outcome = tokio::task::block_in_place(|| {
         runner.run(&strategy::plans(OPS_MAX), |plan| {
             let case = handle.block_on(async { play(&mut *scene.lock().await, &plan).await });
@@ -47,7 +56,10 @@ pub async fn p21_generated_sequences_match_the_book<S: Subject>() {
     });
     match outcome {
         Ok(()) => {}
-        Err(TestError::Fail(why, plan)) => panic!("{} and the book part:\n{why}\nafter\n{plan:?}", S::NAME),
+        Err(TestError::Fail(why, plan)) => panic!(
+            "{} and the book part:\n{why}\nafter\n{plan:?}found by WINDLASS_PROPTEST_SEED={drawn}",
+            S::NAME
+        ),
         Err(TestError::Abort(why)) => panic!("no sequences were made: {why}"),
     }
 }
@@ -57,13 +69,25 @@ async fn play<S: Subject>(scene: &mut Scene<S>, plan: &Plan) -> Same {
     to_midnight(scene);
     let mut pair = Pair::new(scene.store().clone(), scene.clock.clone());
     let mut seen = Seen::default();
-    for (turn, op) in plan.0.iter().enumerate() {
+    let mut second = None;
+    for (turn, Turn { by, op }) in plan.0.iter().enumerate() {
+        if matches!(op, Op::Restart) {
+            second = None;
+        }
+        pair.store = match by {
+            Handle::First => scene.store().clone(),
+            Handle::Second => match &second {
+                Some(store) => Arc::clone(store),
+                None => Arc::clone(second.insert(scene.second().await)),
+            },
+        };
         let step = async {
             pair.apply(op).await?;
             pair.compare(&mut seen, turn).await
         };
         step.await.map_err(|why| format!("at operation {}: {why}", turn + 1))?;
     }
+    drop(second);
     pair.compare_all().await.map_err(|why| format!("at the end: {why}"))?;
     let book = std::mem::take(&mut pair.book);
     let known = std::mem::take(&mut pair.known);
@@ -82,6 +106,11 @@ fn to_midnight<S: Subject>(scene: &Scene<S>) {
     const DAY_MS: u64 = 86_400_000;
     let today = scene.clock.wall().ms() as u64 % DAY_MS;
     scene.clock.advance(DAY_MS - today);
+}
+
+/// Other sequences in each run: what one run does not meet, another may.
+fn draw() -> u32 {
+    RandomState::new().build_hasher().finish() as u32
 }
 
 fn number(name: &str) -> Option<u32> {

@@ -5,14 +5,37 @@ use std::fmt;
 
 /// A sequence, printed line by line.
 #[derive(Clone)]
-pub struct Plan(pub Vec<Op>);
+pub struct Plan(pub Vec<Turn>);
 
 impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, op) in self.0.iter().enumerate() {
-            writeln!(f, "{:>3}. {op:?}", at + 1)?;
+        for (at, Turn { by, op }) in self.0.iter().enumerate() {
+            writeln!(f, "{:>3}. {by:?}: {op:?}", at + 1)?;
         }
         Ok(())
+    }
+}
+
+/// One operation, and the handle of the store by which it is done.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    pub by: Handle,
+    pub op: Op,
+}
+
+/// Two programs that have one store open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Handle {
+    First,
+    Second,
+}
+
+impl Handle {
+    pub fn other(self) -> Self {
+        match self {
+            Self::First => Self::Second,
+            Self::Second => Self::First,
+        }
     }
 }
 
@@ -21,27 +44,117 @@ impl fmt::Debug for Plan {
 #[derive(Debug, Clone)]
 pub enum Op {
     Enqueue(Vec<Seed>),
-    Claim { worker: u8, queues: Vec<u8>, kinds: Option<Vec<u8>>, limit: u32, lease_ms: Option<u32> },
-    ClaimAgain { which: usize },
+    /// Many new jobs that differ in id and payload only.
+    EnqueueAlike {
+        queue: u8,
+        kind: u8,
+        jobs: usize,
+    },
+    Claim {
+        worker: u8,
+        queues: Vec<u8>,
+        kinds: Option<Vec<u8>>,
+        limit: u32,
+        lease_ms: Option<u32>,
+    },
+    ClaimAgain {
+        which: usize,
+    },
+    /// The request id of an earlier claim, by somebody else or for something else.
+    ClaimStolen {
+        which: usize,
+        theft: Theft,
+    },
     Renew(Vec<(usize, Fence)>),
     Steps(Vec<(usize, Fence, u8)>),
     Progress(Vec<(usize, Fence)>),
     Settle(Vec<(usize, Fence, End)>),
+    /// Renews what an earlier claim gave.
+    RenewClaim {
+        which: usize,
+        share: Share,
+    },
+    /// Ends what an earlier claim gave, the first job as the first of these says, and so on, round and round.
+    SettleClaim {
+        which: usize,
+        share: Share,
+        ends: Vec<End>,
+    },
+    /// An earlier settlement once more, as if its answer had been lost.
+    SettleAgain {
+        which: usize,
+    },
+    /// The program of the second handle ends and starts again: it has forgotten everything.
+    Restart,
     Cancel(usize),
     Retry(usize),
     Expire,
     Prune,
-    Pause { queue: u8, paused: bool },
-    PutQueue { queue: u8, policy: Policy },
-    PutBudget { budget: u8, slots: Option<u32>, per_second: Option<u32>, per_day: Option<u32> },
-    CoolDown { budget: u8, for_ms: u64 },
-    Spend { budget: u8, amount: u32 },
-    PutSchedule { schedule: u8, rule: u8, missed: u8, skip: bool, paused: bool },
-    DeleteSchedule { schedule: u8 },
+    Pause {
+        queue: u8,
+        paused: bool,
+    },
+    PutQueue {
+        queue: u8,
+        policy: Policy,
+    },
+    PutBudget {
+        budget: u8,
+        slots: Option<u32>,
+        per_second: Option<u32>,
+        per_day: Option<u32>,
+    },
+    CoolDown {
+        budget: u8,
+        for_ms: u64,
+    },
+    Spend {
+        budget: u8,
+        amount: u32,
+    },
+    PutSchedule {
+        schedule: u8,
+        rule: u8,
+        missed: u8,
+        skip: bool,
+        paused: bool,
+    },
+    DeleteSchedule {
+        schedule: u8,
+    },
     Fire,
-    Beat { worker: u8, picky: bool },
-    Forget { worker: u8 },
-    Advance { ms: u64 },
+    Beat {
+        worker: u8,
+        picky: bool,
+    },
+    Forget {
+        worker: u8,
+    },
+    Advance {
+        ms: u64,
+    },
+}
+
+/// What is other about a request whose id was used before.
+#[derive(Debug, Clone, Copy)]
+pub enum Theft {
+    Worker,
+    Queues,
+    Kinds,
+    /// The order alone, which is nothing.
+    Order,
+}
+
+/// Which of the leases of a claim.
+#[derive(Debug, Clone, Copy)]
+pub enum Share {
+    All,
+    /// The first of them alone.
+    First,
+    /// Every second one, from the first or from the second on.
+    Half {
+        odd: bool,
+    },
 }
 
 /// A job to be enqueued.

@@ -17,7 +17,7 @@ use windlass_core::store::{
 };
 use windlass_core::time::{Clock, Time};
 
-use super::op::{Fence, Op, Seed};
+use super::op::{End, Fence, Op, Seed, Share, Theft};
 use super::words::*;
 use crate::clock::FakeClock;
 use crate::conformance::scene::{id, json, step};
@@ -29,7 +29,7 @@ pub type Same = Result<(), String>;
 pub struct Pair {
     /// The model.
     pub book: Book,
-    /// The store under test.
+    /// The store under test, by the handle whose turn it is.
     pub store: Arc<dyn Store>,
     /// The clock of both.
     pub clock: FakeClock,
@@ -41,6 +41,9 @@ pub struct Pair {
     pub known: Vec<JobId>,
     asked: Vec<NewJob>,
     claims: Vec<ClaimRequest>,
+    /// What claims gave, those that gave something.
+    granted: Vec<Vec<LeaseRef>>,
+    settled: Vec<Vec<Settlement>>,
 }
 
 impl Pair {
@@ -55,6 +58,8 @@ impl Pair {
             known: Vec::new(),
             asked: Vec::new(),
             claims: Vec::new(),
+            granted: Vec::new(),
+            settled: Vec::new(),
         }
     }
 
@@ -66,9 +71,26 @@ impl Pair {
     /// Does one operation to both and compares the answers.
     pub async fn apply(&mut self, op: &Op) -> Same {
         match op {
-            Op::Enqueue(seeds) => self.enqueue(seeds).await,
-            Op::Claim { .. } | Op::ClaimAgain { .. } => self.claim(op).await,
+            Op::Enqueue(seeds) => {
+                let mut batch = Vec::new();
+                for seed in seeds {
+                    let job = self.job_of(seed);
+                    self.asked.push(job.clone());
+                    batch.push(job);
+                }
+                self.enqueue(batch).await
+            }
+            Op::EnqueueAlike { queue, kind, jobs } => {
+                let batch = self.alike(*queue, *kind, *jobs);
+                self.asked.extend(batch.iter().cloned());
+                self.enqueue(batch).await
+            }
+            Op::Claim { .. } | Op::ClaimAgain { .. } | Op::ClaimStolen { .. } => self.claim(op).await,
             Op::Renew(_) | Op::Steps(_) | Op::Progress(_) | Op::Settle(_) => self.write(op).await,
+            Op::RenewClaim { .. } | Op::SettleClaim { .. } | Op::SettleAgain { .. } => {
+                self.write_of_claim(op).await
+            }
+            Op::Restart => Ok(()),
             Op::Cancel(_) | Op::Retry(_) | Op::Expire | Op::Prune => self.steer(op).await,
             Op::Pause { .. } | Op::PutQueue { .. } => self.queue(op).await,
             Op::PutBudget { .. } | Op::CoolDown { .. } | Op::Spend { .. } => self.budget(op).await,
@@ -81,13 +103,7 @@ impl Pair {
         }
     }
 
-    async fn enqueue(&mut self, seeds: &[Seed]) -> Same {
-        let mut batch = Vec::new();
-        for seed in seeds {
-            let job = self.job_of(seed);
-            self.asked.push(job.clone());
-            batch.push(job);
-        }
+    async fn enqueue(&mut self, batch: Vec<NewJob>) -> Same {
         let (now, fresh) = (self.now(), batch.clone());
         let book = self.book.enqueue(batch.clone(), now);
         let store = self.store.enqueue(batch).await;
@@ -97,6 +113,16 @@ impl Pair {
             self.known.extend(new);
         }
         same("enqueue", store, book)
+    }
+
+    fn alike(&self, queue: u8, kind: u8, jobs: usize) -> Vec<NewJob> {
+        let first = self.asked.len() as u128 + 1;
+        let one = |number: u128| {
+            let payload = json(&format!("{{\"n\":{number}}}"));
+            let spec = windlass_core::job::JobSpec::new(kind_of(kind), queue_of(queue), payload);
+            NewJob { id: id(number), spec, start: Start::Now }
+        };
+        (first..).take(jobs).map(one).collect()
     }
 
     fn job_of(&self, seed: &Seed) -> NewJob {
@@ -122,9 +148,6 @@ impl Pair {
 
     async fn claim(&mut self, op: &Op) -> Same {
         let request = match op {
-            Op::ClaimAgain { which } if !self.claims.is_empty() => {
-                self.claims[which % self.claims.len()].clone()
-            }
             Op::Claim { worker, queues, kinds, limit, lease_ms } => ClaimRequest {
                 request_id: Uuid::from_u128(self.claims.len() as u128 + 1),
                 worker: worker_of(*worker),
@@ -133,6 +156,14 @@ impl Pair {
                 limit: *limit,
                 lease_ms: *lease_ms,
             },
+            Op::ClaimAgain { which } => match newest(&self.claims, *which) {
+                Some(request) => request.clone(),
+                None => return Ok(()),
+            },
+            Op::ClaimStolen { which, theft } => match newest(&self.claims, *which) {
+                Some(request) => stolen(request.clone(), *theft),
+                None => return Ok(()),
+            },
             _ => return Ok(()),
         };
         self.claims.push(request.clone());
@@ -140,6 +171,9 @@ impl Pair {
         let store = self.store.claim(request).await;
         if let (Ok(store), Ok(book)) = (&store, &book) {
             never_later("next_due_in_ms", store.next_due_in_ms, book.next_due_in_ms)?;
+            if !book.leases.is_empty() {
+                self.granted.push(book.leases.iter().map(Leased::lease_ref).collect());
+            }
         }
         same("claim", store.map(plain_leases), book.map(plain_leases))
     }
@@ -182,10 +216,45 @@ impl Pair {
                         outcome: outcome_of(*end),
                     })
                     .collect();
-                let book = self.book.settle(&settlements, now);
-                same("settle", self.store.settle(settlements).await, Ok(book))
+                self.settle(settlements).await
             }
             _ => Ok(()),
+        }
+    }
+
+    async fn settle(&mut self, settlements: Vec<Settlement>) -> Same {
+        self.settled.push(settlements.clone());
+        let book = self.book.settle(&settlements, self.now());
+        same("settle", self.store.settle(settlements).await, Ok(book))
+    }
+
+    /// Writes with what earlier claims gave, whether or not it is still held.
+    async fn write_of_claim(&mut self, op: &Op) -> Same {
+        match op {
+            Op::RenewClaim { which, share } => {
+                let leases = self.granted(*which, *share);
+                let book = self.book.renew(&leases, self.now());
+                same("renew", self.store.renew(leases).await, Ok(book))
+            }
+            Op::SettleClaim { which, share, ends } => {
+                let leases = self.granted(*which, *share);
+                let end = |(lease, end): (LeaseRef, &End)| Settlement { lease, outcome: outcome_of(*end) };
+                self.settle(leases.into_iter().zip(ends.iter().cycle()).map(end).collect()).await
+            }
+            Op::SettleAgain { which } => match newest(&self.settled, *which) {
+                Some(settlements) => self.settle(settlements.clone()).await,
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn granted(&self, which: usize, share: Share) -> Vec<LeaseRef> {
+        let leases = newest(&self.granted, which).map_or(&[][..], Vec::as_slice);
+        match share {
+            Share::All => leases.to_vec(),
+            Share::First => leases.iter().take(1).copied().collect(),
+            Share::Half { odd } => leases.iter().skip(usize::from(odd)).step_by(2).copied().collect(),
         }
     }
 
@@ -307,6 +376,25 @@ impl Pair {
             _ => Ok(()),
         }
     }
+}
+
+fn stolen(mut request: ClaimRequest, theft: Theft) -> ClaimRequest {
+    match theft {
+        Theft::Worker => {
+            let other = if request.worker == worker_of(0) { 1 } else { 0 };
+            request.worker = worker_of(other);
+        }
+        Theft::Queues => request.queues = vec![queue_of(2)],
+        Theft::Kinds => request.kinds = Some(vec![kind_of(0), kind_of(1)]),
+        Theft::Order => request.queues.reverse(),
+    }
+    request
+}
+
+/// The newest but so many; round and round, when there are fewer.
+fn newest<T>(all: &[T], back: usize) -> Option<&T> {
+    let back = back.checked_rem(all.len())?;
+    all.get(all.len() - 1 - back)
 }
 
 /// A job without its place, which every store counts in its own way.

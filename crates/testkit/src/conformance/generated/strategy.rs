@@ -4,26 +4,100 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::op::{End, Fence, Op, Plan, Policy, Seed, Wish};
+use super::op::{End, Fence, Handle, Op, Plan, Policy, Seed, Share, Theft, Turn, Wish};
 
-/// Sequences of up to so many operations.
+/// Sequences of up to so many operations, or a few more: some of them come as episodes.
 pub fn plans(ops_max: usize) -> impl Strategy<Value = Plan> {
-    vec(op(), 1..=ops_max).prop_map(Plan)
+    let part = prop_oneof![12 => turn().prop_map(|turn| vec![turn]), 1 => episode()];
+    vec(part, 1..=ops_max).prop_map(move |parts| {
+        let mut turns = Vec::new();
+        for part in parts {
+            if turns.len() < ops_max {
+                turns.extend(part);
+            }
+        }
+        Plan(turns)
+    })
+}
+
+fn turn() -> impl Strategy<Value = Turn> {
+    (handle(), op()).prop_map(|(by, op)| Turn { by, op })
+}
+
+fn handle() -> impl Strategy<Value = Handle> {
+    prop_oneof![3 => Just(Handle::First), 2 => Just(Handle::Second)]
+}
+
+/// Jobs that are alike are claimed by one handle, some of them end by the other, often without a trace, and what
+/// was said of them is said again by both: what chance would take long to put together.
+fn episode() -> impl Strategy<Value = Vec<Turn>> {
+    let keeps = prop_oneof![2 => Just(Keeps::Nothing), 2 => Just(Keeps::UntilPruned), 1 => Just(Keeps::All)];
+    let jobs = prop_oneof![4 => 2usize..8, 1 => 60usize..70, 1 => 8usize..=200];
+    let limit = prop_oneof![Just(3u32), Just(50), Just(300)];
+    let ending = (prop::bool::weighted(0.8), share(), ends(), vec(handle(), 1..4));
+    (0u8..2, keeps, jobs, limit, handle(), option::weighted(0.3, op()), ending).prop_map(
+        |(queue, keeps, jobs, limit, by, other, (elsewhere, share, ends, repeats))| {
+            let ender = if elsewhere { by.other() } else { by };
+            let claim = Op::Claim { worker: 0, queues: vec![queue], kinds: None, limit, lease_ms: None };
+            let mut turns = vec![
+                Turn { by, op: Op::PutQueue { queue, policy: keeps.policy() } },
+                Turn { by: ender, op: Op::EnqueueAlike { queue, kind: 0, jobs } },
+                Turn { by, op: claim },
+            ];
+            turns.extend(other.map(|op| Turn { by: ender, op }));
+            turns.push(Turn { by: ender, op: Op::SettleClaim { which: 0, share, ends } });
+            turns.extend((keeps == Keeps::UntilPruned).then_some(Turn { by, op: Op::Prune }));
+            turns.extend(repeats.into_iter().map(|by| Turn { by, op: Op::SettleAgain { which: 0 } }));
+            turns
+        },
+    )
+}
+
+/// What an episode's queue keeps of its finished jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    Nothing,
+    UntilPruned,
+    All,
+}
+
+impl Keeps {
+    fn policy(self) -> Policy {
+        Policy {
+            limit: None,
+            ladder: 1,
+            max_attempts: None,
+            lease_ms: 30_000,
+            fail_on_crash: false,
+            crashes_max: 3,
+            retention_days: 30,
+            finished_max: if self == Self::UntilPruned { 0 } else { 10_000_000 },
+            delete_finished: self == Self::Nothing,
+            ageing_ms: None,
+        }
+    }
 }
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         18 => vec(seed(), 1..5).prop_map(Op::Enqueue),
+        4 => alike(),
         22 => claim(),
-        3 => any::<usize>().prop_map(|which| Op::ClaimAgain { which }),
+        4 => any::<usize>().prop_map(|which| Op::ClaimAgain { which }),
+        2 => (recent(), theft()).prop_map(|(which, theft)| Op::ClaimStolen { which, theft }),
         5 => vec((job(), fence()), 1..4).prop_map(Op::Renew),
         5 => vec((job(), fence(), 0u8..4), 1..4).prop_map(Op::Steps),
         3 => vec((job(), fence()), 1..3).prop_map(Op::Progress),
         20 => vec((job(), fence(), end()), 1..4).prop_map(Op::Settle),
+        3 => (recent(), share()).prop_map(|(which, share)| Op::RenewClaim { which, share }),
+        14 => (recent(), share(), ends())
+            .prop_map(|(which, share, ends)| Op::SettleClaim { which, share, ends }),
+        8 => recent().prop_map(|which| Op::SettleAgain { which }),
+        1 => Just(Op::Restart),
         6 => job().prop_map(Op::Cancel),
         5 => job().prop_map(Op::Retry),
         7 => Just(Op::Expire),
-        2 => Just(Op::Prune),
+        4 => Just(Op::Prune),
         14 => advance(),
         20 => settings(),
     ]
@@ -53,9 +127,56 @@ fn claim() -> impl Strategy<Value = Op> {
         prop_oneof![3 => Just(vec![0, 1]), 1 => Just(vec![0]), 1 => Just(vec![1, 1]), 1 => Just(vec![2, 0])];
     let kinds = prop_oneof![4 => Just(None), 1 => Just(Some(vec![0])), 1 => Just(Some(vec![1, 0]))];
     let lease_ms = prop_oneof![3 => Just(None), 1 => Just(Some(100)), 1 => Just(Some(5_000))];
-    (0u8..2, queues, kinds, prop_oneof![Just(1u32), Just(2), Just(5), Just(50), Just(0)], lease_ms).prop_map(
-        |(worker, queues, kinds, limit, lease_ms)| Op::Claim { worker, queues, kinds, limit, lease_ms },
+    (
+        0u8..2,
+        queues,
+        kinds,
+        prop_oneof![3 => Just(1u32), 3 => Just(2), 3 => Just(5), 3 => Just(50), 1 => Just(0), 1 => Just(300)],
+        lease_ms,
     )
+        .prop_map(|(worker, queues, kinds, limit, lease_ms)| Op::Claim {
+            worker,
+            queues,
+            kinds,
+            limit,
+            lease_ms,
+        })
+}
+
+fn alike() -> impl Strategy<Value = Op> {
+    let jobs = prop_oneof![6 => 1usize..8, 2 => 60usize..70, 1 => 8usize..=200];
+    (0u8..2, 0u8..2, jobs).prop_map(|(queue, kind, jobs)| Op::EnqueueAlike { queue, kind, jobs })
+}
+
+fn theft() -> impl Strategy<Value = Theft> {
+    prop_oneof![Just(Theft::Worker), Just(Theft::Queues), Just(Theft::Kinds), Just(Theft::Order)]
+}
+
+fn share() -> impl Strategy<Value = Share> {
+    prop_oneof![
+        2 => Just(Share::All),
+        2 => Just(Share::First),
+        2 => any::<bool>().prop_map(|odd| Share::Half { odd }),
+    ]
+}
+
+/// Mostly all is well; sometimes one of many is not.
+fn ends() -> impl Strategy<Value = Vec<End>> {
+    prop_oneof![
+        3 => Just(vec![End::Done]),
+        1 => Just(vec![End::Done, End::DoneWithResult]),
+        2 => (end(), 1usize..5).prop_map(|(end, done)| {
+            let mut ends = vec![End::Done; done];
+            ends.push(end);
+            ends
+        }),
+        1 => vec(end(), 1..4),
+    ]
+}
+
+/// The newest few, counted from the end.
+fn recent() -> impl Strategy<Value = usize> {
+    prop_oneof![4 => 0usize..2, 2 => 2usize..6, 1 => 6usize..30]
 }
 
 fn seed() -> impl Strategy<Value = Seed> {
@@ -93,7 +214,7 @@ fn policy() -> impl Strategy<Value = Policy> {
     let ends = (prop::bool::weighted(0.2), 1u32..4, prop_oneof![Just(0u32), Just(1), Just(30)]);
     let keeps = (
         prop_oneof![Just(0u64), Just(2), Just(10_000_000)],
-        prop::bool::weighted(0.2),
+        prop::bool::weighted(0.3),
         option::weighted(0.3, prop_oneof![Just(1_000u64), Just(60_000)]),
     );
     (limits, ends, keeps).prop_map(|(limits, ends, keeps)| Policy {
