@@ -82,6 +82,12 @@ pub enum HttpError {
         /// What was wrong.
         why: &'static str,
     },
+    /// The compressed body ended too early, or was damaged on its way.
+    #[error("{origin} sent a compressed answer that is cut short or damaged; ask again")]
+    BrokenBody {
+        /// Who was asked.
+        origin: Origin,
+    },
     /// The body that was to be sent could not be read.
     #[error("the body for {origin} could not be read: {why}")]
     Source {
@@ -119,6 +125,7 @@ impl HttpError {
             Self::Tls { .. } => "tls",
             Self::Cut { .. } => "cut",
             Self::Garbled { .. } => "garbled",
+            Self::BrokenBody { .. } => "broken_body",
             Self::Source { .. } => "source",
             Self::Status { .. } => "status",
             Self::NoRoots => "no_roots",
@@ -132,6 +139,7 @@ impl HttpError {
             | Self::Resolve { .. }
             | Self::Connect { .. }
             | Self::Cut { .. }
+            | Self::BrokenBody { .. }
             | Self::Source { .. } => true,
             Self::Status { status, .. } => status_is_transient(*status),
             Self::Refused(_)
