@@ -91,7 +91,7 @@ impl House {
     }
 
     pub fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        let mut command = Command::new(windlass_testkit::binary::windlass());
         command.arg("news-nexus").current_dir(self.folder.path()).env_clear().envs(&self.env);
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null());
         command
