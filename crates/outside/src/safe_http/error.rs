@@ -68,6 +68,18 @@ pub enum HttpError {
         /// What was wrong, without anything that the other side sent.
         why: &'static str,
     },
+    /// The proxy on the way said no.
+    #[error(
+        "the proxy {proxy} answered {status} on the way to {origin}; check HTTP_PROXY, HTTPS_PROXY and what it lets through"
+    )]
+    Proxy {
+        /// The proxy, without its credentials.
+        proxy: Origin,
+        /// Who was to be asked.
+        origin: Origin,
+        /// The status code.
+        status: u16,
+    },
     /// The connection ended in the middle of the exchange.
     #[error("the connection to {origin} ended in the middle of the exchange; ask again")]
     Cut {
@@ -123,6 +135,7 @@ impl HttpError {
             Self::Resolve { .. } => "resolve",
             Self::Connect { .. } => "connect",
             Self::Tls { .. } => "tls",
+            Self::Proxy { .. } => "proxy",
             Self::Cut { .. } => "cut",
             Self::Garbled { .. } => "garbled",
             Self::BrokenBody { .. } => "broken_body",
@@ -141,7 +154,7 @@ impl HttpError {
             | Self::Cut { .. }
             | Self::BrokenBody { .. }
             | Self::Source { .. } => true,
-            Self::Status { status, .. } => status_is_transient(*status),
+            Self::Status { status, .. } | Self::Proxy { status, .. } => status_is_transient(*status),
             Self::Refused(_)
             | Self::TooLarge { .. }
             | Self::TooManyRedirects { .. }

@@ -9,7 +9,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
-use windlass_outside::safe_http::{Credentials, Guard, Http, HttpError, Refusal, Request, SystemResolver};
+use windlass_outside::safe_http::{
+    Credentials, Guard, Http, HttpError, Proxies, Refusal, Request, SystemResolver,
+};
 use windlass_outside::secret::Secret;
 use windlass_standins::{Answer, Ask, Server};
 
@@ -45,7 +47,7 @@ async fn server(name: &str, answer: String) -> (u16, Vec<u8>) {
 
 fn client(base: &str, also: &[&str], roots: Vec<Vec<u8>>) -> Http {
     let guard = also.iter().chain([&base]).fold(Guard::new(), |guard, base| guard.allow(&url(base)).unwrap());
-    Http::build(guard, Arc::new(SystemResolver), roots)
+    Http::build(guard, Proxies::default(), Arc::new(SystemResolver), roots)
 }
 
 const HELLO: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
