@@ -105,9 +105,16 @@ impl House {
 
     /// Starts it and waits until it serves.
     pub async fn start(&self) -> Running<'_> {
+        self.start_in("").await
+    }
+
+    /// As [`Self::start`], in a folder of the house.
+    pub async fn start_in(&self, folder: &str) -> Running<'_> {
         let file = |name: &str| std::fs::File::create(self.path(name)).expect("a file");
         let (out, errors) = (file("stdout.txt"), file("stderr.txt"));
-        let child = self.command().stdout(out).stderr(errors).spawn().expect("the program starts");
+        let mut command = self.command();
+        command.current_dir(self.path(folder));
+        let child = command.stdout(out).stderr(errors).spawn().expect("the program starts");
         let mut running = Running { house: self, child, addr: ([127, 0, 0, 1], 0).into() };
         running.addr = eventually("the server says where it is", async || {
             let text = self.read("stdout.txt");
