@@ -118,9 +118,8 @@ impl JsonStore {
     /// Lets go of documents that were set aside long ago.
     pub(crate) async fn prune_aside(&self) {
         let (file, oldest) = (self.file.clone(), self.oldest_kept(self.clock.wall()));
-        match tokio::task::spawn_blocking(move || file.prune_aside(oldest)).await {
-            Ok(Err(error)) => tracing::warn!(%error, "what was set aside could not be pruned"),
-            Ok(Ok(_)) | Err(_) => {}
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || file.prune_aside(oldest)).await {
+            tracing::warn!(%error, "what was set aside could not be pruned");
         }
     }
 

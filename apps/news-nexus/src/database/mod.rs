@@ -32,6 +32,8 @@ pub(crate) struct Database {
     connection: Connection,
     path: PathBuf,
     file: Option<FileId>,
+    /// How many files were opened at this place before.
+    generation: u64,
 }
 
 /// Which file it is, whatever it is called: device and inode.
@@ -46,13 +48,19 @@ impl FileId {
 
 /// Why the database could not do it. The text names no file.
 #[derive(Debug, thiserror::Error)]
-#[error("the database cannot be used: {0}")]
+#[error("{0}")]
 pub(crate) struct DatabaseError(String);
+
+impl DatabaseError {
+    fn unusable(why: &str) -> Self {
+        Self(format!("the database cannot be used: {why}"))
+    }
+}
 
 impl From<rusqlite::Error> for DatabaseError {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode::{CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, NotADatabase};
-        Self(match (error.sqlite_error_code(), &error) {
+        let why = match (error.sqlite_error_code(), &error) {
             (Some(CannotOpen), _) => "the file cannot be opened; check PATH_DATABASE and NAME_DB".to_owned(),
             (Some(NotADatabase), _) => "the file is not a SQLite database; check NAME_DB".to_owned(),
             (Some(DatabaseBusy | DatabaseLocked), _) => {
@@ -62,7 +70,8 @@ impl From<rusqlite::Error> for DatabaseError {
             (_, rusqlite::Error::SqliteFailure(_, Some(said))) => said.clone(),
             (_, rusqlite::Error::SqlInputError { msg, .. }) => msg.clone(),
             _ => "an answer of it has not the form that was expected; the schema may differ".to_owned(),
-        })
+        };
+        Self::unusable(&why)
     }
 }
 
@@ -71,14 +80,14 @@ impl Database {
     pub(crate) fn open(path: &Path) -> Result<Self, DatabaseError> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| {
-                DatabaseError(format!("its folder PATH_DATABASE cannot be made: {}", error.kind()))
+                DatabaseError::unusable(&format!("its folder PATH_DATABASE cannot be made: {}", error.kind()))
             })?;
         }
         let connection = Connection::open(path)?;
         connection.busy_timeout(BUSY)?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.execute_batch(include_str!("../../sql/schema.sql"))?;
-        Ok(Self { connection, file: FileId::of(path), path: path.to_owned() })
+        Ok(Self { connection, file: FileId::of(path), path: path.to_owned(), generation: 0 })
     }
 
     /// Whether the file that is open is the one that others find: somebody may
@@ -96,8 +105,14 @@ impl Database {
         tracing::error!(
             "The database file was replaced or deleted; the job goes on with what is in its place now"
         );
-        *self = Self::open(&self.path.clone())?;
+        let generation = self.generation + 1;
+        *self = Self { generation, ..Self::open(&self.path.clone())? };
         Ok(true)
+    }
+
+    /// Which file it is of those that were at this place: ids of one say nothing in the next.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Does something to the file that is in the place now; again, if it was
@@ -115,7 +130,7 @@ impl Database {
                 return done;
             }
         }
-        Err(DatabaseError("its file is replaced again and again; let it be for a while".to_owned()))
+        Err(DatabaseError::unusable("its file is replaced again and again; let it be for a while"))
     }
 
     /// A transaction that writes: it waits for its turn at the beginning, and
@@ -136,7 +151,7 @@ impl Database {
     pub(crate) fn known_categorizer(&self, name: &str) -> Result<i64, DatabaseError> {
         self.categorizer(name)?.ok_or_else(|| {
             DatabaseError(format!(
-                "it has no entry for {name}: run `windlass news-nexus init`, or add it to \
+                "the database has no entry for {name}: run `windlass news-nexus init`, or add it to \
                  ArtificialIntelligences and its id to EntityWhoCategorizedArticles"
             ))
         })

@@ -71,7 +71,7 @@ impl Database {
     pub(crate) fn known_prompt(&self) -> Result<Prompt, DatabaseError> {
         self.prompt()?.ok_or_else(|| {
             DatabaseError(
-                "its table Prompts is empty: run `windlass news-nexus init`, or add the prompt as a row of it".to_owned(),
+                "the table Prompts is empty: run `windlass news-nexus init`, or add the prompt as a row of it".to_owned(),
             )
         })
     }

@@ -200,15 +200,14 @@ impl Exception {
             let address: IpAddr = address.parse().ok()?;
             return Some(Self::Network(address, bits.parse().ok()?, None));
         }
-        let plain = text.trim_start_matches('[').replace(']', "");
-        if let Ok(address) = plain.parse::<IpAddr>() {
-            return Some(Self::Network(address, 128, None));
-        }
-        let (name, port) = match text.rsplit_once(':') {
-            Some((name, port)) => (name, Some(port.parse().ok()?)),
-            None => (text.as_str(), None),
+        let (name, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((name, rest)) => (name, rest.strip_prefix(':')),
+            None if text.parse::<IpAddr>().is_ok() => (text.as_str(), None),
+            None => text.rsplit_once(':').map_or((text.as_str(), None), |(name, port)| (name, Some(port))),
         };
-        if let Ok(address) = name.trim_matches(['[', ']']).parse::<IpAddr>() {
+        // A port that is none would make an exception of all ports.
+        let port = port.map(|port| port.parse::<u16>().map_err(drop)).transpose().ok()?;
+        if let Ok(address) = name.parse::<IpAddr>() {
             return Some(Self::Network(address, 128, port));
         }
         Some(Self::Name(name.trim_start_matches("*.").trim_start_matches('.').to_owned(), port))

@@ -56,6 +56,8 @@ struct Run {
     days: u64,
     count: u64,
     articles: Vec<i64>,
+    /// The generation of the database's file that they are from.
+    selected_from: u64,
     tally: Tally,
     failures_in_a_row: usize,
 }
@@ -92,7 +94,7 @@ impl Run {
             "Selected articles without a state"
         );
         let tally = Tally { selected: articles.len(), ..Tally::default() };
-        let failures_in_a_row = 0;
+        let (failures_in_a_row, selected_from) = (0, database.generation());
         Ok(Self {
             work,
             openai,
@@ -102,6 +104,7 @@ impl Run {
             days,
             count,
             articles,
+            selected_from,
             tally,
             failures_in_a_row,
         })
@@ -162,19 +165,15 @@ impl Run {
 
     /// The articles without a state in another file, when the database was replaced by one.
     fn selected_anew(&mut self, attempted: usize) -> Result<Option<Vec<i64>>, DatabaseError> {
-        if !self.database.follow()? {
+        self.database.follow()?;
+        if self.database.generation() == self.selected_from {
             return Ok(None);
         }
-        self.refresh()?;
-        let left = self.count.saturating_sub(attempted as u64);
-        self.database.unassigned(self.days, left, self.work.world.wall()).map(Some)
-    }
-
-    /// Reads again what another file calls otherwise.
-    fn refresh(&mut self) -> Result<(), DatabaseError> {
+        self.selected_from = self.database.generation();
         self.categorizer = self.database.known_categorizer(CATEGORIZER)?;
         self.prompt = self.database.known_prompt()?;
-        Ok(())
+        let left = self.count.saturating_sub(attempted as u64);
+        self.database.unassigned(self.days, left, self.work.world.wall()).map(Some)
     }
 
     fn cut_short(self, error: &DatabaseError, article: i64, mut rest: VecDeque<i64>) -> Report {
