@@ -1,2 +1,3 @@
--- The name before the abbreviation, both as they are written.
-SELECT id FROM States WHERE name = ?1 OR abbreviation = ?1 ORDER BY name = ?1 DESC, id LIMIT 1
+-- The name before the abbreviation, by any case; of two, the one that is written as it was asked for.
+SELECT id FROM States WHERE name = ?1 COLLATE NOCASE OR abbreviation = ?1 COLLATE NOCASE
+ORDER BY name = ?1 DESC, name = ?1 COLLATE NOCASE DESC, abbreviation = ?1 DESC, id LIMIT 1

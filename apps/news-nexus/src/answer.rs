@@ -58,7 +58,7 @@ impl Refusal {
     pub(crate) fn into_answer(self, development: bool) -> Response {
         let Self { status, code, message, details, cause } = self;
         let mut error = json!({"code": code, "message": message, "status": status.as_u16()});
-        let shown = if development { cause.map(|cause| Box::new(Value::String(cause))) } else { None };
+        let shown = cause.filter(|_| development).map(|cause| Box::new(Value::String(without_paths(&cause))));
         if let Some(details) = details.or(shown) {
             error["details"] = *details;
         }
@@ -94,6 +94,12 @@ impl From<StoreError> for Refusal {
     }
 }
 
+/// A text with an ellipsis in place of every word that could be a path.
+fn without_paths(text: &str) -> String {
+    let words = text.split(' ').map(|word| if word.contains(['/', '\\']) { "…" } else { word });
+    words.collect::<Vec<_>>().join(" ")
+}
+
 /// A JSON answer.
 pub(crate) fn answer<T: Serialize>(status: StatusCode, body: &T) -> Response {
     let body = serde_json::to_vec(body).unwrap_or_default();
@@ -104,4 +110,16 @@ pub(crate) fn answer<T: Serialize>(status: StatusCode, body: &T) -> Response {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn developers_see_the_cause_and_no_path() {
+        let cause = "cannot write beside /srv/news/runtime/q.json: No space left";
+        assert_eq!(without_paths(cause), "cannot write beside … No space left");
+        assert_eq!(without_paths("scorer/model is gone"), "… is gone");
+    }
 }

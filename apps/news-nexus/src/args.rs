@@ -1,5 +1,7 @@
 //! What the command line takes.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 /// The job server of the News Nexus system.
@@ -18,6 +20,14 @@ pub struct NewsNexusArgs {
 /// Which part of the program this process is.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Part {
+    /// Make what a new installation needs: .env, workbooks, the database and its first rows
+    ///
+    /// What is there already is kept; it can be run again at any time.
+    Init {
+        /// The folder of the installation
+        #[arg(default_value = ".")]
+        folder: PathBuf,
+    },
     /// Run one job; the server starts this itself
     #[command(hide = true)]
     Job {

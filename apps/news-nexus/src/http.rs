@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::response::Response;
 use futures::FutureExt;
 use http::header::HOST;
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -99,7 +99,8 @@ fn refused(api: &Api, refusal: Refusal, method: &Method, path: &str) -> Response
 
 async fn enter(api: &Api, mut router: Router, request: Request<Incoming>) -> Result<Response, Refusal> {
     pass(api, request.method(), request.headers()).await?;
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    parts.uri = without_last_slash(&parts.uri);
     let body = read_body(&parts.headers, body, BODY_BYTES_MAX, BODY_IDLE_MS, &api.world).await;
     let request = Request::from_parts(parts, Body::from(body.map_err(unread)?));
     // A bug in one route must not end the connection without a word.
@@ -113,6 +114,15 @@ async fn enter(api: &Api, mut router: Router, request: Request<Incoming>) -> Res
         Some(refusal) => Err(refusal),
         None => Ok(response),
     }
+}
+
+/// `/a/b/` is `/a/b`, as it was for the program before this one.
+fn without_last_slash(uri: &Uri) -> Uri {
+    let path = uri.path().trim_end_matches('/');
+    let path = if path.is_empty() { "/" } else { path };
+    let query = uri.query().map_or(String::new(), |query| format!("?{query}"));
+    // What was part of an address is one without its end as well.
+    Uri::try_from(format!("{path}{query}")).unwrap_or_else(|_| uri.clone())
 }
 
 /// Who may come in: callers who know the token, or, where there is none,

@@ -58,7 +58,12 @@ impl JobFiles {
     /// Takes away what belongs to no job any more.
     pub(crate) fn sweep(&self, kept: &HashSet<JobId>, now: Time) -> io::Result<usize> {
         let mut swept = 0;
-        for entry in std::fs::read_dir(&self.folder)? {
+        let entries = match std::fs::read_dir(&self.folder) {
+            // It is made again when there is something to keep.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            entries => entries?,
+        };
+        for entry in entries {
             let entry = entry?;
             let name = entry.file_name();
             let id = name.to_str().and_then(|name| name.split('.').next()?.parse::<JobId>().ok());

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod init;
 mod server;
 mod start_error;
 mod sweeper;
@@ -28,6 +29,7 @@ mod job_files;
 mod queue;
 mod queue_file;
 mod record;
+mod repair;
 
 mod child;
 mod jobs;

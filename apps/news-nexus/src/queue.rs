@@ -9,10 +9,10 @@ use windlass::core::json::Json;
 use windlass::core::policy::ladder::Ladder;
 use windlass::core::policy::queue::{OnCrash, QueuePolicy};
 use windlass::core::query::{JobFilter, ListRequest, PAGE_MAX};
-use windlass::core::state::StateName;
+use windlass::core::state::{FailureReason, StateName};
 use windlass::core::store::Store;
 use windlass::process::{Command, CommandHandler};
-use windlass::{Context, Failure, Handler, Worker};
+use windlass::{Context, Failure, Handler, Stop, Worker};
 
 use crate::jobs::JOBS;
 use crate::settings::{Mode, Settings};
@@ -79,7 +79,12 @@ impl Handler for Announced {
         let (id, endpoint) = (context.id(), context.job().spec.kind.clone());
         let remaining = waiting(&*self.store).await;
         tracing::info!(jobId = %id, endpointName = %endpoint, remaining, "Job started");
-        let ended = self.process.run(context).await;
+        let ended = self.process.run(context.clone()).await;
+        // Its process was ended because the server ends, and nobody will go on with it.
+        if ended.is_err() && context.stop() == Some(Stop::Shutdown) {
+            tracing::warn!(jobId = %id, endpointName = %endpoint, "Job failed: the server ends");
+            return Err(Failure::permanent(FailureReason::WorkerRestart.as_str()));
+        }
         match ended {
             Ok(_) => {
                 tracing::info!(jobId = %id, endpointName = %endpoint, "Job completed");
@@ -97,7 +102,7 @@ impl Handler for Announced {
                 Err(Failure::Canceled)
             }
             Err(failure) => {
-                tracing::warn!(jobId = %id, endpointName = %endpoint, "Job stopped: the server ends");
+                tracing::warn!(jobId = %id, endpointName = %endpoint, "Job stopped: its lease is lost");
                 Err(failure)
             }
         }

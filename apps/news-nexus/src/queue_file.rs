@@ -6,20 +6,25 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::Value;
 use windlass::core::book::Book;
 use windlass::core::book::layout::{Content, Layout, Unreadable};
 use windlass::core::error::Invalid;
 use windlass::core::job::Job;
+use windlass::core::time::Clock;
 
 use crate::record::Record;
+use crate::repair;
 
 /// How the queue file is written.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct QueueFile;
+#[derive(Clone)]
+pub(crate) struct QueueFile {
+    /// For records that do not say when they were made.
+    pub clock: Arc<dyn Clock>,
+}
 
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Serialize)]
 struct Document {
     jobs: Vec<Record>,
 }
@@ -32,14 +37,28 @@ impl Layout for QueueFile {
         Ok(bytes)
     }
 
+    /// Whatever has a list of jobs is a queue file; a record in it that is odd
+    /// is repaired, so that the others stay readable.
     fn read(&self, bytes: &[u8]) -> Result<Content, Unreadable> {
-        let document: Document = serde_json::from_slice(bytes).map_err(|error| {
-            let (line, column) = (error.line(), error.column());
-            Unreadable::Damaged(format!("it is not a list of jobs (line {line}, column {column})"))
+        let damaged = |why: String| Unreadable::Damaged(why);
+        let document: Value = serde_json::from_slice(bytes).map_err(|error| {
+            damaged(format!("it is not JSON (line {}, column {})", error.line(), error.column()))
         })?;
-        let numbered = document.jobs.into_iter().zip(0..);
+        let Value::Object(mut document) = document else { return Err(damaged("it is no object".to_owned())) };
+        let Some(Value::Array(jobs)) = document.remove("jobs") else {
+            return Err(damaged("it has no list of jobs".to_owned()));
+        };
+        let (records, repaired) = repair::records(jobs, self.clock.wall());
+        if repaired > 0 {
+            tracing::warn!(
+                repaired,
+                of = records.len(),
+                "The queue file had odd records; they were repaired"
+            );
+        }
+        let numbered = records.into_iter().zip(0..);
         let jobs: Result<Vec<Job>, Invalid> = numbered.map(|(record, seq)| record.into_job(seq)).collect();
-        let book = jobs.and_then(Book::of_jobs).map_err(|error| Unreadable::Damaged(error.to_string()))?;
+        let book = jobs.and_then(Book::of_jobs).map_err(|error| damaged(error.to_string()))?;
         Ok(Content { book: Arc::new(book), timekeeper: None, saved_at: None })
     }
 }
@@ -47,6 +66,11 @@ impl Layout for QueueFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use windlass::world::RealWorld;
+
+    fn queue_file() -> QueueFile {
+        QueueFile { clock: Arc::new(RealWorld::new()) }
+    }
 
     const ALL: &str = r#"{
   "jobs": [
@@ -93,43 +117,55 @@ mod tests {
 
     #[test]
     fn it_reads_back_as_written() {
-        let content = QueueFile.read(ALL.as_bytes()).unwrap();
-        assert_eq!(String::from_utf8(QueueFile.write(&content).unwrap()).unwrap(), ALL);
-        let empty = QueueFile.write(&Content::default()).unwrap();
+        let content = queue_file().read(ALL.as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(queue_file().write(&content).unwrap()).unwrap(), ALL);
+        let empty = queue_file().write(&Content::default()).unwrap();
         assert_eq!(empty, b"{\n  \"jobs\": []\n}\n");
-        assert!(QueueFile.read(&empty).unwrap().book.is_empty());
+        assert!(queue_file().read(&empty).unwrap().book.is_empty());
     }
 
     #[test]
     fn a_start_ends_what_was_unfinished() {
-        let mut content = QueueFile.read(ALL.as_bytes()).unwrap();
+        let mut content = queue_file().read(ALL.as_bytes()).unwrap();
         let ended = Arc::make_mut(&mut content.book).end_by_restart("2026-03-01T00:00:00Z".parse().unwrap());
         assert_eq!(ended, 2);
-        let text = String::from_utf8(QueueFile.write(&content).unwrap()).unwrap();
+        let text = String::from_utf8(queue_file().write(&content).unwrap()).unwrap();
         assert_eq!(text.matches("worker_restart").count(), 3);
         assert!(
             text.contains("\"startedAt\": \"2026-02-27T20:15:01.000Z\",\n      \"endedAt\": \"2026-03-01")
         );
     }
 
-    /// Fault 6: whatever is not a whole queue file is damage.
+    /// Fault 6: what is no queue file is damage.
     #[test]
     fn fault_6_a_damaged_queue_file() {
-        for bad in [
-            "",
-            "{",
-            "[]",
-            "{}",
-            "null",
-            &ALL[..ALL.len() / 2],
-            &ALL.replace("completed", "done"),
-            &ALL.replace("\"0001\"", "1"),
-            &ALL.replace("2026-02-27T20:14:20.000Z", "yesterday"),
-            &ALL.replace("000000000003", "000000000004"),
-            &ALL.replace("\"jobId\": \"0001\",", ""),
-            &ALL.replace("\"jobId\": \"0001\",", "\"jobId\": \"0001\", \"result\": {},"),
+        for bad in ["", "{", "[]", "{}", "null", "{\"jobs\": {}}", &ALL[..ALL.len() / 2]] {
+            assert!(matches!(queue_file().read(bad.as_bytes()), Err(Unreadable::Damaged(_))), "{bad}");
+        }
+    }
+
+    /// One odd record is repaired, and the others are as they were.
+    #[test]
+    fn odd_records_are_repaired_and_the_others_stay() {
+        for (odd, shown) in [
+            (ALL.replace("completed", "done"), "unknown_status: done"),
+            (ALL.replace("\"0001\"", "1"), "\"1\""),
+            (ALL.replace("000000000003", "000000000004"), "000000000004-2"),
+            (ALL.replace("\"jobId\": \"0001\",", ""), "unnamed-1"),
+            (ALL.replace("\"jobId\": \"0001\",", "\"jobId\": \"0001\", \"extra\": {\"n\": [1]},"), "\"extra\""),
+            (ALL.replace("2026-02-27T20:14:18.123Z", "yesterday"), "2026-02-27T20:14:18.200Z"),
+            (ALL.replace("      \"endedAt\": \"2026-02-27T20:15:00.000Z\"\n    },\n    {\n      \"jobId\": \"019c9f2a-0000-7000-8000-000000000001\"",
+                "      \"endedAt\": null\n    },\n    {\n      \"jobId\": \"019c9f2a-0000-7000-8000-000000000001\""), "\"0001\""),
+            (ALL.replace("\"jobs\": [", "\"version\": 2, \"jobs\": [7, "), "unnamed-1"),
+            (ALL.replace("/a-route-of-tomorrow/start-job", ""), "\"unknown\""),
         ] {
-            assert!(matches!(QueueFile.read(bad.as_bytes()), Err(Unreadable::Damaged(_))), "{bad}");
+            assert_ne!(odd, ALL, "{shown}: nothing was changed");
+            let content = queue_file().read(odd.as_bytes()).unwrap_or_else(|error| panic!("{shown}: {error:?}"));
+            let text = String::from_utf8(queue_file().write(&content).unwrap()).unwrap();
+            assert!(text.contains(shown), "{shown} is not in {text}");
+            assert!(text.contains("000000000001") && text.contains("worker_restart"), "{text}");
+            let again = queue_file().read(text.as_bytes()).unwrap();
+            assert_eq!(String::from_utf8(queue_file().write(&again).unwrap()).unwrap(), text, "repaired once");
         }
     }
 }

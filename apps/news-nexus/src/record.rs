@@ -1,12 +1,13 @@
 //! A job as the queue file and the routes show it.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 use windlass::core::error::Invalid;
 use windlass::core::event::What;
 use windlass::core::id::{JobId, Kind, QueueName, WorkerName};
 use windlass::core::job::{Entry, Job, JobSpec};
-use windlass::core::json::Json;
+use windlass::core::json::{Json, META_BYTES_MAX};
 use windlass::core::state::{FailureReason, Lease, State, StateName};
 use windlass::core::time::Time;
 
@@ -19,33 +20,55 @@ const CANCELED_BY_REQUEST: &str = "canceled_by_request";
 /// Said when nothing else is known.
 const JOB_FAILED: &str = "job_failed";
 
-/// One record. Fields that are absent are left out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+/// One record. Fields that are absent are left out. How it is read is in
+/// [`crate::repair`], since others write to the file as well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Record {
     pub job_id: String,
     pub endpoint_name: String,
     pub status: StateName,
     pub created_at: Time,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Time>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
+    /// What another program has put there, kept as it is.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// What of a record has no place in a job.
+#[derive(Default, Serialize, Deserialize)]
+struct Meta {
+    /// The id, when it is not one of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    job_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    more: Map<String, Value>,
+}
+
+impl Meta {
+    fn of(job: &Job) -> Self {
+        job.spec.meta.as_ref().and_then(|meta| meta.read().ok()).unwrap_or_default()
+    }
 }
 
 impl Record {
     /// The record of a job.
     pub(crate) fn of(job: &Job) -> Self {
+        let Meta { job_id, more } = Meta::of(job);
         Self {
-            job_id: shown_id(job),
+            job_id: job_id.unwrap_or_else(|| job.id.to_string()),
             endpoint_name: job.spec.kind.as_str().to_owned(),
             status: job.state.name(),
             created_at: job.created_at,
             started_at: job.started_at,
             ended_at: job.state.ended_at(),
             failure_reason: failure_reason(job),
+            more,
         }
     }
 
@@ -53,12 +76,14 @@ impl Record {
     /// not needed: a job that is over needs none of it, and one that is not
     /// over does not survive the start that reads this.
     pub(crate) fn into_job(self, seq: u64) -> Result<Job, Invalid> {
-        let Self { job_id, endpoint_name, status, created_at, started_at, ended_at, failure_reason } = self;
+        let Self { job_id, endpoint_name, status, created_at, started_at, ended_at, failure_reason, more } =
+            self;
         let id = id_of(&job_id);
         let queue = QueueName::new(QUEUE)?;
         let mut spec = JobSpec::new(Kind::new(endpoint_name)?, queue, Json::null());
-        if id.to_string() != job_id {
-            spec.meta = Some(Json::from_value("jobId", &job_id, 1_024)?);
+        let job_id = Some(job_id).filter(|text| *text != id.to_string());
+        if job_id.is_some() || !more.is_empty() {
+            spec.meta = Some(Json::from_value("record", &Meta { job_id, more }, META_BYTES_MAX)?);
         }
         let ended = || ended_at.ok_or_else(|| Invalid::new("endedAt", "is missing"));
         let state = match status {
@@ -98,12 +123,6 @@ impl Record {
 /// program before us were numbers such as `0001`.
 pub(crate) fn id_of(text: &str) -> JobId {
     text.parse().unwrap_or_else(|_| JobId(Uuid::new_v5(&Uuid::NAMESPACE_OID, text.as_bytes())))
-}
-
-/// What a job is called outside.
-pub(crate) fn shown_id(job: &Job) -> String {
-    let given = job.spec.meta.as_ref().and_then(|meta| meta.read::<String>().ok());
-    given.unwrap_or_else(|| job.id.to_string())
 }
 
 fn failure_reason(job: &Job) -> Option<String> {

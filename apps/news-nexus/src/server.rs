@@ -23,7 +23,7 @@ use crate::start_error::StartError;
 use crate::sweeper::{DAY_MS, sweep_daily};
 use crate::token::TokenHash;
 use crate::variables::Variables;
-use crate::{child, log};
+use crate::{child, init, log};
 
 /// The store that the app wants; whoever starts the app opens it. Jobs that
 /// were unfinished when it was last open are failed, and a document that cannot
@@ -43,8 +43,10 @@ pub async fn run<F>(args: NewsNexusArgs, open: impl FnOnce(StoreWish) -> F) -> R
 where
     F: Future<Output = Result<Arc<dyn Store>, StoreError>>,
 {
-    if let Some(Part::Job { name }) = args.part {
-        return Ok(child::run(&name).await);
+    match args.part {
+        Some(Part::Job { name }) => return Ok(child::run(&name).await),
+        Some(Part::Init { folder }) => return init::run(&folder, &RealWorld::new()).map(|()| 0),
+        None => {}
     }
     let world: Arc<dyn World> = Arc::new(RealWorld::new());
     let settings = settings(&*world)?;
@@ -89,6 +91,9 @@ impl Parts {
         for complaint in &settings.complaints {
             tracing::error!("{complaint}");
         }
+        if let Some(way) = settings.way_out() {
+            tracing::info!("{way}");
+        }
         let listener = listen(&settings).await?;
         let store = open_store(&settings, open).await?;
         // Only whoever holds the queue file may look for what was left behind.
@@ -114,7 +119,7 @@ impl Parts {
         let signals = shutdown_on_signals()?;
         let addr = listener.local_addr()?;
         tracing::info!(%addr, "Server listens");
-        welcome(addr);
+        welcome(addr, api.settings.way_out());
         let stop = watch::Sender::new(false);
         let work = async {
             let ended = worker.run_until(stopped(&stop)).await;
@@ -175,19 +180,21 @@ where
     }
     JobFiles::beside(&path).create().map_err(cannot("the folder beside PATH_TO_QUEUE_FILE"))?;
     std::fs::create_dir_all(&settings.responses_folder).map_err(cannot("PATH_TO_SAVE_CHATGPT_RESPONSES"))?;
-    let wish = StoreWish { path, layout: Arc::new(QueueFile), age_ms_max: u64::from(DAYS_KEPT) * DAY_MS };
+    let layout = Arc::new(QueueFile { clock: Arc::new(RealWorld::new()) });
+    let wish = StoreWish { path, layout, age_ms_max: u64::from(DAYS_KEPT) * DAY_MS };
     let store = open(wish).await?;
     store.put_queue(queue::name(), queue::policy()).await?;
     Ok(store)
 }
 
 /// Should nobody read it, the server serves all the same.
-fn welcome(addr: SocketAddr) {
+fn welcome(addr: SocketAddr, way_out: Option<String>) {
     use std::io::Write;
     let text = format!(
         "windlass news-nexus serves http://{addr}\n\nTry, in another terminal:\n  \
          curl -s http://{addr}/queue-info/queue_status\n  \
          curl -s -X POST http://{addr}/request-google-rss/start-job"
     );
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let way_out = way_out.map_or(String::new(), |way| format!("\n\n{way}"));
+    let _ = writeln!(std::io::stdout(), "{text}{way_out}");
 }

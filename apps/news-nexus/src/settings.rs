@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use url::Url;
 use windlass_outside::google_rss::{self, Locale};
 use windlass_outside::openai;
+use windlass_outside::safe_http::{Proxies, origins};
 use windlass_outside::secret::Secret;
 
 use crate::variables::Variables;
@@ -23,7 +24,7 @@ pub(crate) const REQUIRED: [&str; 9] = [
 ];
 
 /// Those that may be there.
-const OPTIONAL: [&str; 14] = [
+const OPTIONAL: [&str; 21] = [
     "PORT",
     "HOST",
     "WINDLASS_TOKEN",
@@ -38,6 +39,13 @@ const OPTIONAL: [&str; 14] = [
     "LOG_MAX_SIZE",
     "LOG_MAX_FILES",
     "TZ",
+    "HTTP_PROXY",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "FETCH_VIA_PROXY",
 ];
 
 const PAUSE_MS_DEFAULT: u64 = 5_000;
@@ -80,6 +88,7 @@ pub(crate) struct Settings {
     pub openai_base_url: Url,
     pub model_name: String,
     pub pause_ms: u64,
+    pub proxies: Proxies,
     /// What is wrong, but not so wrong that the program must not start.
     pub complaints: Vec<String>,
     given: Variables,
@@ -120,6 +129,7 @@ impl Settings {
             locale: reader.locale(),
             openai_base_url: reader.url("OPENAI_BASE_URL", openai::URL)?,
             model_name: reader.or("STATE_ASSIGNER_MODEL_NAME", "gpt-4o-mini"),
+            proxies: reader.proxies()?,
             pause_ms: pause.clone().ok().flatten().unwrap_or(PAUSE_MS_DEFAULT),
             complaints: pause
                 .err()
@@ -134,6 +144,23 @@ impl Settings {
     pub(crate) fn log_of(given: &Variables) -> Option<LogSettings> {
         let known = ["PATH_TO_LOGS", "NAME_APP"].iter().all(|name| given.get(name).is_some());
         if known { Reader { given }.log().ok() } else { None }
+    }
+
+    /// How the outside is reached, for the start of the log; nothing when the way is direct.
+    pub(crate) fn way_out(&self) -> Option<String> {
+        let [http, https] = self.proxies.shown().map(|proxy| proxy.unwrap_or_else(|| "none".to_owned()));
+        if self.proxies.is_empty() {
+            return None;
+        }
+        let data = if self.proxies.is_for_data() {
+            "and so is every address that came from data: FETCH_VIA_PROXY is set, so the proxy is the guard \
+             against addresses inside"
+        } else {
+            "addresses that came from data go out directly, past the guard (FETCH_VIA_PROXY=1 changes that)"
+        };
+        Some(format!(
+            "Google and OpenAI are reached through a proxy (for http {http}, for https {https}), except by NO_PROXY; {data}"
+        ))
     }
 
     /// What a job's process needs to have the same settings.
@@ -199,6 +226,13 @@ impl Reader<'_> {
         if fits { Ok(url) } else { Err(refuse()) }
     }
 
+    fn proxies(&self) -> Result<Proxies, SettingsError> {
+        let wrong = |error: &dyn std::fmt::Display| SettingsError(error.to_string());
+        let proxies = Proxies::read(|name| self.given.get(name)).map_err(|error| wrong(&error))?;
+        let redirects = origins(google_rss::REDIRECTS).map_err(|error| wrong(&error))?;
+        Ok(redirects.into_iter().fold(proxies, Proxies::provider))
+    }
+
     fn locale(&self) -> Locale {
         let Locale { hl, gl, ceid } = Locale::default();
         Locale {
@@ -251,6 +285,7 @@ mod tests {
             ("LOG_MAX_FILES", "-1"),
             ("GOOGLE_RSS_URL", "ftp://x"),
             ("OPENAI_BASE_URL", "nowhere"),
+            ("HTTPS_PROXY", "socks5://somewhere"),
         ] {
             assert!(refused(all().with(name, value)).contains(name), "{name}={value}");
         }

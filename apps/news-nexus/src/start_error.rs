@@ -28,6 +28,9 @@ pub enum StartError {
     /// A folder or file cannot be had.
     #[error("{0} cannot be used: {1}; check that it is there and may be written")]
     File(String, std::io::Error),
+    /// The database cannot be made or filled.
+    #[error("{0}")]
+    Database(String),
     /// The queue file cannot be used.
     #[error("the queue file cannot be used: {0}")]
     Store(#[from] StoreError),

@@ -13,7 +13,7 @@ pub enum LoadError {
     /// A file of the model is not there.
     #[error(
         "the embedding model has no {file}: put {FILES} of a BERT-type sentence-embedding model \
-         (such as all-MiniLM-L6-v2) into {}",
+         (such as sentence-transformers/paraphrase-MiniLM-L6-v2) into {}",
         folder.display()
     )]
     Missing {

@@ -19,6 +19,7 @@ pub mod secret;
 pub mod twilio;
 pub mod workbook;
 
+mod charset;
 mod multipart;
 mod pieces;
 mod text;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::stream::{self, BoxStream, StreamExt};
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -166,6 +166,9 @@ async fn respond(request: http::Request<Incoming>, shared: Arc<Shared>) -> io::R
         wait(shared.faults.released()).await;
     }
     let answer = shared.service.answer(&ask);
+    if fault.is_none() {
+        return Ok(whole(packed(answer, &ask)));
+    }
     Ok(spoil(answer, fault, &ask, &shared.faults))
 }
 
@@ -207,6 +210,23 @@ fn spoil(answer: Answer, fault: Option<Fault>, ask: &Ask, faults: &Faults) -> ht
         Some(Fault::Redirect(status, to)) => whole(Answer::redirect(status, &to)),
         Some(Fault::RedirectLoop) => whole(Answer::redirect(302, &format!("{}?again", ask.path))),
     }
+}
+
+/// Packs an answer for those who take gzip, as the providers do: whatever is text and not tiny.
+fn packed(answer: Answer, ask: &Ask) -> Answer {
+    const BYTES_MIN: usize = 64;
+    let takes_it = ask.header("accept-encoding").is_some_and(|takes| takes.contains("gzip"));
+    let essence = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_text =
+        ["text/", "application/json", "application/xml"].iter().any(|text| essence.starts_with(text));
+    let is_packed = answer.headers.contains_key(CONTENT_ENCODING);
+    if !takes_it || !is_text || is_packed || answer.body.len() < BYTES_MIN {
+        return answer;
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(&answer.body).expect("memory takes what is written");
+    let body = encoder.finish().expect("memory takes what is written").into();
+    Answer { body, ..answer }.with(CONTENT_ENCODING.as_str(), "gzip")
 }
 
 fn status_answer(status: u16, retry_after: Option<&str>) -> Answer {

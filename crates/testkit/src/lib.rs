@@ -4,6 +4,7 @@
 //! and calls [`conformance!`] on it. [`memory::MemoryStore`] is the reference
 //! that needs no disk and no server.
 
+pub mod binary;
 pub mod clock;
 pub mod eventually;
 pub mod model;

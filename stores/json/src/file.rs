@@ -21,6 +21,9 @@ pub struct StoreFile {
 /// On a full disk a document that grows by no more than this is worth the copy.
 const GROWTH_BYTES_MAX: u64 = 4_096;
 
+/// How many documents that were set aside are kept.
+const ASIDE_MAX: usize = 10;
+
 /// Why a document was not written.
 #[derive(Debug)]
 pub enum NotWritten {
@@ -71,9 +74,52 @@ impl StoreFile {
         fs::metadata(&self.path).is_ok_and(|file| file.permissions().mode() & 0o200 == 0)
     }
 
+    /// Whether there is a document.
+    pub fn is_there(&self) -> bool {
+        self.path.exists()
+    }
+
+    /// Makes the folder again.
+    pub fn make_folder(&self) -> Result<(), NotWritten> {
+        fs::create_dir_all(&self.folder).map_err(|error| {
+            NotWritten::Refused(format!("cannot make the folder {}: {error}", self.folder.display()))
+        })
+    }
+
+    /// Lets go of documents that were set aside: all but the newest few, and
+    /// those from before a moment.
+    pub fn prune_aside(&self, oldest: Option<Time>) -> io::Result<usize> {
+        let oldest = oldest.map(aside_time);
+        let mut found = self.aside()?;
+        found.sort_unstable_by(|one, next| next.cmp(one));
+        let mut pruned = 0;
+        for (at, (time, path)) in found.into_iter().enumerate() {
+            if at >= ASIDE_MAX || oldest.as_ref().is_some_and(|oldest| time < *oldest) {
+                fs::remove_file(path)?;
+                pruned += 1;
+            }
+        }
+        Ok(pruned)
+    }
+
+    /// What was set aside: when, and where it is.
+    fn aside(&self) -> io::Result<Vec<(String, PathBuf)>> {
+        let pattern = self.corrupt("*");
+        let pattern = pattern.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some((before, after)) = pattern.split_once('*') else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let time = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+            found.extend(time.map(|time| (time.to_owned(), entry.path())));
+        }
+        Ok(found)
+    }
+
     /// Sets a document aside that cannot be read. Answers where it is now.
     pub fn set_aside(&self, now: Time) -> io::Result<PathBuf> {
-        let time = now.to_string().replace(':', "");
+        let time = aside_time(now);
         let mut aside = self.corrupt(&time);
         let mut number = 1;
         while aside.exists() {
@@ -163,6 +209,11 @@ impl StoreFile {
             self.path.display()
         ))
     }
+}
+
+/// A moment as it is written in the name of a document that was set aside.
+fn aside_time(at: Time) -> String {
+    at.to_string().replace(':', "")
 }
 
 /// A new file with this content, for its owner alone.

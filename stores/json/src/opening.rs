@@ -48,6 +48,11 @@ pub fn load(file: &StoreFile, options: &Options) -> Result<(Content, Opening), S
         return Err(StoreError::CannotWrite(format!("{path} is read-only; allow its owner to write it")));
     }
     let (mut content, opening) = find(file, options)?;
+    let oldest =
+        options.age_ms_max.map(|ms| options.clock.wall().plus_ms(-i64::try_from(ms).unwrap_or(i64::MAX)));
+    if let Err(error) = file.prune_aside(oldest) {
+        tracing::warn!(%error, "what was set aside could not be pruned");
+    }
     let newest = content.saved_at.unwrap_or(windlass_core::time::Time::MIN);
     let clock: &dyn Clock = options.clock.as_ref();
     let timekeeper = match content.timekeeper {

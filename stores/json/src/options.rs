@@ -55,12 +55,13 @@ pub enum OnDamage {
     BeginAnew,
 }
 
-/// What becomes of jobs that were not over when the store was last open.
+/// What becomes of jobs that are not over when the store is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnOpen {
     /// Queued ones wait on; leases of running ones stay until they run out.
     #[default]
     Resume,
-    /// All of them are failed, with the reason `worker_restart`.
+    /// All of them are failed, with the reason `worker_restart`: when the store
+    /// is closed in good order, and what is left when it is opened.
     FailUnfinished,
 }

@@ -14,7 +14,7 @@ use crate::desk::{Change, Desk, Sheet};
 use crate::file::StoreFile;
 use crate::lock::Lock;
 use crate::opening::{self, Opening};
-use crate::options::Options;
+use crate::options::{OnOpen, Options};
 use crate::writer::Writer;
 
 /// How many events are kept. Every change writes them all, so they are far
@@ -30,9 +30,9 @@ pub struct JsonStore {
     age_ms_max: Option<u64>,
     opening: Opening,
     wakes: Mutex<Vec<WakeFn>>,
+    on_open: OnOpen,
+    file: StoreFile,
     writer: Option<JoinHandle<()>>,
-    // Let go of only after the writer has ended.
-    _lock: Lock,
 }
 
 impl JsonStore {
@@ -49,10 +49,18 @@ impl JsonStore {
     fn open_now(file: StoreFile, options: Options) -> Result<Self, StoreError> {
         let lock = Lock::take(&file.lock())?;
         let (content, opening) = opening::load(&file, &options)?;
-        let Options { clock, jobs_max, layout, on_open: _, on_damage: _, age_ms_max } = options;
+        let Options { clock, jobs_max, layout, on_open, on_damage: _, age_ms_max } = options;
         let timekeeper = content.timekeeper.unwrap_or_else(|| Timekeeper::begin(clock.as_ref()));
         let desk = Arc::new(Desk::new(Sheet { book: content.book, timekeeper }));
-        let writer = Writer { desk: desk.clone(), file, layout, clock: clock.clone(), last: Vec::new() };
+        let writer = Writer {
+            desk: desk.clone(),
+            file: file.clone(),
+            layout,
+            clock: clock.clone(),
+            last: Vec::new(),
+            is_there: file.is_there(),
+            lock,
+        };
         let thread = std::thread::Builder::new().name("windlass-json".to_owned()).spawn(move || writer.run());
         let writer = thread.map_err(|error| {
             StoreError::Unavailable(format!("the writer's thread does not start: {error}"))
@@ -64,8 +72,9 @@ impl JsonStore {
             age_ms_max,
             opening,
             wakes: Mutex::default(),
+            on_open,
+            file,
             writer: Some(writer),
-            _lock: lock,
         })
     }
 
@@ -104,6 +113,29 @@ impl JsonStore {
     /// Finished jobs that were accepted before this are too old to be kept.
     pub(crate) fn oldest_kept(&self, now: Time) -> Option<Time> {
         self.age_ms_max.map(|ms| now.plus_ms(-i64::try_from(ms).unwrap_or(i64::MAX)))
+    }
+
+    /// Lets go of documents that were set aside long ago.
+    pub(crate) async fn prune_aside(&self) {
+        let (file, oldest) = (self.file.clone(), self.oldest_kept(self.clock.wall()));
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || file.prune_aside(oldest)).await {
+            tracing::warn!(%error, "what was set aside could not be pruned");
+        }
+    }
+
+    /// Ends what nobody will go on with. Refused by a store that is broken,
+    /// whose next opening does it.
+    fn end_unfinished(&self) {
+        if self.on_open != OnOpen::FailUnfinished {
+            return;
+        }
+        let ended = self.desk.change(|book, timekeeper| {
+            let answer = book.end_by_restart(timekeeper.now(self.clock()));
+            Ok(Change { answer, changed: answer > 0 })
+        });
+        if let Err(error) = ended {
+            tracing::error!(%error, "unfinished jobs could not be ended");
+        }
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {
@@ -173,6 +205,7 @@ impl JsonStore {
 
 impl Drop for JsonStore {
     fn drop(&mut self) {
+        self.end_unfinished();
         self.desk.close();
         if let Some(writer) = self.writer.take()
             && writer.join().is_err()

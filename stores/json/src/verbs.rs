@@ -144,6 +144,7 @@ impl Store for JsonStore {
     }
 
     async fn prune(&self) -> Result<u64, StoreError> {
+        self.prune_aside().await;
         self.write(|book, now| {
             let outlived = self.oldest_kept(now).map_or(0, |oldest| book.prune_accepted_before(oldest));
             Ok(Change { answer: outlived + book.prune(now), changed: true })

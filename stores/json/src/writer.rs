@@ -9,6 +9,7 @@ use windlass_core::time::Clock;
 
 use crate::desk::{Desk, Sheet};
 use crate::file::{NotWritten, StoreFile};
+use crate::lock::Lock;
 
 /// What the thread works with.
 pub struct Writer {
@@ -19,6 +20,10 @@ pub struct Writer {
     /// What is on the disk. A layout that keeps little has nothing new to say
     /// when a lease is renewed; then nothing is written.
     pub last: Vec<u8>,
+    /// Whether there is a document on the disk, as far as we know.
+    pub is_there: bool,
+    // Let go of when the thread ends, and not before.
+    pub lock: Lock,
 }
 
 impl Writer {
@@ -47,12 +52,32 @@ impl Writer {
             saved_at: Some(timekeeper.now(self.clock.as_ref())),
         };
         let bytes = self.layout.write(&content).map_err(NotWritten::Refused)?;
-        if bytes == self.last {
+        let whole = self.make_good()?;
+        if whole && bytes == self.last {
             return Ok(());
         }
         self.last.clear();
         self.file.write(&bytes)?;
-        self.last = bytes;
+        (self.last, self.is_there) = (bytes, true);
         Ok(())
+    }
+
+    /// Makes folder and lock again when somebody has deleted them; all that was
+    /// in the document is in memory. Answers whether everything was in place.
+    fn make_good(&mut self) -> Result<bool, NotWritten> {
+        let is_held = self.lock.is_held();
+        if is_held && (self.file.is_there() || !self.is_there) {
+            return Ok(true);
+        }
+        let path = self.file.path().display();
+        tracing::error!(file = %path, "the store's file or its folder was deleted; it is written again from memory");
+        self.file.make_folder()?;
+        if !is_held {
+            self.lock = Lock::take(&self.file.lock()).map_err(|error| match error {
+                StoreError::InUse(why) => NotWritten::Unsure(why),
+                other => NotWritten::Refused(other.to_string()),
+            })?;
+        }
+        Ok(false)
     }
 }

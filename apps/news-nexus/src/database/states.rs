@@ -67,8 +67,18 @@ impl Database {
         Ok(row.optional()?)
     }
 
+    /// As [`Self::prompt`]; without one there is nothing to ask.
+    pub(crate) fn known_prompt(&self) -> Result<Prompt, DatabaseError> {
+        self.prompt()?.ok_or_else(|| {
+            DatabaseError(
+                "the table Prompts is empty: run `windlass news-nexus init`, or add the prompt as a row of it".to_owned(),
+            )
+        })
+    }
+
     /// The state of a name or an abbreviation.
     pub(crate) fn state(&self, name: &str) -> Result<Option<i64>, DatabaseError> {
+        let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
         let row =
             self.connection.query_row(include_str!("../../sql/state_find.sql"), [name], |row| row.get(0));
         Ok(row.optional()?)

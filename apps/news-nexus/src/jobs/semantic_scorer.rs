@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use windlass_embed::{EmbedError, Model};
+use windlass_embed::{EmbedError, LoadError, Model};
 use windlass_outside::workbook::{self, Limits, Sheet};
 
 use super::Job;
@@ -23,9 +23,14 @@ pub(crate) static JOB: Job =
 pub(crate) const KEYWORDS_FILE: &str = "NewsNexusSemanticScorerKeywords.xlsx";
 const RUNNING_FILE: &str = "isRunningStatus.txt";
 const COMPLETED_FILE: &str = "lastRunCompleted.txt";
-const MODEL_FOLDER: &str = "model";
+/// Where in the scorer's folder the sentence model is.
+pub(crate) const MODEL_FOLDER: &str = "model";
+/// The model that ratings are comparable with.
+pub(crate) const MODEL_NAME: &str = "sentence-transformers/paraphrase-MiniLM-L6-v2";
+/// Its files.
+pub(crate) const MODEL_FILES: &str = "config.json, tokenizer.json and model.safetensors";
 /// The name under which this program categorizes.
-const CATEGORIZER: &str = "NewsNexusSemanticScorer02";
+pub(crate) const CATEGORIZER: &str = "NewsNexusSemanticScorer02";
 /// How many articles are scored and written together. A cancel waits for one batch.
 const BATCH: usize = 100;
 
@@ -60,12 +65,7 @@ impl Run {
         let text = |error: DatabaseError| error.to_string();
         let keywords = keywords(&folder.join(KEYWORDS_FILE))?;
         let database = Database::open(&work.settings.database).map_err(text)?;
-        let categorizer = database.categorizer(CATEGORIZER).map_err(text)?.ok_or_else(|| {
-            format!(
-                "the database has no entry for {CATEGORIZER}: add it to ArtificialIntelligences, \
-                 and its id to EntityWhoCategorizedArticles"
-            )
-        })?;
+        let categorizer = database.known_categorizer(CATEGORIZER).map_err(text)?;
         let began_ms = work.world.boot_ms();
         let articles = database.unscored(categorizer).map_err(text)?;
         tracing::info!(
@@ -78,25 +78,45 @@ impl Run {
         );
         tracing::info!("Loading the model");
         let model = blocking(move || Model::load(&folder.join(MODEL_FOLDER))).await?;
-        let model = Arc::new(model.map_err(|error| error.to_string())?);
+        let model = Arc::new(model.map_err(|error| {
+            tracing::error!(%error, "The sentence model cannot be loaded");
+            model_trouble(&error)
+        })?);
         let keywords = keywords.into_iter().map(|text| Keyword { text, vector: Vec::new() }).collect();
         let tally = Tally { selected: articles.len(), ..Tally::default() };
         Ok(Self { work, database, categorizer, model, keywords, articles, tally })
     }
 
     async fn run(mut self) -> Report {
-        let articles = std::mem::take(&mut self.articles);
+        let mut articles = std::mem::take(&mut self.articles);
         let mut processed = 0;
         if let Err(ended) = self.embed_keywords().await {
             return self.cut_short(ended, &articles);
         }
-        for batch in articles.chunks(BATCH) {
-            if let Err(ended) = self.batch(batch).await {
-                return self.cut_short(ended, &articles[processed..]);
+        while !articles.is_empty() {
+            match self.selected_anew() {
+                Ok(None) => {}
+                Ok(Some(anew)) => {
+                    self.tally.selected = processed + anew.len();
+                    articles = anew;
+                    continue;
+                }
+                Err(error) => return self.cut_short(error.into(), &articles),
+            }
+            let rest = articles.split_off(articles.len().min(BATCH));
+            let batch = std::mem::replace(&mut articles, rest);
+            match self.batch(&batch).await {
+                Ok(()) => {}
+                // What was not written is selected again, from the file that is there now.
+                Err(Ended::Failed(_)) if !self.database.is_current() => {
+                    articles = [batch, articles].concat();
+                    continue;
+                }
+                Err(ended) => return self.cut_short(ended, &[batch, articles].concat()),
             }
             processed += batch.len();
             if batch.len() == BATCH {
-                tracing::info!(processed, of = articles.len(), "Scored articles");
+                tracing::info!(processed, of = processed + articles.len(), "Scored articles");
                 self.note(RUNNING_FILE, processed);
             }
         }
@@ -106,6 +126,15 @@ impl Run {
         let message =
             format!("All {processed} articles were looked at; {} have a score.", self.tally.succeeded);
         self.end(End::Completed, "articles_exhausted", message, &[])
+    }
+
+    /// The articles without a score in another file, when the database was replaced by one.
+    fn selected_anew(&mut self) -> Result<Option<Vec<i64>>, DatabaseError> {
+        if !self.database.follow()? {
+            return Ok(None);
+        }
+        self.categorizer = self.database.known_categorizer(CATEGORIZER)?;
+        self.database.unscored(self.categorizer).map(Some)
     }
 
     fn cut_short(self, ended: Ended, rest: &[i64]) -> Report {
@@ -200,7 +229,15 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
 fn keywords(path: &Path) -> Result<Vec<String>, String> {
     let sheet = workbook::read_file(path, &Limits::default());
     let Sheet { name: _, rows } = sheet.map_err(|error| format!("{KEYWORDS_FILE}: {error}"))?;
-    let texts = rows.iter().filter(|row| row.number > 1).map(|row| row.text(0).trim().to_owned());
+    let rows = rows.iter().filter(|row| row.number > 1);
+    for (row, reason) in rows.clone().filter_map(|row| Some((row.number, row.cell(0)?.trouble()?))) {
+        tracing::warn!(
+            row,
+            reason,
+            "Keyword has no value and is left out; open the workbook in Excel and save it"
+        );
+    }
+    let texts = rows.map(|row| row.text(0).trim().to_owned());
     let keywords: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
     if keywords.is_empty() {
         return Err(format!(
@@ -208,6 +245,24 @@ fn keywords(path: &Path) -> Result<Vec<String>, String> {
         ));
     }
     Ok(keywords)
+}
+
+/// Why there is no model, for people who ask over HTTP: the file's own name
+/// and what to do, but not where on the machine it was looked for.
+fn model_trouble(error: &LoadError) -> String {
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let what = match error {
+        LoadError::Missing { file, .. } => format!("{file} is missing"),
+        LoadError::Unreadable { path, source } => {
+            format!("{} cannot be read ({})", name(path), source.kind())
+        }
+        LoadError::Unusable { path, .. } => format!("{} is damaged, or of another kind of model", name(path)),
+        other => other.code().to_owned(),
+    };
+    format!(
+        "the sentence model cannot be used: {what}; put {MODEL_FILES} of {MODEL_NAME} into {MODEL_FOLDER} \
+         in PATH_TO_SEMANTIC_SCORER_DIR"
+    )
 }
 
 /// Why there are no vectors.

@@ -92,7 +92,7 @@ async fn cancel_job(State(api): State<Arc<Api>>, Path(job_id): Path<String>) -> 
 async fn latest_job(State(api): State<Arc<Api>>, uri: Uri) -> Answered {
     let query = url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
     let name = query.into_iter().find_map(|(name, value)| (name == "endpointName").then_some(value));
-    let name = name.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+    let name = name.map(|name| name.trim().trim_end_matches('/').to_owned()).filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| Refusal::field("endpointName", "is required"))?;
     let Ok(kind) = Kind::new(&name) else {
         return Err(Refusal::field("endpointName", "is not the name of an endpoint"));

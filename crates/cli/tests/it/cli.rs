@@ -55,7 +55,7 @@ impl Shell {
     }
 
     fn command(&self, line: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        let mut command = Command::new(windlass_testkit::binary::windlass());
         command.current_dir(self.folder.path()).args(line);
         for name in ["WINDLASS_STORE", "WINDLASS_TOKEN", "WINDLASS_URL"] {
             command.env_remove(name);
@@ -200,7 +200,7 @@ fn errors_say_what_to_do_and_exit_codes_are_kept() {
 fn a_closed_pipe_is_no_fault() {
     let shell = Shell::new();
     shell.says(0, &["enqueue", "x"]);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    let mut command = Command::new(windlass_testkit::binary::windlass());
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     command.current_dir(shell.folder.path()).args(["jobs"]).stdout(writer);
@@ -303,7 +303,7 @@ fn top_is_for_terminals_and_for_programs() {
     let shell = Shell::new();
     shell.says(0, &["enqueue", "greet", "--queue", "mail"]);
     // A terminal of its own: `script` makes one. Blanks are moves of the cursor, so only words can be waited for. The keys pause the queue and end it.
-    let windlass = env!("CARGO_BIN_EXE_windlass");
+    let windlass = windlass_testkit::binary::windlass().display();
     let line = format!("stty rows 30 cols 120; TERM=xterm {windlass} top");
     let mut command = Command::new("script");
     command.args(["-qec", &line, "/dev/null"]).current_dir(shell.folder.path());

@@ -5,6 +5,7 @@ mod crash;
 mod edges;
 mod examples;
 mod faults;
+mod features;
 mod history;
 mod nurse_tour;
 mod nurse_tour_deploy;

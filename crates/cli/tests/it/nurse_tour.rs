@@ -57,7 +57,7 @@ impl Scene {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        let mut command = Command::new(windlass_testkit::binary::windlass());
         command.arg("nurse-tour").args(args).env_clear().envs(&self.env);
         command
     }

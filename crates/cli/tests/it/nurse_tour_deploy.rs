@@ -41,7 +41,7 @@ impl Machine {
         for place in ["bin", "target/release"] {
             fs::create_dir_all(folder.path().join(place)).unwrap();
             let link = folder.path().join(place).join("windlass");
-            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_windlass"), link).unwrap();
+            std::os::unix::fs::symlink(windlass_testkit::binary::windlass(), link).unwrap();
         }
         Self { scene: Scene::bare().await, folder }
     }

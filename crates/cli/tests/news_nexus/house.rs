@@ -91,7 +91,7 @@ impl House {
     }
 
     pub fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        let mut command = Command::new(windlass_testkit::binary::windlass());
         command.arg("news-nexus").current_dir(self.folder.path()).env_clear().envs(&self.env);
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null());
         command
@@ -105,9 +105,16 @@ impl House {
 
     /// Starts it and waits until it serves.
     pub async fn start(&self) -> Running<'_> {
+        self.start_in("").await
+    }
+
+    /// As [`Self::start`], in a folder of the house.
+    pub async fn start_in(&self, folder: &str) -> Running<'_> {
         let file = |name: &str| std::fs::File::create(self.path(name)).expect("a file");
         let (out, errors) = (file("stdout.txt"), file("stderr.txt"));
-        let child = self.command().stdout(out).stderr(errors).spawn().expect("the program starts");
+        let mut command = self.command();
+        command.current_dir(self.path(folder));
+        let child = command.stdout(out).stderr(errors).spawn().expect("the program starts");
         let mut running = Running { house: self, child, addr: ([127, 0, 0, 1], 0).into() };
         running.addr = eventually("the server says where it is", async || {
             let text = self.read("stdout.txt");

@@ -7,7 +7,10 @@ mod tables;
 
 mod cancel;
 mod hostile;
+mod init;
+mod proxy;
 mod queue;
+mod replaced;
 mod requirements;
 mod restart;
 mod routes;

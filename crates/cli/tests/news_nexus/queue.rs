@@ -84,7 +84,8 @@ async fn a_failed_job_is_tried_once() {
     house.tables().0.execute_batch("DELETE FROM Prompts").unwrap();
     let server = house.start().await;
     let job = server.run(STATES, TWO, "failed").await;
-    assert_eq!(job["failureReason"], "the table Prompts is empty: add the prompt as a row of it");
+    let reason = job["failureReason"].as_str().unwrap();
+    assert!(reason.starts_with("the table Prompts is empty: run `windlass news-nexus init`"), "{reason}");
     assert_eq!(job["result"]["endingReason"], "error");
     let log = house.read("logs/WorkerNode.log");
     assert_eq!(log.matches("Job started").count(), 1, "{log}");

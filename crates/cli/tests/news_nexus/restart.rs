@@ -99,8 +99,16 @@ async fn a_clean_stop_ends_its_job_within_its_grace() {
     let id = server.job(RSS, "").await;
     server.until(&id, "running").await;
     let process = server.job_process().await;
+    let waiting = server.job(RSS, "").await;
     assert!(server.stop().success());
     assert!(!lives(process));
+    // At once, and not only when it is started the next time.
+    let file = house.queue_file();
+    for (job, id) in file["jobs"].as_array().unwrap().iter().zip([&id, &waiting]) {
+        assert_eq!((&job["jobId"], &job["status"]), (&json!(id), &json!("failed")), "{file}");
+        assert_eq!(job["failureReason"], "worker_restart");
+        assert!(job["endedAt"].is_string());
+    }
     house.google.faults.clear();
     let server = house.start().await;
     assert_eq!(server.status(&id).await["failureReason"], "worker_restart");
@@ -152,4 +160,30 @@ async fn a_second_start_on_the_same_file_is_refused() {
     let (status, errors) = house.refused();
     assert!(status.code() == Some(1) && errors.contains("in use by another process"), "{errors}");
     server.until(&id, "completed").await;
+}
+
+/// One odd record costs nobody the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn odd_records_are_kept_and_the_others_stay_readable() {
+    let house = House::new().await;
+    let mut extra = record("0002", "completed", 2);
+    extra["result"] = json!({"articlesAddedCount": 7});
+    let mut timeless = record("0003", "failed", 2);
+    timeless.as_object_mut().unwrap().remove("createdAt");
+    timeless.as_object_mut().unwrap().remove("endedAt");
+    let jobs = [record("0001", "completed", 3), extra, timeless, record("0001", "canceled", 1), json!(null)];
+    house.write("runtime/queue-jobs.json", json!({ "jobs": jobs }).to_string().as_bytes());
+    let server = house.start().await;
+    assert_eq!(server.get("/queue-info/queue_status").await.body["summary"]["totalJobs"], 5);
+    assert_eq!(server.status("0001").await["status"], "completed");
+    assert_eq!(server.status("0001-2").await["status"], "canceled");
+    assert_eq!(server.status("0002").await["result"]["articlesAddedCount"], 7);
+    assert!(server.status("0003").await["createdAt"].is_string());
+    server.run(RSS, "", "completed").await;
+    let file = house.queue_file();
+    assert_eq!(file["jobs"].as_array().unwrap().len(), 6);
+    assert_eq!(file["jobs"][1]["result"]["articlesAddedCount"], 7, "what others wrote is written back");
+    assert!(house.read("logs/WorkerNode.log").contains("odd records"));
+    let names = std::fs::read_dir(house.path("runtime")).unwrap();
+    assert!(!names.flatten().any(|entry| entry.file_name().to_string_lossy().contains("corrupt")));
 }

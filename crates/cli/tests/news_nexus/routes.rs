@@ -159,3 +159,45 @@ async fn fault_69_a_host_beyond_loopback_needs_a_token() {
     );
     assert!(!house.read("logs/WorkerNode.log").contains("a-long-random-text"));
 }
+
+/// The document spells it `queue_status/`, and the program before this one took both.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slash_at_the_end_changes_nothing() {
+    let house = House::new().await;
+    let server = house.start().await;
+    let id = server.post(&format!("{RSS}/"), "").await.body["jobId"].as_str().expect("a job").to_owned();
+    server.until(&id, "completed").await;
+    for path in ["/health/", "/queue-info/queue_status/", &format!("/queue-info/check-status/{id}/")] {
+        assert_eq!(server.get(path).await.status, 200, "{path}");
+    }
+    let latest = format!("/queue-info/latest-job/?endpointName={RSS}/");
+    assert_eq!(server.get(&latest).await.body["job"]["jobId"], id);
+    assert_eq!(server.post(&format!("/queue-info/cancel_job/{id}/"), "").await.status, 409);
+    let nowhere = server.get("/nowhere/").await;
+    assert_eq!(nowhere.status, 404);
+    assert_eq!(server.get("//").await.status, 200);
+}
+
+/// Whatever goes wrong, nobody outside learns where on the machine it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_answer_names_a_path() {
+    for mode in ["production", "development"] {
+        let house = House::new().await.with("NODE_ENV", mode);
+        let folder = house.path("").display().to_string();
+        let house = house.with("PATH_TO_SEMANTIC_SCORER_DIR", &format!("{folder}scorer"));
+        let server = house.start().await;
+        let job = server.run(SCORER, "", "failed").await;
+        let reason = job["failureReason"].as_str().unwrap();
+        assert!(reason.contains("sentence-transformers/paraphrase-MiniLM-L6-v2"), "{reason}");
+        assert!(
+            reason.contains("config.json is missing") && reason.contains("PATH_TO_SEMANTIC_SCORER_DIR"),
+            "{reason}"
+        );
+        assert!(!job.to_string().contains(folder.trim_end_matches('/')), "{job}");
+        std::fs::remove_file(house.path("queries.xlsx")).unwrap();
+        std::fs::create_dir(house.path("queries.xlsx")).unwrap();
+        let reply = server.post(RSS, "").await;
+        assert_eq!(reply.status, 500);
+        assert!(!reply.body.to_string().contains(folder.trim_end_matches('/')), "{reply:?}");
+    }
+}

@@ -1,7 +1,7 @@
 //! request-google-rss: a workbook of searches becomes articles.
 
 use serde_json::json;
-use windlass_standins::{Fault, xlsx};
+use windlass_standins::{Answer, Fault, xlsx};
 use windlass_testkit::eventually::eventually;
 
 use crate::house::{HEAD, House, RSS, kill};
@@ -75,7 +75,7 @@ async fn formulas_and_rich_text_give_their_text() {
         .collect();
     let row = "<c r=\"A2\"><v>12</v></c><c r=\"B2\" t=\"str\"><f>LOWER(\"FIRE\")</f><v>fire</v></c>\
         <c r=\"C2\" t=\"inlineStr\"><is><r><t>smoke </t></r><r><rPr><b/></rPr><t>alarm</t></r></is></c>\
-        <c r=\"D2\" t=\"e\"><f>1/0</f><v>#DIV/0!</v></c><c r=\"F2\" t=\"str\"><f>7&amp;\"d\"</f><v>7d</v></c>";
+        <c r=\"F2\" t=\"str\"><f>7&amp;\"d\"</f><v>7d</v></c>";
     let sheet = format!("<row r=\"1\">{head}</row><row r=\"2\">{row}</row>");
     house.write("queries.xlsx", &xlsx::from_xml(&sheet, None));
     let server = house.start().await;
@@ -232,4 +232,71 @@ async fn a_killed_job_leaves_nothing_half_written() {
     assert_eq!(next["result"]["articlesAddedCount"], 5);
     let unsaved = "SELECT count(*) FROM NewsApiRequests WHERE countOfArticlesSavedToDbFromRequest IS NULL";
     assert_eq!(tables.number(unsaved), 0);
+}
+
+/// Feeds as papers write them: other encodings, other dates, long links.
+#[tokio::test(flavor = "multi_thread")]
+async fn feeds_of_every_kind_become_whole_articles() {
+    let house = House::new().await;
+    house.searches(&[["1", "a", "", "", "", ""], ["2", "b", "", "", "", ""]]);
+    let long = format!("https://news.example/{}", "x".repeat(5_000));
+    let item = |title: &[u8], link: &str| {
+        let head = b"<item><title>".to_vec();
+        let rest = format!("</title><link>{link}</link><pubDate>2025-09-02T08:30:00+02:00</pubDate></item>");
+        [&head, title, rest.as_bytes()].concat()
+    };
+    let feed = |declaration: &[u8], item: &[u8]| {
+        [declaration, b"<rss><channel>", item, b"</channel></rss>"].concat()
+    };
+    let latin = feed(b"<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?>", &item(b"Caf\xe9 fire", &long));
+    house.google.faults.push(Fault::Answer(Answer::new(200, "application/xml", latin)));
+    let windows = feed(b"", &item(b"\x93Gr\xfc\xdfe\x94", "https://news.example/2"));
+    house.google.faults.push(Fault::Answer(Answer::new(200, "text/xml; charset=windows-1252", windows)));
+    let server = house.start().await;
+    server.run(RSS, "", "completed").await;
+    let rows = house.tables().rows("SELECT title, publishedDate, url FROM Articles ORDER BY id");
+    assert_eq!(
+        rows,
+        [format!("Café fire|2025-09-02|{long}"), "“Grüße”|2025-09-02|https://news.example/2".to_owned()]
+    );
+}
+
+/// A workbook of a program that does not calculate: the row is an error, not a shorter question.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_formula_without_a_value_fails_its_row_alone() {
+    let house = House::new().await;
+    let text = |cell: &str, text: &str| format!("<c r=\"{cell}\" t=\"inlineStr\"><is><t>{text}</t></is></c>");
+    let head: String =
+        ("ABCDEF".chars()).zip(crate::house::HEAD).map(|(at, name)| text(&format!("{at}1"), name)).collect();
+    let sheet = format!(
+        "<row r=\"1\">{head}</row><row r=\"2\"><c r=\"A2\"><v>1</v></c>{}<c r=\"C2\"><f>Z1</f></c></row>\
+         <row r=\"3\"><c r=\"A3\"><v>2</v></c>{}<c r=\"C3\" t=\"e\"><f>NA()</f><v>#N/A</v></c></row>\
+         <row r=\"4\"><c r=\"A4\"><v>3</v></c>{}</row>",
+        text("B2", "fire"),
+        text("B3", "fire"),
+        text("B4", "flood"),
+    );
+    house.write("queries.xlsx", &xlsx::from_xml(&sheet, None));
+    let server = house.start().await;
+    let job = server.run(RSS, "", "completed").await;
+    let failed = json!([
+        {"id": 1, "row": 2, "reason": "formula_without_value"},
+        {"id": 2, "row": 3, "reason": "formula_error"},
+    ]);
+    assert_eq!((&job["result"]["failed"], &job["result"]["counts"]["succeeded"]), (&failed, &json!(1)));
+    let asked = house.google.asked();
+    assert_eq!((asked.len(), asked[0].param("q").as_deref()), (1, Some("flood when:180d")));
+    assert!(house.read("logs/WorkerNode.log").contains("and_exact_phrases"));
+}
+
+/// The file belongs to somebody else, and so does the way in which it is written.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_journal_mode_of_the_database_stays() {
+    let house = House::new().await;
+    let server = house.start().await;
+    server.run(RSS, "", "completed").await;
+    assert_eq!(house.tables().rows("PRAGMA journal_mode"), ["delete"]);
+    house.tables().rows("PRAGMA journal_mode = WAL");
+    server.run(RSS, "", "completed").await;
+    assert_eq!(house.tables().rows("PRAGMA journal_mode"), ["wal"]);
 }

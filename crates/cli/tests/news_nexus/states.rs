@@ -195,3 +195,21 @@ async fn a_slow_answer_is_skipped_after_ten_seconds() {
     assert_eq!(job["result"]["failed"], json!([{"id": 2, "reason": "timeout"}]));
     assert_eq!(job["result"]["counts"]["succeeded"], 1);
 }
+
+/// Models write states as they please.
+#[tokio::test(flavor = "multi_thread")]
+async fn states_are_found_by_any_case() {
+    let house = House::new().await;
+    let tables = house.tables();
+    let names = ["texas", "NEW YORK", "tx", " new  york ", "Ny"];
+    for (id, name) in (1..).zip(names) {
+        tables.article(id, "Fire", Some("x"));
+        house.openai.reply(said(name));
+    }
+    let server = house.start().await;
+    server.run(STATES, BODY, "completed").await;
+    let rows = tables.rows(
+        "SELECT count(*), s.name FROM ArticleStateContracts02 a LEFT JOIN States s ON s.id = a.stateId GROUP BY s.name",
+    );
+    assert_eq!(rows, ["3|New York", "2|Texas"]);
+}

@@ -1,5 +1,6 @@
 //! Reading the items of an RSS feed.
 
+use crate::charset;
 use crate::html;
 use crate::xml::{Part, Xml, XmlError};
 
@@ -8,6 +9,8 @@ const ITEMS_MAX: usize = 1000;
 /// One byte more than is looked at, so that a cut shows.
 const FIELD_BYTES_MAX: usize = html::HTML_BYTES_MAX + 1;
 const TITLE_BYTES_MAX: usize = 2 * 1024;
+/// Longer than any address that a browser takes. A longer one is none: cut off, it would lead elsewhere.
+const LINK_BYTES_MAX: usize = 64 * 1024;
 
 /// One article of a feed. Fields that are missing or empty are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,9 +45,10 @@ impl From<XmlError> for NotAFeed {
     }
 }
 
-/// The items of the first channel. A feed without items is a feed.
-pub fn parse(bytes: &[u8]) -> Result<Vec<Item>, NotAFeed> {
-    let text = String::from_utf8_lossy(bytes);
+/// The items of the first channel. A feed without items is a feed. The content
+/// type that it came with may say in which encoding it is.
+pub fn parse(bytes: &[u8], content_type: Option<&str>) -> Result<Vec<Item>, NotAFeed> {
+    let text = charset::decode(bytes, content_type);
     let mut xml = Xml::new(text.trim_start_matches('\u{feff}').trim_start(), DEPTH_MAX);
     let (mut items, mut channels, mut is_rss) = (Vec::new(), 0, false);
     loop {
@@ -74,12 +78,13 @@ fn item(xml: &mut Xml<'_>) -> Result<Item, XmlError> {
         let Part::Open(element) = xml.next()? else { continue };
         match element.name().as_ref() {
             b"title" => item.title = field(xml, TITLE_BYTES_MAX)?,
-            b"link" => item.link = field(xml, TITLE_BYTES_MAX)?,
-            b"source" => item.source = field(xml, TITLE_BYTES_MAX)?,
-            b"pubDate" => {
-                item.published = field(xml, 100)?;
-                item.published_ms = item.published.as_deref().and_then(moment);
+            b"link" => {
+                item.link = field(xml, LINK_BYTES_MAX + 1)?.filter(|link| link.len() <= LINK_BYTES_MAX);
             }
+            b"source" => item.source = field(xml, TITLE_BYTES_MAX)?,
+            b"pubDate" => date(xml, &mut item)?,
+            // Beside `pubDate` it only says the same again.
+            b"dc:date" if item.published_ms.is_none() => date(xml, &mut item)?,
             b"description" => {
                 item.description = field(xml, FIELD_BYTES_MAX)?.and_then(|html| described(&html))
             }
@@ -108,11 +113,24 @@ fn spaced(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+fn date(xml: &mut Xml<'_>, item: &mut Item) -> Result<(), XmlError> {
+    item.published = field(xml, 100)?;
+    item.published_ms = item.published.as_deref().and_then(moment);
+    Ok(())
+}
+
+/// A date as e-mails have it, as the standard says, or as ISO 8601 has it, as
+/// many feeds do; one without a zone is UTC.
 fn moment(text: &str) -> Option<i64> {
     // The day of the week says nothing that the date does not say better.
     const PARSER: jiff::fmt::rfc2822::DateTimeParser =
         jiff::fmt::rfc2822::DateTimeParser::new().relaxed_weekday(true);
-    Some(PARSER.parse_timestamp(text).ok()?.as_millisecond())
+    let zoned = || PARSER.parse_timestamp(text).ok().or_else(|| text.parse::<jiff::Timestamp>().ok());
+    let civil = || {
+        let civil = text.parse::<jiff::civil::DateTime>().ok()?;
+        civil.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+    };
+    Some(zoned().or_else(civil)?.as_millisecond())
 }
 
 #[cfg(test)]
@@ -121,7 +139,7 @@ mod tests {
 
     fn one(fields: &str) -> Item {
         let feed = format!("<rss><channel><title>no</title><item>{fields}</item></channel></rss>");
-        parse(feed.as_bytes()).unwrap().remove(0)
+        parse(feed.as_bytes(), None).unwrap().remove(0)
     }
 
     #[test]
@@ -152,10 +170,52 @@ mod tests {
     }
 
     #[test]
+    fn dates_in_every_form() {
+        const MS: i64 = 1_756_801_800_000;
+        for (text, expected) in [
+            ("Tue, 02 Sep 2025 08:30:00 GMT", Some(MS)),
+            ("2 Sep 2025 10:30 +0200", Some(MS)),
+            ("2025-09-02T08:30:00Z", Some(MS)),
+            ("2025-09-02T10:30:00.000+02:00", Some(MS)),
+            ("2025-09-02T08:30:00", Some(MS)),
+            ("2025-09-02 08:30:00", Some(MS)),
+            ("2025-09-02", Some(MS - 30_600_000)),
+            ("soon", None),
+            ("2025-13-02", None),
+        ] {
+            assert_eq!(one(&format!("<pubDate>{text}</pubDate>")).published_ms, expected, "{text}");
+        }
+        assert_eq!(one("<dc:date>2025-09-02T08:30:00Z</dc:date>").published_ms, Some(MS));
+        let both = "<pubDate>2025-09-02T08:30:00Z</pubDate><dc:date>2020-01-01</dc:date>";
+        assert_eq!(one(both).published_ms, Some(MS));
+    }
+
+    /// A link that was cut off would lead elsewhere.
+    #[test]
+    fn links_are_whole_or_not_there() {
+        let long = format!("https://news.example/{}", "x".repeat(10_000));
+        assert_eq!(one(&format!("<link>{long}</link>")).link, Some(long));
+        let endless = format!("<link>https://news.example/{}</link>", "x".repeat(100_000));
+        assert_eq!(one(&endless).link, None);
+    }
+
+    #[test]
+    fn feeds_in_other_encodings() {
+        let feed = b"<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><rss><channel><item><title>\x93Caf\xe9\x94</title></item></channel></rss>";
+        assert_eq!(parse(feed, None).unwrap()[0].title.as_deref(), Some("“Café”"));
+        let bare = b"<rss><channel><item><title>Caf\xe9</title></item></channel></rss>";
+        let typed = parse(bare, Some("application/rss+xml; charset=windows-1252")).unwrap();
+        assert_eq!(typed[0].title.as_deref(), Some("Café"));
+    }
+
+    #[test]
     fn only_the_first_channel_counts() {
         let feed = "<rss><channel><item/></channel><channel><item/></channel></rss>";
-        assert_eq!(parse(feed.as_bytes()).unwrap().len(), 1);
-        assert_eq!(parse(b"\xef\xbb\xbf <?xml version=\"1.0\"?><rss><channel/></rss>").unwrap(), vec![]);
+        assert_eq!(parse(feed.as_bytes(), None).unwrap().len(), 1);
+        assert_eq!(
+            parse(b"\xef\xbb\xbf <?xml version=\"1.0\"?><rss><channel/></rss>", None).unwrap(),
+            vec![]
+        );
     }
 
     #[test]
@@ -167,10 +227,10 @@ mod tests {
             ("<rss><channel><item>", "it is not well-formed XML"),
             ("<rss><channel></rss>", "it is not well-formed XML"),
         ] {
-            assert_eq!(parse(feed.as_bytes()).unwrap_err(), NotAFeed(why), "{feed}");
+            assert_eq!(parse(feed.as_bytes(), None).unwrap_err(), NotAFeed(why), "{feed}");
         }
         let deep = format!("<rss><channel><item>{}", "<a>".repeat(100_000));
-        assert_eq!(parse(deep.as_bytes()).unwrap_err(), NotAFeed("its elements are nested too deeply"));
+        assert_eq!(parse(deep.as_bytes(), None).unwrap_err(), NotAFeed("its elements are nested too deeply"));
     }
 
     /// Fault 60: nested HTML in a description is text like any other.
@@ -186,6 +246,6 @@ mod tests {
             "<rss><channel>{}</channel></rss>",
             "<item><title>x</title></item>".repeat(ITEMS_MAX + 5)
         );
-        assert_eq!(parse(feed.as_bytes()).unwrap().len(), ITEMS_MAX);
+        assert_eq!(parse(feed.as_bytes(), None).unwrap().len(), ITEMS_MAX);
     }
 }

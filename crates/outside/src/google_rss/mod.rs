@@ -3,7 +3,7 @@
 mod feed;
 mod query;
 
-use http::header::USER_AGENT;
+use http::header::{CONTENT_TYPE, USER_AGENT};
 use url::Url;
 
 pub use feed::{Item, NotAFeed, parse};
@@ -13,6 +13,10 @@ use crate::safe_http::{Base, Http, HttpError, Limits, Request};
 
 /// Where Google's feed is.
 pub const URL: &str = "https://news.google.com/rss/search";
+
+/// Where Google sends those who ask there, for consent and the like.
+pub const REDIRECTS: [&str; 3] =
+    ["https://news.google.com", "https://www.google.com", "https://consent.google.com"];
 
 /// In which language and for which country news are searched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +100,8 @@ impl GoogleRss {
         let request = Request::get(self.url(query)).limits(self.limits);
         let request = request.header(USER_AGENT, &self.agent).map_err(HttpError::from)?;
         let answer = self.http.send(request).await?.ok()?;
-        Ok(parse(&answer.bytes().await?)?)
+        let content_type = answer.header(CONTENT_TYPE).map(str::to_owned);
+        Ok(parse(&answer.bytes().await?, content_type.as_deref())?)
     }
 }
 

@@ -26,6 +26,7 @@ use super::address::is_public;
 use super::error::{HttpError, Refusal};
 use super::guard::Guard;
 use super::origin::Origin;
+use super::proxy::{Proxies, Proxy};
 use super::tls::Tls;
 
 /// How long one address may take to answer before the next one is tried.
@@ -55,6 +56,7 @@ impl Resolve for SystemResolver {
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) guard: Arc<Guard>,
+    pub(super) proxies: Arc<Proxies>,
     pub(super) resolver: Arc<dyn Resolve>,
     pub(super) tls: Tls,
 }
@@ -63,24 +65,43 @@ impl Connector {
     async fn connect(self, uri: Uri) -> Result<Conn, HttpError> {
         let url = Url::parse(&uri.to_string()).map_err(|_| Refusal::NotAUrl)?;
         let origin = self.guard.check(&url)?;
-        let addresses = self.addresses(&origin).await?;
-        let tcp = open(&origin, &addresses).await?;
+        let proxy = self.proxies.on_the_way(&origin, &self.guard);
+        let tcp = match proxy {
+            None => open(&origin, &self.addresses(&origin).await?).await?,
+            Some(proxy) => self.open_through(proxy, &origin).await?,
+        };
         // A request is written in one piece; waiting for more only delays it.
         let _ = tcp.set_nodelay(true);
+        let proxied = proxy.is_some() && !origin.is_https();
         let io: Box<dyn Stream> =
             if origin.is_https() { Box::new(self.tls.handshake(&origin, tcp).await?) } else { Box::new(tcp) };
-        Ok(Conn(TokioIo::new(io)))
+        Ok(Conn { io: TokioIo::new(io), proxied })
     }
 
-    async fn addresses(&self, origin: &Origin) -> Result<Vec<SocketAddr>, HttpError> {
-        let mut found = match origin.host() {
+    /// A connection to a proxy and, for TLS, through it. The operator named it,
+    /// so it may be anywhere.
+    async fn open_through(&self, proxy: &Proxy, origin: &Origin) -> Result<TcpStream, HttpError> {
+        let found = self.resolved(&proxy.origin).await?;
+        let mut tcp = open(&proxy.origin, &with_port(found, &proxy.origin)).await?;
+        if origin.is_https() {
+            proxy.tunnel(origin, &mut tcp).await?;
+        }
+        Ok(tcp)
+    }
+
+    async fn resolved(&self, origin: &Origin) -> Result<Vec<IpAddr>, HttpError> {
+        Ok(match origin.host() {
             Host::Ipv4(address) => vec![IpAddr::from(*address)],
             Host::Ipv6(address) => vec![IpAddr::from(*address)],
             Host::Domain(name) => {
                 let found = self.resolver.resolve(name).await;
                 found.map_err(|_| HttpError::Resolve { origin: origin.clone() })?
             }
-        };
+        })
+    }
+
+    async fn addresses(&self, origin: &Origin) -> Result<Vec<SocketAddr>, HttpError> {
+        let found = self.resolved(origin).await?;
         // A name that points both outside and inside is an attack or a mistake: no part of it is used.
         if !self.guard.is_allowed(origin) && !found.iter().all(|address| is_public(*address)) {
             return Err(Refusal::Address(origin.clone()).into());
@@ -88,9 +109,13 @@ impl Connector {
         if found.is_empty() {
             return Err(HttpError::Resolve { origin: origin.clone() });
         }
-        found.truncate(ADDRESSES_MAX);
-        Ok(found.into_iter().map(|address| SocketAddr::new(address, origin.port())).collect())
+        Ok(with_port(found, origin))
     }
+}
+
+fn with_port(mut found: Vec<IpAddr>, origin: &Origin) -> Vec<SocketAddr> {
+    found.truncate(ADDRESSES_MAX);
+    found.into_iter().map(|address| SocketAddr::new(address, origin.port())).collect()
 }
 
 async fn open(origin: &Origin, addresses: &[SocketAddr]) -> Result<TcpStream, HttpError> {
@@ -123,11 +148,15 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for T {}
 
 /// An open connection, plain or with TLS.
-pub(super) struct Conn(TokioIo<Box<dyn Stream>>);
+pub(super) struct Conn {
+    io: TokioIo<Box<dyn Stream>>,
+    /// Whether a proxy reads the requests; then they name their whole address.
+    proxied: bool,
+}
 
 impl Connection for Conn {
     fn connected(&self) -> Connected {
-        Connected::new()
+        Connected::new().proxy(self.proxied)
     }
 }
 
@@ -137,20 +166,20 @@ impl Read for Conn {
         cx: &mut Context<'_>,
         buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
+        Pin::new(&mut self.io).poll_read(cx, buf)
     }
 }
 
 impl Write for Conn {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buf)
+        Pin::new(&mut self.io).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        Pin::new(&mut self.io).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }

@@ -13,7 +13,7 @@ const INPUT_BYTES_MAX: usize = 4096;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DecodeError {
     TooLarge,
-    Garbled,
+    Broken,
 }
 
 /// Counts and decodes the bytes of a body.
@@ -21,16 +21,24 @@ pub(super) struct Decoder {
     left: u64,
     gzip: Option<MultiGzDecoder<Sink>>,
     input: Bytes,
+    /// Whether anything came at all: nothing is an empty body in any encoding.
+    begun: bool,
 }
 
 impl Decoder {
     pub(super) fn new(gzip: bool, bytes_max: u64) -> Self {
         let sink = Sink { out: BytesMut::new(), left: bytes_max, full: false };
-        Self { left: bytes_max, gzip: gzip.then(|| MultiGzDecoder::new(sink)), input: Bytes::new() }
+        Self {
+            left: bytes_max,
+            gzip: gzip.then(|| MultiGzDecoder::new(sink)),
+            input: Bytes::new(),
+            begun: false,
+        }
     }
 
     /// Takes what came over the wire; [`Decoder::next`] gives what it means.
     pub(super) fn feed(&mut self, input: Bytes) {
+        self.begun |= !input.is_empty();
         self.input = input;
     }
 
@@ -53,7 +61,7 @@ impl Decoder {
 
     /// What is left when the input has ended. A body that ends too early is an error.
     pub(super) fn finish(&mut self) -> Result<Option<Bytes>, DecodeError> {
-        let Some(gzip) = &mut self.gzip else { return Ok(None) };
+        let Some(gzip) = self.gzip.as_mut().filter(|_| self.begun) else { return Ok(None) };
         let out = inflate(gzip, MultiGzDecoder::try_finish)?;
         Ok((!out.is_empty()).then_some(out))
     }
@@ -65,15 +73,18 @@ impl Decoder {
     }
 }
 
+/// One step of the decompressor, and what it gave. It is never flushed: what
+/// it still holds comes with the next step or with the last one, and after the
+/// last one a flush is an error for some backends and none for others.
 fn inflate(
     gzip: &mut MultiGzDecoder<Sink>,
     step: impl FnOnce(&mut MultiGzDecoder<Sink>) -> io::Result<()>,
 ) -> Result<Bytes, DecodeError> {
-    let done = step(gzip).and_then(|()| gzip.flush());
+    let done = step(gzip);
     if gzip.get_ref().full {
         return Err(DecodeError::TooLarge);
     }
-    done.map_err(|_| DecodeError::Garbled)?;
+    done.map_err(|_| DecodeError::Broken)?;
     Ok(gzip.get_mut().out.split().freeze())
 }
 
@@ -148,9 +159,23 @@ mod tests {
     }
 
     #[test]
-    fn cut_and_garbled_input() {
+    fn members_one_after_another_and_no_body_at_all() {
+        let packed = [gzip(b"one "), gzip(b"two")].concat();
+        assert_eq!(decode(&[&packed], true, 1000).unwrap(), b"one two");
+        assert_eq!(decode(&[], true, 1000).unwrap(), b"");
+        assert_eq!(decode(&[b""], true, 1000).unwrap(), b"");
+    }
+
+    #[test]
+    fn cut_and_damaged_input() {
         let packed = gzip(b"some text that is long enough to be cut");
-        assert_eq!(decode(&[&packed[..packed.len() - 9]], true, 1000), Err(DecodeError::Garbled));
-        assert_eq!(decode(&[b"this is no gzip at all"], true, 1000), Err(DecodeError::Garbled));
+        for length in 1..packed.len() {
+            assert_eq!(decode(&[&packed[..length]], true, 1000), Err(DecodeError::Broken), "{length}");
+        }
+        assert_eq!(decode(&[b"this is no gzip at all"], true, 1000), Err(DecodeError::Broken));
+        let mut damaged = packed.clone();
+        let last = damaged.len() - 5;
+        damaged[last] ^= 1;
+        assert_eq!(decode(&[&damaged], true, 1000), Err(DecodeError::Broken), "the checksum is looked at");
     }
 }

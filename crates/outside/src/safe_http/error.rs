@@ -68,6 +68,18 @@ pub enum HttpError {
         /// What was wrong, without anything that the other side sent.
         why: &'static str,
     },
+    /// The proxy on the way said no.
+    #[error(
+        "the proxy {proxy} answered {status} on the way to {origin}; check HTTP_PROXY, HTTPS_PROXY and what it lets through"
+    )]
+    Proxy {
+        /// The proxy, without its credentials.
+        proxy: Origin,
+        /// Who was to be asked.
+        origin: Origin,
+        /// The status code.
+        status: u16,
+    },
     /// The connection ended in the middle of the exchange.
     #[error("the connection to {origin} ended in the middle of the exchange; ask again")]
     Cut {
@@ -81,6 +93,12 @@ pub enum HttpError {
         origin: Origin,
         /// What was wrong.
         why: &'static str,
+    },
+    /// The compressed body ended too early, or was damaged on its way.
+    #[error("{origin} sent a compressed answer that is cut short or damaged; ask again")]
+    BrokenBody {
+        /// Who was asked.
+        origin: Origin,
     },
     /// The body that was to be sent could not be read.
     #[error("the body for {origin} could not be read: {why}")]
@@ -117,8 +135,10 @@ impl HttpError {
             Self::Resolve { .. } => "resolve",
             Self::Connect { .. } => "connect",
             Self::Tls { .. } => "tls",
+            Self::Proxy { .. } => "proxy",
             Self::Cut { .. } => "cut",
             Self::Garbled { .. } => "garbled",
+            Self::BrokenBody { .. } => "broken_body",
             Self::Source { .. } => "source",
             Self::Status { .. } => "status",
             Self::NoRoots => "no_roots",
@@ -132,8 +152,9 @@ impl HttpError {
             | Self::Resolve { .. }
             | Self::Connect { .. }
             | Self::Cut { .. }
+            | Self::BrokenBody { .. }
             | Self::Source { .. } => true,
-            Self::Status { status, .. } => status_is_transient(*status),
+            Self::Status { status, .. } | Self::Proxy { status, .. } => status_is_transient(*status),
             Self::Refused(_)
             | Self::TooLarge { .. }
             | Self::TooManyRedirects { .. }

@@ -2,9 +2,9 @@
 //!
 //! Each call has a deadline for the whole exchange, a limit of decoded bytes
 //! and a limit of redirects, which are followed by hand so that the guard sees
-//! every hop. Credentials are given for one origin and reach no other. Proxies
-//! in the environment are not looked at: what would be asked for an inner
-//! address then would be the proxy, and the guard would check the wrong one.
+//! every hop. Credentials are given for one origin and reach no other. A proxy
+//! is used when the caller gives one, and then for addresses that the operator
+//! chose: see [`Proxies`].
 //!
 //! It does not retry, keeps no cookies, caches nothing and speaks HTTP/1.1 only.
 
@@ -15,6 +15,7 @@ mod error;
 mod exchange;
 mod guard;
 mod origin;
+mod proxy;
 mod request;
 mod response;
 mod tls;
@@ -23,8 +24,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, LOCATION, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Method};
+use http::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, LOCATION, PROXY_AUTHORIZATION,
+    USER_AGENT,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
@@ -37,6 +41,7 @@ pub use connect::{Resolve, SystemResolver};
 pub use error::{HttpError, Refusal};
 pub use guard::{Guard, parse_url};
 pub use origin::Origin;
+pub use proxy::{BadProxy, Proxies, origins};
 pub use request::{Body, Credentials, Limits, Request};
 pub use response::Response;
 
@@ -56,37 +61,51 @@ const TOTAL_MAX: Duration = Duration::from_secs(3600);
 const IDLE: Duration = Duration::from_secs(30);
 const IDLE_PER_HOST_MAX: usize = 64;
 const HEAD_BYTES_MAX: usize = 64 * 1024;
+const PROXY_AUTHENTICATION_REQUIRED: StatusCode = StatusCode::PROXY_AUTHENTICATION_REQUIRED;
 
 /// The client. Clones share their connections.
 #[derive(Clone)]
 pub struct Http {
     client: Client<Connector, UnsyncBoxBody<Bytes, std::io::Error>>,
     guard: Arc<Guard>,
+    proxies: Arc<Proxies>,
 }
 
 impl std::fmt::Debug for Http {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Http").field("guard", &self.guard).finish_non_exhaustive()
+        let Self { client: _, guard, proxies } = self;
+        f.debug_struct("Http").field("guard", guard).field("proxies", proxies).finish_non_exhaustive()
     }
 }
 
 impl Http {
     /// A client behind a guard.
     pub fn new(guard: Guard) -> Self {
-        Self::build(guard, Arc::new(SystemResolver), Vec::new())
+        Self::through(guard, Proxies::default())
+    }
+
+    /// A client behind a guard that reaches providers through proxies.
+    pub fn through(guard: Guard, proxies: Proxies) -> Self {
+        Self::build(guard, proxies, Arc::new(SystemResolver), Vec::new())
     }
 
     /// A client with a resolver and root certificates (DER) of its own, beside the machine's.
-    pub fn build(guard: Guard, resolver: Arc<dyn Resolve>, extra_roots: Vec<Vec<u8>>) -> Self {
-        let guard = Arc::new(guard);
-        let connector = Connector { guard: guard.clone(), resolver, tls: Tls::new(extra_roots) };
+    pub fn build(
+        guard: Guard,
+        proxies: Proxies,
+        resolver: Arc<dyn Resolve>,
+        extra_roots: Vec<Vec<u8>>,
+    ) -> Self {
+        let (guard, proxies) = (Arc::new(guard), Arc::new(proxies));
+        let tls = Tls::new(extra_roots);
+        let connector = Connector { guard: guard.clone(), proxies: proxies.clone(), resolver, tls };
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(IDLE_PER_HOST_MAX)
             .http1_max_buf_size(HEAD_BYTES_MAX)
             .build(connector);
-        Self { client, guard }
+        Self { client, guard, proxies }
     }
 
     /// Makes a call. The answer's head is there when this returns; its body is
@@ -115,6 +134,11 @@ impl Http {
             let mut head = http::Request::builder().method(method.clone()).uri(uri(&url)?);
             let fields = head.headers_mut().ok_or(Refusal::NotAUrl)?;
             *fields = self.fields(&headers, &origin, credentials.as_ref(), gzip)?;
+            // Without TLS the proxy reads the request, and what it wants to know is part of it.
+            let proxy = self.proxies.on_the_way(&origin, &self.guard).filter(|_| !origin.is_https());
+            if let Some(credentials) = proxy.and_then(|proxy| proxy.credentials.clone()) {
+                fields.insert(PROXY_AUTHORIZATION, credentials);
+            }
             let content = body.take().unwrap_or_else(Body::empty);
             if content.bytes > 0 || !follows {
                 fields.insert(CONTENT_LENGTH, HeaderValue::from(content.bytes));
@@ -122,6 +146,9 @@ impl Http {
             let request = head.body(content.inner).map_err(|_| Refusal::NotAUrl)?;
             let answer = self.client.request(request).await;
             let answer = answer.map_err(|error| exchange::failure(&origin, &error))?;
+            if let Some(proxy) = proxy.filter(|_| answer.status() == PROXY_AUTHENTICATION_REQUIRED) {
+                return Err(proxy.refused(&origin, answer.status().as_u16()));
+            }
             if !is_redirect(answer.status().as_u16()) {
                 return open(origin, answer, deadline, limits, method == Method::HEAD);
             }

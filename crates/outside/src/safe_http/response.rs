@@ -146,7 +146,7 @@ impl Response {
         let origin = self.origin.clone();
         match error {
             DecodeError::TooLarge => HttpError::TooLarge { origin, bytes_max: self.bytes_max },
-            DecodeError::Garbled => HttpError::Garbled { origin, why: "its compression is broken" },
+            DecodeError::Broken => HttpError::BrokenBody { origin },
         }
     }
 }

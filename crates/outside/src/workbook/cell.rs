@@ -17,11 +17,13 @@ pub enum Cell {
     Bool(bool),
     /// A formula that failed, `#N/A`.
     Error(String),
+    /// A formula whose result was not stored: the program that wrote it does not calculate.
+    Unknown,
 }
 
 impl Cell {
     /// The value as text: whole numbers without a point, dates in ISO 8601,
-    /// errors as nothing.
+    /// what has no value as nothing (see [`Cell::trouble`]).
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text) => Cow::Borrowed(text.trim()),
@@ -29,7 +31,16 @@ impl Cell {
             Self::Date(text) => Cow::Borrowed(text),
             Self::Bool(true) => Cow::Borrowed("true"),
             Self::Bool(false) => Cow::Borrowed("false"),
-            Self::Error(_) => Cow::Borrowed(""),
+            Self::Error(_) | Self::Unknown => Cow::Borrowed(""),
+        }
+    }
+
+    /// Why the cell has no value although something is in it, if that is so.
+    pub fn trouble(&self) -> Option<&'static str> {
+        match self {
+            Self::Error(_) => Some("formula_error"),
+            Self::Unknown => Some("formula_without_value"),
+            Self::Text(_) | Self::Number(_) | Self::Date(_) | Self::Bool(_) => None,
         }
     }
 }

@@ -13,11 +13,13 @@ mod archive;
 mod cell;
 mod parts;
 mod sheet;
+mod write;
 
 use std::io::Read;
 use std::path::Path;
 
 pub use cell::Cell;
+pub use write::write;
 
 use crate::xml::XmlError;
 use archive::Archive;

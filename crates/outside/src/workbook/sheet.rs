@@ -89,7 +89,7 @@ impl Reader<'_> {
     fn value(&self, xml: &mut Xml<'_>, element: &BytesStart<'_>) -> Result<Option<Cell>, WorkbookError> {
         let kind = attribute(element, b"t").unwrap_or_default();
         let style = attribute(element, b"s").and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
-        let (outside, mut value) = (xml.depth() - 1, None);
+        let (outside, mut value, mut is_formula) = (xml.depth() - 1, None, false);
         while xml.depth() > outside {
             let Part::Open(part) = xml.next()? else { continue };
             match part.local_name().as_ref() {
@@ -97,8 +97,17 @@ impl Reader<'_> {
                 b"v" => value = Some(xml.text(self.limits.text_bytes_max.max(32))?),
                 b"is" => value = Some(runs(xml, self.limits)?),
                 // The formula itself; its result is in `v`.
+                b"f" => {
+                    is_formula = true;
+                    xml.text(0)?;
+                }
                 _ => drop(xml.text(0)?),
             }
+        }
+        // Only a text can be empty and a result.
+        let has_result = value.as_ref().is_some_and(|value| !value.is_empty() || kind == "str");
+        if is_formula && !has_result {
+            return Ok(Some(Cell::Unknown));
         }
         Ok(value.filter(|value| !value.is_empty()).and_then(|value| self.typed(&kind, style, value)))
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use windlass_outside::safe_http::{Credentials, Guard, Http, HttpError, Refusal, Request, Resolve};
+use windlass_outside::safe_http::{Credentials, Guard, Http, HttpError, Proxies, Refusal, Request, Resolve};
 use windlass_outside::secret::Secret;
 use windlass_standins::{Answer, Ask, Fault, Server};
 
@@ -70,7 +70,7 @@ async fn fault_63_names_that_lead_inside() {
     names.add("both.test", &["8.8.8.8", "10.0.0.1"]);
     names.add("mapped.test", &["::ffff:127.0.0.1"]);
     names.add("metadata.test", &["169.254.169.254"]);
-    let http = Http::build(Guard::new(), names.clone(), Vec::new());
+    let http = Http::build(Guard::new(), Proxies::default(), names.clone(), Vec::new());
     for name in ["inner.test", "both.test", "mapped.test", "metadata.test"] {
         for scheme in ["http", "https"] {
             let request = Request::get(url(&format!("{scheme}://{name}/"))).limits(limits());
@@ -92,7 +92,8 @@ async fn fault_63_the_checked_address_is_the_used_one() {
     let names = Arc::new(Names::default());
     names.add("api.test", &["127.0.0.1"]);
     names.add("api.test", &["192.0.2.1"]);
-    let http = Http::build(Guard::new().allow(&url(&base)).unwrap(), names.clone(), Vec::new());
+    let http =
+        Http::build(Guard::new().allow(&url(&base)).unwrap(), Proxies::default(), names.clone(), Vec::new());
     let answer = http.send(Request::get(url(&base)).limits(limits())).await.unwrap();
     assert_eq!(&answer.bytes().await.unwrap()[..], b"the secret");
     assert_eq!(names.asked.load(Ordering::SeqCst), 1);

@@ -50,9 +50,30 @@ async fn compressed_answers_are_unpacked() {
     })
     .await;
     assert_eq!(fetch(&server, limits()).await.unwrap().len(), 60_000);
+    let empty =
+        Server::start(|_: &Ask| Answer::new(200, "text/plain", "").with("content-encoding", "gzip")).await;
+    assert_eq!(fetch(&empty, limits()).await.unwrap().len(), 0);
     let odd =
         Server::start(|_: &Ask| Answer::new(200, "text/plain", "x").with("content-encoding", "br")).await;
     assert_eq!(get(&odd, limits()).await.unwrap_err().code(), "garbled");
+}
+
+/// What was packed may be damaged on its way; another try gives another answer.
+#[tokio::test]
+async fn a_compressed_body_that_is_cut_or_damaged_may_be_asked_for_again() {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(&b"hello ".repeat(100)).unwrap();
+    let packed = Bytes::from(encoder.finish().unwrap());
+    let noise = Bytes::from_static(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xff, 0xff, 0xff, 0xff]);
+    for body in [packed.slice(..packed.len() - 4), packed.slice(..20), noise, Bytes::from("no gzip")] {
+        let length = body.len();
+        let server = Server::start(move |_: &Ask| {
+            Answer::new(200, "text/plain", body.clone()).with("content-encoding", "gzip")
+        })
+        .await;
+        let error = fetch(&server, limits()).await.unwrap_err();
+        assert_eq!((error.code(), error.is_transient()), ("broken_body", true), "{length}: {error}");
+    }
 }
 
 /// Fault 62: whatever is slow, the whole exchange has one deadline.

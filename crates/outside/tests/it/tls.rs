@@ -9,9 +9,11 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
-use windlass_outside::safe_http::{Credentials, Guard, Http, HttpError, Refusal, Request, SystemResolver};
+use windlass_outside::safe_http::{
+    Credentials, Guard, Http, HttpError, Proxies, Refusal, Request, SystemResolver,
+};
 use windlass_outside::secret::Secret;
-use windlass_standins::{Answer, Ask, Server};
+use windlass_standins::{Answer, Ask, Proxy, Raw, Server};
 
 use crate::common::{http, limits, url};
 
@@ -45,7 +47,7 @@ async fn server(name: &str, answer: String) -> (u16, Vec<u8>) {
 
 fn client(base: &str, also: &[&str], roots: Vec<Vec<u8>>) -> Http {
     let guard = also.iter().chain([&base]).fold(Guard::new(), |guard, base| guard.allow(&url(base)).unwrap());
-    Http::build(guard, Arc::new(SystemResolver), roots)
+    Http::build(guard, Proxies::default(), Arc::new(SystemResolver), roots)
 }
 
 const HELLO: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
@@ -102,4 +104,38 @@ async fn no_redirect_from_tls_to_clear() {
     assert!(plain.asked().is_empty());
     let answer = client.send(Request::get(url(&base)).limits(limits())).await.unwrap();
     assert_eq!(answer.status(), 200);
+}
+
+/// Through a proxy the certificate is still the server's own, and what the proxy wants to know stays with it.
+#[tokio::test]
+async fn tls_through_a_proxy() {
+    let (port, root) = server("localhost", HELLO.to_owned()).await;
+    let base = format!("https://localhost:{port}");
+    let proxy = Proxy::start("user:pass").await;
+    let through = |address: String, also: Option<(&'static str, &'static str)>| {
+        let proxies = Proxies::read(|name| match name {
+            "HTTPS_PROXY" => Some(address.as_str()),
+            name => also.filter(|(key, _)| *key == name).map(|(_, value)| value),
+        });
+        let guard = Guard::new().allow(&url(&base)).unwrap();
+        Http::build(guard, proxies.unwrap(), Arc::new(SystemResolver), vec![root.clone()])
+    };
+    let ask = || Request::get(url(&base)).limits(limits());
+    let answer = through(proxy.url(), None).send(ask()).await.unwrap();
+    assert_eq!(&answer.bytes().await.unwrap()[..], b"hello");
+    assert_eq!(proxy.asked(), [format!("CONNECT localhost:{port} HTTP/1.1")]);
+
+    let wrong = through(proxy.url().replace("pass", "canary"), None).send(ask()).await.unwrap_err();
+    assert!(matches!(wrong, HttpError::Proxy { status: 407, .. }) && !wrong.is_transient(), "{wrong:?}");
+    assert!(!format!("{wrong} {wrong:?}").contains("canary"));
+    let direct = through(proxy.url(), Some(("NO_PROXY", "localhost"))).send(ask()).await.unwrap();
+    assert_eq!(direct.status(), 200);
+    assert_eq!(proxy.asked().len(), 1);
+
+    // A proxy that is not there is named, and may be there later; one that speaks nonsense is not trusted.
+    let gone = through("http://127.0.0.1:1".to_owned(), None).send(ask()).await.unwrap_err();
+    assert!(gone.is_transient() && gone.to_string().contains("http://127.0.0.1:1"), "{gone}");
+    let raw = Raw::start("SSH-2.0-OpenSSH_9.6\r\n\r\n").await;
+    let garbled = through(format!("http://{}", raw.address()), None).send(ask()).await.unwrap_err();
+    assert!(matches!(garbled, HttpError::Garbled { why: "it is not a proxy", .. }), "{garbled:?}");
 }

@@ -217,3 +217,19 @@ proptest! {
         let _ = read_all(&xlsx::from_xml(&parts.concat(), Some("<si><t>a</t></si>")));
     }
 }
+
+/// Programs that do not calculate store a formula without its result: that is no empty cell.
+#[test]
+fn a_formula_without_a_result_is_seen() {
+    let sheet = read_all(&xlsx::from_xml(
+        "<row r=\"1\"><c r=\"A1\"><f>B1&amp;\"x\"</f></c><c r=\"B1\"><f>1+1</f><v/></c><c r=\"C1\"><f>1+1</f><v>2</v></c>\
+         <c r=\"D1\" t=\"str\"><f>\"\"</f><v></v></c><c r=\"E1\" t=\"e\"><f>NA()</f><v>#N/A</v></c></row>",
+        None,
+    ))
+    .unwrap();
+    let trouble: Vec<Option<&str>> =
+        (0..5).map(|column| sheet.rows[0].cell(column).and_then(Cell::trouble)).collect();
+    let without = Some("formula_without_value");
+    assert_eq!(trouble, [without, without, None, None, Some("formula_error")]);
+    assert_eq!((sheet.rows[0].text(0).as_ref(), sheet.rows[0].text(2).as_ref()), ("", "2"));
+}

@@ -8,8 +8,8 @@ use windlass_core::book::{Book, Document};
 use windlass_core::error::StoreError;
 use windlass_core::state::{FailureReason, State};
 use windlass_core::store::Store;
-use windlass_json::{Content, JsonStore, Layout, OnOpen, Opening, Options, Unreadable};
-use windlass_testkit::conformance::scene::{id, job, number};
+use windlass_json::{Content, JsonStore, Layout, OnDamage, OnOpen, Opening, Options, Unreadable};
+use windlass_testkit::conformance::scene::{beat_of, id, job, number};
 
 use super::child::{churn, lines};
 use super::{Place, read, write};
@@ -91,6 +91,83 @@ async fn unfinished_jobs_can_end_with_a_restart() {
     let state = async |n| store.get(id(n)).await.expect("get").expect("a job").state;
     assert!(matches!(state(1).await, State::Failed { reason: FailureReason::WorkerRestart, .. }));
     assert!(matches!(state(2).await, State::Canceled { .. }));
+}
+
+/// A program that does not survive a restart leaves nothing unfinished behind when it ends in good order.
+#[tokio::test]
+async fn unfinished_jobs_can_end_with_the_store() {
+    let place = Place::new();
+    let options = || Options { on_open: OnOpen::FailUnfinished, ..place.options() };
+    let store = JsonStore::open(place.file(), options()).await.expect("the store opens");
+    store.enqueue(vec![job(1)]).await.expect("enqueue");
+    drop(store);
+    let store = place.opened().await;
+    let state = store.get(id(1)).await.expect("get").expect("a job").state;
+    assert!(matches!(state, State::Failed { reason: FailureReason::WorkerRestart, .. }), "{state:?}");
+}
+
+/// Somebody deletes the file, or its folder with the lock: what is in memory is written again.
+#[tokio::test]
+async fn a_deleted_file_is_written_again() {
+    let place = Place::new();
+    let (folder, file) = (place.folder.path().join("runtime"), place.folder.path().join("runtime/jobs.json"));
+    std::fs::create_dir(&folder).expect("a folder");
+    let store = JsonStore::open(&file, place.options()).await.expect("the store opens");
+    store.enqueue(vec![job(1)]).await.expect("enqueue");
+    std::fs::remove_dir_all(&folder).expect("the folder goes");
+    store.enqueue(vec![job(2)]).await.expect("it goes on");
+    let second = JsonStore::open(&file, place.options()).await;
+    assert!(matches!(second.err(), Some(StoreError::InUse(_))), "the lock keeps others out again");
+    std::fs::remove_file(&file).expect("the file goes");
+    // A change that changes nothing in the document finds it gone all the same.
+    store.beat(beat_of("worker")).await.expect("a beat");
+    assert!(file.exists());
+    drop(store);
+    let store = JsonStore::open(&file, place.options()).await.expect("the store opens");
+    for n in [1, 2] {
+        assert!(store.get(id(n)).await.expect("get").is_some(), "job {n} is there");
+    }
+}
+
+/// Should another program have begun where the folder was, the file is its own.
+#[tokio::test]
+async fn a_place_that_another_has_taken_is_left_to_it() {
+    let place = Place::new();
+    let (folder, file) = (place.folder.path().join("runtime"), place.folder.path().join("runtime/jobs.json"));
+    std::fs::create_dir(&folder).expect("a folder");
+    let store = JsonStore::open(&file, place.options()).await.expect("the store opens");
+    store.enqueue(vec![job(1)]).await.expect("enqueue");
+    std::fs::remove_dir_all(&folder).expect("the folder goes");
+    std::fs::create_dir(&folder).expect("a folder");
+    let other = JsonStore::open(&file, place.options()).await.expect("another opens");
+    other.enqueue(vec![job(7)]).await.expect("enqueue");
+    let error = store.enqueue(vec![job(2)]).await.expect_err("a refusal");
+    assert!(matches!(error, StoreError::Broken(_)), "{error}");
+    assert!(other.get(id(7)).await.expect("get").is_some() && other.get(id(1)).await.expect("get").is_none());
+}
+
+/// What was set aside is kept for a while, and never more than a few.
+#[tokio::test]
+async fn what_was_set_aside_is_pruned() {
+    let place = Place::new();
+    let day = 86_400_000;
+    let options =
+        || Options { on_damage: OnDamage::BeginAnew, age_ms_max: Some(30 * day), ..place.options() };
+    let aside = || place.names().iter().filter(|name| name.starts_with("jobs.corrupt-")).count();
+    for _ in 0..12 {
+        write(&place.file(), b"no document");
+        drop(JsonStore::open(place.file(), options()).await.expect("the store opens"));
+        place.clock.advance(1_000);
+    }
+    assert_eq!(aside(), 10);
+    write(&place.folder.path().join("jobs.notes.json"), b"not ours");
+    place.clock.advance(29 * day);
+    let store = JsonStore::open(place.file(), options()).await.expect("the store opens");
+    assert_eq!(aside(), 10);
+    place.clock.advance(2 * day);
+    store.prune().await.expect("prune");
+    assert_eq!(aside(), 0);
+    assert!(place.names().contains(&"jobs.notes.json".to_owned()));
 }
 
 /// A layout of one's own: the file is what another program expects.

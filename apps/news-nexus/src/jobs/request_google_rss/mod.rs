@@ -1,6 +1,6 @@
 //! Searches Google News for every row of a workbook and keeps what is new.
 
-mod rows;
+pub(crate) mod rows;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -11,10 +11,10 @@ use windlass_outside::safe_http::{Guard, Http, Limits, Refusal, parse_url};
 
 use super::Job;
 use crate::child::Work;
-use crate::database::{Database, DatabaseError, Feed, FoundBy};
+use crate::database::{Database, DatabaseError, Feed};
 use crate::report::{End, Report, Tally};
 use crate::settings::Settings;
-use rows::Search;
+use rows::{Search, Trouble};
 
 pub(crate) static JOB: Job =
     Job { name: "request-google-rss", endpoint: "/request-google-rss/start-job", run: start };
@@ -44,7 +44,6 @@ struct Run {
     work: Work,
     rss: GoogleRss,
     database: Database,
-    by: FoundBy,
     searches: Vec<Search>,
     hours: u64,
     begin: usize,
@@ -59,6 +58,8 @@ enum Row {
     Done,
     Skipped(&'static str),
     Failed(String),
+    /// Nothing was asked, since nobody knows what was meant.
+    Unreadable(&'static str),
     RateLimited,
     Stopped,
 }
@@ -72,11 +73,12 @@ impl Run {
         let pause_ms = work.settings.pause_ms;
         tracing::info!(rows = searches.len(), pauseMs = pause_ms, "Loaded the query spreadsheet");
         let mut database = Database::open(&work.settings.database).map_err(|error| error.to_string())?;
-        let by = database.found_by(work.world.wall()).map_err(|error| error.to_string())?;
+        // Should it not do, that is better known before the first request.
+        database.found_by(work.world.wall()).map_err(|error| error.to_string())?;
         let rss =
             client(&work.settings).map_err(|error| format!("GOOGLE_RSS_URL cannot be used: {error}"))?;
         let tally = Tally { selected: searches.len(), ..Tally::default() };
-        Ok(Self { work, rss, database, by, searches, hours, begin, tally, received: 0, added: 0, last: None })
+        Ok(Self { work, rss, database, searches, hours, begin, tally, received: 0, added: 0, last: None })
     }
 
     async fn run(mut self) -> Report {
@@ -95,6 +97,7 @@ impl Run {
                 Row::Done => self.tally.succeeded += 1,
                 Row::Skipped(reason) => self.tally.skipped.add(entry(search, Some(reason))),
                 Row::Failed(reason) => self.tally.failed.add(entry(search, Some(&reason))),
+                Row::Unreadable(reason) => self.tally.failed.add(entry(search, Some(reason))),
                 Row::RateLimited => return self.rate_limited(&searches[at..]),
                 Row::Stopped => return self.canceled(&searches[at..]),
             }
@@ -111,9 +114,20 @@ impl Run {
         if self.work.stop.asked() {
             return Ok(Row::Stopped);
         }
+        self.database.follow()?;
         let (row_id, row) = (shown(search.id), search.row);
         if search.id.is_none() {
             tracing::warn!(row, "Row has no id");
+        }
+        if let Some(Trouble { column, reason }) = search.trouble {
+            tracing::warn!(
+                rowId = row_id,
+                row,
+                column,
+                reason,
+                "Row has a cell without a value; open the workbook in Excel and save it"
+            );
+            return Ok(Row::Unreadable(reason));
         }
         let Some(query) = &search.query else {
             tracing::warn!(rowId = row_id, row, "Row has no terms and is skipped");
@@ -175,7 +189,11 @@ impl Run {
     }
 
     fn save(&mut self, feed: &Feed<'_>) -> Result<usize, DatabaseError> {
-        self.database.save_feed(self.by, feed, self.work.world.wall())
+        let now = self.work.world.wall();
+        self.database.on_current(|database, _| {
+            let by = database.found_by(now)?;
+            database.save_feed(by, feed, now)
+        })
     }
 
     /// Waits before the next request; false when the job is to end.
@@ -222,7 +240,7 @@ fn begin(searches: &[Search], after: Option<u64>) -> Result<usize, String> {
 
 fn client(settings: &Settings) -> Result<GoogleRss, Refusal> {
     let base = settings.google_rss_url.clone();
-    let http = Http::new(Guard::new().allow(&base)?);
+    let http = Http::through(Guard::new().allow(&base)?, settings.proxies.clone());
     Ok(GoogleRss::new(http, base, settings.locale.clone(), Limits::default(), AGENT))
 }
 

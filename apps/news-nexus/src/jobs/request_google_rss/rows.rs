@@ -6,7 +6,7 @@ use windlass_outside::google_rss::{Cells, Query};
 use windlass_outside::workbook::{self, Limits, Row, Sheet, WorkbookError};
 
 /// The columns, by the names in the first row.
-const HEADERS: [&str; 6] =
+pub(crate) const HEADERS: [&str; 6] =
     ["id", "and_keywords", "and_exact_phrases", "or_keywords", "or_exact_phrases", "time_range"];
 
 /// One search.
@@ -18,6 +18,16 @@ pub(super) struct Search {
     pub row: u32,
     /// What to ask; nothing when the row has no terms.
     pub query: Option<Query>,
+    /// A cell that has something in it and no value: without it the row would ask for something else.
+    pub trouble: Option<Trouble>,
+}
+
+/// What is wrong with a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub column: &'static str,
+    /// A word for programs.
+    pub reason: &'static str,
 }
 
 /// Why there are no searches.
@@ -65,11 +75,15 @@ fn search(row: &Row, columns: &[u32; 6]) -> Option<Search> {
     let texts = columns.map(|column| row.text(column));
     let [id, and_keywords, and_exact_phrases, or_keywords, or_exact_phrases, time_range] =
         std::array::from_fn(|at| texts[at].trim());
-    if texts.iter().all(|text| text.trim().is_empty()) {
+    let trouble = HEADERS.iter().zip(columns).find_map(|(name, column)| {
+        let reason = row.cell(*column)?.trouble()?;
+        Some(Trouble { column: name, reason })
+    });
+    if trouble.is_none() && texts.iter().all(|text| text.trim().is_empty()) {
         return None;
     }
     let cells = Cells { and_keywords, and_exact_phrases, or_keywords, or_exact_phrases, time_range };
-    Some(Search { id: leading_number(id), row: row.number, query: Query::build(cells) })
+    Some(Search { id: leading_number(id), row: row.number, query: Query::build(cells), trouble })
 }
 
 /// The digits that a text begins with.
