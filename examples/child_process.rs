@@ -25,7 +25,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn run() -> anyhow::Result<()> {
-    let store = SqliteStore::open("child.db", Options::new(Arc::new(RealWorld::new()))).await?;
+    let store = SqliteStore::open_with("child.db", Options::new(Arc::new(RealWorld::new()))).await?;
     let client = Client::new(store.clone());
     let job = client.enqueue_job(NewJobBuilder::new("count-words", "three short words")?).await?;
     let program = Command::this_binary(["count-words"])?;

@@ -18,7 +18,7 @@ async fn greet(Greet(name): Greet, _: Context) -> Result<(), Failure> {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let store = SqliteStore::open("hello.db", Options::new(Arc::new(RealWorld::new()))).await?;
+    let store = SqliteStore::open_with("hello.db", Options::new(Arc::new(RealWorld::new()))).await?;
     Client::new(store.clone()).enqueue(Greet("world".into())).await?;
     Worker::new(store).handle(greet).run_until_idle().await?;
     Ok(())

@@ -30,7 +30,7 @@ async fn sync(job: Sync, ctx: Context) -> Result<(), Failure> {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let store = SqliteStore::open("shops.db", Options::new(Arc::new(RealWorld::new()))).await?;
+    let store = SqliteStore::open_with("shops.db", Options::new(Arc::new(RealWorld::new()))).await?;
     let calls = BudgetPolicy { per_second: Some(20), per_day: Some(10_000), slots: None };
     store.put_budget(BudgetName::new("calls")?, calls).await?;
     let client = Client::new(store.clone());

@@ -24,7 +24,7 @@ impl Payload for Tick {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let store = SqliteStore::open("schedules.db", Options::new(Arc::new(RealWorld::new()))).await?;
+    let store = SqliteStore::open_with("schedules.db", Options::new(Arc::new(RealWorld::new()))).await?;
     let policy = SchedulePolicy {
         cron: "* * * * * *".into(), // every second; five fields for every minute and more
         zone: "Europe/Berlin".into(),

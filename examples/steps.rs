@@ -40,7 +40,7 @@ async fn publish(job: Publish, ctx: Context) -> Result<String, Failure> {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let store = SqliteStore::open("steps.db", Options::new(Arc::new(RealWorld::new()))).await?;
+    let store = SqliteStore::open_with("steps.db", Options::new(Arc::new(RealWorld::new()))).await?;
     let client = Client::new(store.clone());
     let job = client.enqueue(Publish { article: 7 }).await?;
     Worker::new(store).handle(publish).run_until_idle().await?;

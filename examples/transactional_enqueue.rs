@@ -23,7 +23,7 @@ async fn welcome(job: Welcome, _: Context) -> Result<(), Failure> {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let url = std::env::var("DATABASE_URL").context("set DATABASE_URL to a Postgres database")?;
-    let store = PostgresStore::connect(&url, Options::default()).await?;
+    let store = PostgresStore::connect_with(&url, Options::default()).await?;
 
     // Your own connection, your own transaction, your own tables.
     let (mut sql, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;

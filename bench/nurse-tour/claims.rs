@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use uuid::Uuid;
-use windlass::core::id::{QueueName, WorkerName};
-use windlass::core::store::{ClaimRequest, Leased, Settlement, Source};
-use windlass::core::transition::Outcome;
-use windlass::world::monotonic_ns;
+use windlass_engine::core::id::{QueueName, WorkerName};
+use windlass_engine::core::store::{ClaimRequest, Leased, Settlement, Source};
+use windlass_engine::core::transition::Outcome;
+use windlass_engine::world::monotonic_ns;
 use windlass_nurse_tour::mapping::{QUEUE, mapping};
 use windlass_nurse_tour::schema::Types;
 use windlass_nurse_tour::settings;

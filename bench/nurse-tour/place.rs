@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail};
 use tokio_postgres::{Client, NoTls};
-use windlass::world::{RealWorld, World};
+use windlass_engine::world::{RealWorld, World};
 use windlass_nurse_tour::schema::migrate;
 use windlass_postgres::{Options, pool_of};
 use windlass_standins::{OpenAi, Twilio};

@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use windlass::world::monotonic_ns;
+use windlass_engine::world::monotonic_ns;
 use windlass_testkit::eventually::answered;
 
 use crate::place::Place;

@@ -6,7 +6,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use serde_json::{Value, json};
-use windlass::core::error::StoreError;
+use windlass_engine::core::error::StoreError;
 
 /// What a handler gives.
 pub(crate) type Answered = Result<Response, Refusal>;

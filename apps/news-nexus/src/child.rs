@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::watch;
-use windlass::core::id::JobId;
-use windlass::process::Inside;
-use windlass::world::{RealWorld, World};
-use windlass::{Failure, shutdown_on_signals};
+use windlass_engine::core::id::JobId;
+use windlass_engine::process::Inside;
+use windlass_engine::world::{RealWorld, World};
+use windlass_engine::{Failure, shutdown_on_signals};
 
 use crate::job_files::JobFiles;
 use crate::jobs::{JOBS, Job};
@@ -69,7 +69,7 @@ async fn perform(name: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::permanent(format!("the result could not be written: {}", error.kind())))?;
     match report.end {
         End::Completed => Ok(()),
-        End::Failed => Err(Failure::permanent(&report.message)),
+        End::Failed => Err(Failure::permanent(report.message)),
         End::Canceled => Err(Failure::Canceled),
     }
 }

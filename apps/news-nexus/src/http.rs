@@ -14,8 +14,8 @@ use hyper::body::Incoming;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tower_service::Service;
-use windlass::Client;
-use windlass::world::World;
+use windlass_engine::Client;
+use windlass_engine::world::World;
 use windlass_listen::origin::{is_from_elsewhere, is_own_host};
 use windlass_listen::{BodyError, House, Limits, Seats, read_body};
 

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use windlass::core::time::Clock;
+use windlass_engine::core::time::Clock;
 use windlass_outside::workbook;
 
 use crate::database::{Categorizer, Database};

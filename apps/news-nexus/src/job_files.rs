@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use windlass::core::id::JobId;
-use windlass::core::time::Time;
+use windlass_engine::core::id::JobId;
+use windlass_engine::core::time::Time;
 
 use crate::files::write_whole;
 

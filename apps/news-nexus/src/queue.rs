@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use windlass::core::id::QueueName;
-use windlass::core::json::Json;
-use windlass::core::policy::ladder::Ladder;
-use windlass::core::policy::queue::{OnCrash, QueuePolicy};
-use windlass::core::query::{JobFilter, ListRequest, PAGE_MAX};
-use windlass::core::state::{FailureReason, StateName};
-use windlass::core::store::Store;
-use windlass::process::{Command, CommandHandler};
-use windlass::{Context, Failure, Handler, Stop, Worker};
+use windlass_engine::core::id::QueueName;
+use windlass_engine::core::json::Json;
+use windlass_engine::core::policy::ladder::Ladder;
+use windlass_engine::core::policy::queue::{OnCrash, QueuePolicy};
+use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
+use windlass_engine::core::state::{FailureReason, StateName};
+use windlass_engine::core::store::Store;
+use windlass_engine::process::{Command, CommandHandler};
+use windlass_engine::{Context, Failure, Handler, Stop, Worker};
 
 use crate::jobs::JOBS;
 use crate::settings::{Mode, Settings};
@@ -61,7 +61,7 @@ pub(crate) fn worker(store: Arc<dyn Store>, settings: &Settings) -> std::io::Res
         }
         worker = worker.handle_kind(
             job.endpoint,
-            Announced { process: CommandHandler::new(command, GRACE), store: store.clone() },
+            Announced { process: CommandHandler::new(command), store: store.clone() },
         );
     }
     Ok(worker)
@@ -90,7 +90,8 @@ impl Handler for Announced {
                 tracing::info!(jobId = %id, endpointName = %endpoint, "Job completed");
                 Ok(None)
             }
-            Err(Failure::Permanent { error } | Failure::Retry { error, .. }) => {
+            Err(failure @ (Failure::Permanent { .. } | Failure::Retry { .. })) => {
+                let error = failure.to_string();
                 let reason = reason(&error);
                 // What the process itself has said is the reason already.
                 let process = Some(&error).filter(|error| !error.ends_with(&reason));

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
-use windlass::core::book::Book;
-use windlass::core::book::layout::{Content, Layout, Unreadable};
-use windlass::core::error::Invalid;
-use windlass::core::job::Job;
-use windlass::core::time::Clock;
+use windlass_engine::core::book::Book;
+use windlass_engine::core::book::layout::{Content, Layout, Unreadable};
+use windlass_engine::core::error::Invalid;
+use windlass_engine::core::job::Job;
+use windlass_engine::core::time::Clock;
 
 use crate::record::Record;
 use crate::repair;
@@ -66,7 +66,7 @@ impl Layout for QueueFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass::world::RealWorld;
+    use windlass_engine::world::RealWorld;
 
     fn queue_file() -> QueueFile {
         QueueFile { clock: Arc::new(RealWorld::new()) }

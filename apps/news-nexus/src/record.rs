@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
-use windlass::core::error::Invalid;
-use windlass::core::event::What;
-use windlass::core::id::{JobId, Kind, QueueName, WorkerName};
-use windlass::core::job::{Entry, Job, JobSpec};
-use windlass::core::json::{Json, META_BYTES_MAX};
-use windlass::core::state::{FailureReason, Lease, State, StateName};
-use windlass::core::time::Time;
+use windlass_engine::core::error::Invalid;
+use windlass_engine::core::event::What;
+use windlass_engine::core::id::{JobId, Kind, QueueName, WorkerName};
+use windlass_engine::core::job::{Entry, Job, JobSpec};
+use windlass_engine::core::json::{Json, META_BYTES_MAX};
+use windlass_engine::core::state::{FailureReason, Lease, State, StateName};
+use windlass_engine::core::time::Time;
 
 use crate::queue::QUEUE;
 

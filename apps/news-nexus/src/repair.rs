@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
-use windlass::core::id::{JobId, Kind};
-use windlass::core::json::META_BYTES_MAX;
-use windlass::core::state::StateName;
-use windlass::core::time::Time;
+use windlass_engine::core::id::{JobId, Kind};
+use windlass_engine::core::json::META_BYTES_MAX;
+use windlass_engine::core::state::StateName;
+use windlass_engine::core::time::Time;
 
 use crate::record::{Record, id_of};
 

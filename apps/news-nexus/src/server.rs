@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use windlass::core::book::layout::Layout;
-use windlass::core::error::StoreError;
-use windlass::core::store::Store;
-use windlass::process::sweep_orphans;
-use windlass::world::{RealWorld, World};
-use windlass::{Client, Worker, shutdown_on_signals};
+use windlass_engine::core::book::layout::Layout;
+use windlass_engine::core::error::StoreError;
+use windlass_engine::core::store::Store;
+use windlass_engine::process::sweep_orphans;
+use windlass_engine::world::{RealWorld, World};
+use windlass_engine::{Client, Worker, shutdown_on_signals};
 
 use crate::args::{NewsNexusArgs, Part};
 use crate::http::{Api, is_exposed, serve};

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use windlass::WorkerError;
-use windlass::core::error::StoreError;
+use windlass_engine::WorkerError;
+use windlass_engine::core::error::StoreError;
 
 use crate::settings::SettingsError;
 

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use windlass::core::error::StoreError;
-use windlass::core::id::JobId;
-use windlass::core::query::{JobFilter, ListRequest, PAGE_MAX};
-use windlass::core::store::Store;
-use windlass::world::World;
+use windlass_engine::core::error::StoreError;
+use windlass_engine::core::id::JobId;
+use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
+use windlass_engine::core::store::Store;
+use windlass_engine::world::World;
 
 use crate::job_files::JobFiles;
 

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use serde::Deserialize;
-use windlass::core::error::StoreError;
-use windlass::core::id::{BudgetName, JobId};
-use windlass::core::store::{
+use windlass_engine::core::error::StoreError;
+use windlass_engine::core::id::{BudgetName, JobId};
+use windlass_engine::core::store::{
     ClaimAnswer, ClaimRequest, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, Source, Spent,
     StepWrite, WakeFn, Written,
 };
-use windlass::core::transition::Outcome;
-use windlass::world::World;
+use windlass_engine::core::transition::Outcome;
+use windlass_engine::world::World;
 
 use crate::meter::Meter;
 use crate::names::Names;

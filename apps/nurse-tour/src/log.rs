@@ -15,7 +15,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
-use windlass::core::time::Clock;
+use windlass_engine::core::time::Clock;
 
 use crate::names::Names;
 
@@ -118,7 +118,7 @@ impl Lines {
         let target = metadata.target();
         let ours = target == "windlass_nurse_tour" || target.starts_with("windlass_nurse_tour::");
         let engine =
-            target == "windlass" || target.starts_with("windlass::") || target.starts_with("windlass_");
+            target == "windlass" || target.starts_with("windlass_engine::") || target.starts_with("windlass_");
         let level = metadata.level();
         match self.debug {
             true => (ours || engine) && *level <= Level::DEBUG,
@@ -206,8 +206,8 @@ fn plain(text: &str) -> String {
 mod tests {
     use std::sync::Mutex;
 
-    use windlass::core::id::JobId;
-    use windlass::world::SimWorld;
+    use windlass_engine::core::id::JobId;
+    use windlass_engine::world::SimWorld;
 
     use super::*;
 
@@ -257,8 +257,8 @@ mod tests {
     fn jobs_and_rows_are_messages() {
         let found = lines(Form::Lines, false, || {
             let (known, unknown) = (JobId(uuid::Uuid::from_u128(7)), JobId(uuid::Uuid::from_u128(8)));
-            tracing::warn!(target: "windlass::runtime", job_id = %known, "lease lost");
-            tracing::warn!(target: "windlass::runtime", job_id = %unknown, "lease lost");
+            tracing::warn!(target: "windlass_engine::runtime", job_id = %known, "lease lost");
+            tracing::warn!(target: "windlass_engine::runtime", job_id = %unknown, "lease lost");
             tracing::warn!(target: "windlass_postgres::adopted", row = "SM9", "closed a row");
         });
         assert!(found[0].ends_with("lease lost workerId=\"w1\" messageSid=\"SM7\""), "{found:?}");

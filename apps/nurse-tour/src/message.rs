@@ -1,8 +1,8 @@
 //! A voice message, as its row says it.
 
 use serde::{Deserialize, Deserializer};
-use windlass::Context;
-use windlass::core::time::Time;
+use windlass_engine::Context;
+use windlass_engine::core::time::Time;
 use windlass_outside::secret::Phi;
 
 use crate::trouble::Trouble;

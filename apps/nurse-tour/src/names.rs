@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
-use windlass::core::id::JobId;
+use windlass_engine::core::id::JobId;
 
 /// How many are remembered: far more than a worker holds, and some that have ended.
 const NAMES_MAX: usize = 4_096;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use url::Url;
-use windlass::core::policy::ladder::Ladder;
+use windlass_engine::core::policy::ladder::Ladder;
 use windlass_outside::secret::Secret;
 use windlass_outside::{openai, twilio};
 

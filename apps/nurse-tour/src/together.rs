@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Semaphore, oneshot};
-use windlass::core::error::StoreError;
-use windlass::core::store::{Source, StepWrite, Written};
+use windlass_engine::core::error::StoreError;
+use windlass_engine::core::store::{Source, StepWrite, Written};
 
 /// How many writes are under way at once. While one is, the next gather: that is
 /// fewer statements for the database, which has more to do than the worker.

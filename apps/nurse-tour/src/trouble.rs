@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use windlass::core::time::Time;
+use windlass_engine::core::time::Time;
 use windlass_outside::objects::ObjectsError;
 use windlass_outside::openai::OpenAiError;
 use windlass_outside::retry_after::RetryAfter;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use deadpool_postgres::Pool;
 use http::{Method, StatusCode};
 use sha2::{Digest, Sha256};
-use windlass::world::World;
+use windlass_engine::world::World;
 use windlass_outside::secret::Secret;
 
 use crate::gate::Gate;

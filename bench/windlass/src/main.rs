@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use peer::{Ask, Fault, Peer, Work};
 use serde::{Deserialize, Serialize};
-use windlass::core::id::{BudgetName, QueueName};
-use windlass::core::policy::budget::BudgetPolicy;
-use windlass::core::policy::queue::QueuePolicy;
-use windlass::core::store::Store;
-use windlass::world::RealWorld;
-use windlass::{Client, Context, Failure, NewJobBuilder, Payload, Worker};
+use windlass_engine::core::id::{BudgetName, QueueName};
+use windlass_engine::core::policy::budget::BudgetPolicy;
+use windlass_engine::core::policy::queue::QueuePolicy;
+use windlass_engine::core::store::Store;
+use windlass_engine::world::RealWorld;
+use windlass_engine::{Client, Context, Failure, NewJobBuilder, Payload, Worker};
 
 #[derive(Serialize, Deserialize)]
 #[serde(transparent)]
@@ -91,9 +91,9 @@ impl Windlass {
 async fn open(url: &str) -> Result<Arc<dyn Store>, Fault> {
     if let Some(path) = url.strip_prefix("sqlite:") {
         let options = windlass_sqlite::Options::new(Arc::new(RealWorld::new()));
-        return Ok(windlass_sqlite::SqliteStore::open(path, options).await?);
+        return Ok(windlass_sqlite::SqliteStore::open_with(path, options).await?);
     }
-    Ok(windlass_postgres::PostgresStore::connect(url, windlass_postgres::Options::default()).await?)
+    Ok(windlass_postgres::PostgresStore::connect_with(url, windlass_postgres::Options::default()).await?)
 }
 
 fn main() {

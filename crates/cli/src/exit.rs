@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use windlass::core::error::{Invalid, StoreError};
+use windlass_engine::core::error::{Invalid, StoreError};
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

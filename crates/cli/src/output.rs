@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
-use windlass::core::time::Time;
+use windlass_engine::core::time::Time;
 
 /// Logs go to stderr; `WINDLASS_LOG` says which (`info`, `windlass=debug`).
 pub fn start_logging() {

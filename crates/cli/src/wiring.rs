@@ -2,47 +2,22 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
 use deadpool_postgres::Pool;
-use windlass::core::error::StoreError;
-use windlass::core::store::Store;
-use windlass::world::RealWorld;
+use windlass_engine::core::error::StoreError;
+use windlass_engine::core::store::Store;
+use windlass_engine::world::RealWorld;
 use windlass_postgres::adopted::AdoptedTable;
 
 use crate::args::PlaceArgs;
 
 /// Opens a store, or the way to a server that has one.
 pub async fn open_place(place: &PlaceArgs) -> anyhow::Result<Arc<dyn Store>> {
-    let url = place.target();
-    if !url.starts_with("http://") && !url.starts_with("https://") {
-        return open_store(url).await;
-    }
-    let token = std::env::var("WINDLASS_TOKEN").ok().filter(|token| !token.is_empty());
-    let options = windlass_remote::Options { token, ..windlass_remote::Options::default() };
-    let opened = windlass_remote::RemoteStore::connect(url, options).await;
-    Ok(opened.with_context(|| format!("cannot use the server {}", without_password(url)))?)
+    Ok(windlass::open(place.target()).await?)
 }
 
 /// Opens the store of a URL, and brings its schema up to date.
 pub async fn open_store(url: &str) -> anyhow::Result<Arc<dyn Store>> {
-    let clock = Arc::new(RealWorld::new());
-    let opened = || format!("cannot open the store {}", without_password(url));
-    if let Some(path) = url.strip_prefix("sqlite:") {
-        let options = windlass_sqlite::Options::new(clock);
-        return Ok(windlass_sqlite::SqliteStore::open(path, options).await.with_context(opened)?);
-    }
-    if let Some(path) = url.strip_prefix("json:") {
-        let options = windlass_json::Options::new(clock);
-        return Ok(windlass_json::JsonStore::open(path, options).await.with_context(opened)?);
-    }
-    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        let options = windlass_postgres::Options::default();
-        return Ok(windlass_postgres::PostgresStore::connect(url, options).await.with_context(opened)?);
-    }
-    bail!(
-        "{:?} is not the URL of a store; write json:FILE, sqlite:FILE or postgres://USER@HOST/DATABASE",
-        without_password(url)
-    )
+    Ok(windlass::open(url).await?)
 }
 
 /// Opens the queue file of the News Nexus server.
@@ -55,7 +30,7 @@ pub async fn open_queue_file(wish: windlass_news_nexus::StoreWish) -> Result<Arc
         age_ms_max: Some(age_ms_max),
         ..windlass_json::Options::new(Arc::new(RealWorld::new()))
     };
-    Ok(windlass_json::JsonStore::open(path, options).await?)
+    Ok(windlass_json::JsonStore::open_with(path, options).await?)
 }
 
 /// Connections for the Nurse Tour worker's own questions.
@@ -86,27 +61,4 @@ pub async fn nurse_tour_findings(url: &str) -> anyhow::Result<Vec<(String, Optio
 }
 
 /// A URL as it may be shown.
-pub fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let authority_end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let Some(at) = rest[..authority_end].rfind('@') else { return url.to_owned() };
-    let user = rest[..at].split(':').next().unwrap_or_default();
-    format!("{scheme}://{user}@{}", &rest[at + 1..])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn passwords_are_not_shown() {
-        for (url, shown) in [
-            ("postgres://me:secret@host:5432/db?x=1", "postgres://me@host:5432/db?x=1"),
-            ("postgres://me:se@cret@host/db", "postgres://me@host/db"),
-            ("postgres://host/db", "postgres://host/db"),
-            ("sqlite:a@b.db", "sqlite:a@b.db"),
-        ] {
-            assert_eq!(without_password(url), shown);
-        }
-    }
-}
+pub use windlass::without_password;

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http_body_util::BodyExt;
 use hyper::body::Body;
-use windlass::world::World;
+use windlass_engine::world::World;
 
 use crate::timer;
 

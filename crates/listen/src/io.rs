@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use windlass::world::World;
+use windlass_engine::world::World;
 
 use crate::timer;
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use windlass::world::World;
+use windlass_engine::world::World;
 
 pub use body::{BodyError, read_body};
 pub use limits::Limits;

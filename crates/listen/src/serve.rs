@@ -10,7 +10,7 @@ use hyper::body::{Body, Incoming};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use windlass::world::World;
+use windlass_engine::world::World;
 
 use crate::connection;
 use crate::limits::Limits;

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use windlass::core::id::{JobId, Kind, QueueName, WorkerName};
-use windlass::core::job::{JobSpec, NewJob, Start};
-use windlass::core::json::Json;
-use windlass::core::store::{CLAIM_MAX, ClaimRequest, Leased, Settlement, Store};
-use windlass::core::transition::Outcome;
-use windlass::shutdown_on_signals;
-use windlass::world::{RealWorld, new_id};
+use windlass_engine::core::id::{JobId, Kind, QueueName, WorkerName};
+use windlass_engine::core::job::{JobSpec, NewJob, Start};
+use windlass_engine::core::json::Json;
+use windlass_engine::core::store::{CLAIM_MAX, ClaimRequest, Leased, Settlement, Store};
+use windlass_engine::core::transition::Outcome;
+use windlass_engine::shutdown_on_signals;
+use windlass_engine::world::{RealWorld, new_id};
 use windlass_server::{Secret, Server, Settings, serve};
 use windlass_sqlite::{Options, SqliteStore};
 
@@ -23,7 +23,7 @@ async fn main() -> anyhow::Result<()> {
     let mut args = std::env::args().skip(1);
     let listen = args.next().unwrap_or_else(|| "127.0.0.1:7717".to_owned());
     let file = args.next().unwrap_or_else(|| "windlass.db".to_owned());
-    let store: Arc<dyn Store> = SqliteStore::open(file, Options::new(Arc::new(RealWorld::new()))).await?;
+    let store: Arc<dyn Store> = SqliteStore::open_with(file, Options::new(Arc::new(RealWorld::new()))).await?;
     if let Some(count) = args.next() {
         fill(&*store, count.parse()?).await?;
     }

@@ -7,7 +7,7 @@ use http::{HeaderValue, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use windlass::core::error::{Invalid, StoreError};
+use windlass_engine::core::error::{Invalid, StoreError};
 
 /// What a call gives: an answer, or a refusal.
 pub(crate) type Answered = Result<Response, Refusal>;

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use windlass::core::error::Invalid;
-use windlass::core::id::JobId;
+use windlass_engine::core::error::Invalid;
+use windlass_engine::core::id::JobId;
 
 use crate::access::Caller;
 use crate::answer::Refusal;

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 
 use http::StatusCode;
-use windlass::core::event::What;
-use windlass::core::id::QueueName;
+use windlass_engine::core::event::What;
+use windlass_engine::core::id::QueueName;
 
 use crate::answer::Refusal;
 use crate::api::Api;

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use windlass::core::id::{JobId, Kind, QueueName, WorkerName};
-use windlass::core::store::WorkerBeat;
+use windlass_engine::core::id::{JobId, Kind, QueueName, WorkerName};
+use windlass_engine::core::store::WorkerBeat;
 
 /// How often a worker is reported.
 const BEAT_MS: u64 = 10_000;

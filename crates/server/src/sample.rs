@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use windlass::core::id::Kind;
-use windlass::core::query::WORKER_ALIVE_MS;
+use windlass_engine::core::id::Kind;
+use windlass_engine::core::query::WORKER_ALIVE_MS;
 
 use crate::access::Caller;
 use crate::answer::{Answered, Refusal, nothing};

@@ -13,9 +13,9 @@ use http::Request;
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use windlass::Housekeeper;
-use windlass::core::store::Store;
-use windlass::world::{RealWorld, World};
+use windlass_engine::Housekeeper;
+use windlass_engine::core::store::Store;
+use windlass_engine::world::{RealWorld, World};
 use windlass_listen::House;
 
 use crate::api::Api;

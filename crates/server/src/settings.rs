@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use windlass::core::id::{Kind, QueueName};
-use windlass::core::time::Time;
+use windlass_engine::core::id::{Kind, QueueName};
+use windlass_engine::core::time::Time;
 
 use crate::secret::{Secret, SecretHash};
 

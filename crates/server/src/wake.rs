@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use windlass::core::store::Store;
+use windlass_engine::core::store::Store;
 
 /// Counts the wakes; those who wait watch the count.
 pub(crate) struct Wake(watch::Sender<u64>);

@@ -43,7 +43,7 @@ async fn main() -> ExitCode {
 }
 
 async fn open(path: &str) -> Result<Arc<JsonStore>, StoreError> {
-    JsonStore::open(path, Options::new(Arc::new(FakeClock::default()))).await
+    JsonStore::open_with(path, Options::new(Arc::new(FakeClock::default()))).await
 }
 
 async fn work(path: &str) -> Result<(), StoreError> {

@@ -37,7 +37,7 @@ pub struct JsonStore {
 
 impl JsonStore {
     /// Opens the store at `path`, and makes it when there is none.
-    pub async fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<Self>, StoreError> {
+    pub async fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Arc<Self>, StoreError> {
         let file = StoreFile::new(path.as_ref(), options.on_damage);
         let opened = tokio::task::spawn_blocking(move || Self::open_now(file, options));
         match opened.await {

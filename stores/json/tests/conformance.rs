@@ -28,7 +28,7 @@ impl Subject for JsonSubject {
 
     async fn open(&self) -> Result<Arc<dyn Store>, StoreError> {
         let options = Options::new(Arc::new(self.clock.clone()));
-        let store = JsonStore::open(self.folder.path().join("jobs.json"), options).await?;
+        let store = JsonStore::open_with(self.folder.path().join("jobs.json"), options).await?;
         *self.open.lock().expect("no test panics with it") = Arc::downgrade(&store);
         Ok(store)
     }

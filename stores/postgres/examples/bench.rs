@@ -26,7 +26,7 @@ const BATCH: usize = 1_000;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(1).ok_or("give the URL of an empty database")?;
-    let store = PostgresStore::connect(&url, Options::default()).await?;
+    let store = PostgresStore::connect_with(&url, Options::default()).await?;
     let mut next = Ids(Uuid::from_u128(u128::from(std::process::id()) << 96).as_u128());
     let backlog = 100_000;
     let took = enqueue(&store, &mut next, backlog, None).await?;

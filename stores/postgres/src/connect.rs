@@ -17,12 +17,17 @@ use crate::wake::{Listen, Wake};
 use crate::warm::warm_up;
 
 impl PostgresStore {
+    /// Connects to the database of a URL, with the options that fit most.
+    pub async fn connect(url: &str) -> Result<Arc<Self>, StoreError> {
+        Self::connect_with(url, Options::default()).await
+    }
+
     /// Opens the store, and makes or updates its schema `windlass`.
     ///
     /// `?pooler=transaction` in the URL says that a transaction pooler stands
     /// in between: then nothing is set per session, and new work on other
     /// machines is found by asking instead of by being told.
-    pub async fn connect(url: &str, options: Options) -> Result<Arc<Self>, StoreError> {
+    pub async fn connect_with(url: &str, options: Options) -> Result<Arc<Self>, StoreError> {
         let target = Target::parse(url, &options)?;
         let connections = Connections::of(&target, options)?;
         let handle = connections.handle()?;

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{GenericClient, Row};
 use uuid::Uuid;
 use windlass_core::error::{Invalid, StoreError};
 use windlass_core::id::JobId;
@@ -146,7 +147,72 @@ pub(crate) const TYPES: [Type; 15] = [
     Type::INT8_ARRAY,
 ];
 
-/// Accepts a batch; no answer says that all of it is new. `strict` refuses an id that is there with another content.
+/// What [`SQL`] is given, column by column; those with nothing in them are left out.
+struct Values<'b> {
+    now: Option<i64>,
+    strict: bool,
+    batch: &'b Batch<'b>,
+    keys: Option<&'b [Option<&'b str>]>,
+    dedupe_keys: Option<&'b [Option<&'b str>]>,
+    budgets: Option<&'b [Option<String>]>,
+    retries: Option<&'b [Option<String>]>,
+    timeouts: Option<&'b [Option<i64>]>,
+    metas: Option<&'b [Option<&'b str>]>,
+    run_at: Option<&'b [Option<i64>]>,
+    delays: Option<&'b [Option<i64>]>,
+}
+
+impl<'b> Values<'b> {
+    fn of(batch: &'b Batch<'b>, now: Option<i64>, strict: bool) -> Self {
+        Self {
+            now,
+            strict,
+            batch,
+            keys: if_any(&batch.keys),
+            dedupe_keys: if_any(&batch.dedupe_keys),
+            budgets: if_any(&batch.budgets),
+            retries: if_any(&batch.retries),
+            timeouts: if_any(&batch.timeouts),
+            metas: if_any(&batch.metas),
+            run_at: if_any(&batch.run_at),
+            delays: if_any(&batch.delays),
+        }
+    }
+
+    fn params(&self) -> Vec<Param<'_>> {
+        let values: [&(dyn ToSql + Sync); TYPES.len()] = [
+            &self.now,
+            &self.strict,
+            &self.batch.ids,
+            &self.batch.kinds,
+            &self.batch.queues,
+            &self.batch.payloads,
+            &self.batch.priorities,
+            &self.keys,
+            &self.dedupe_keys,
+            &self.budgets,
+            &self.retries,
+            &self.timeouts,
+            &self.metas,
+            &self.run_at,
+            &self.delays,
+        ];
+        values.into_iter().zip(TYPES).collect()
+    }
+
+    /// What became of the batch: no row says that all of it is new.
+    fn read(&self, rows: &[Row]) -> Result<Vec<Enqueued>, Fault> {
+        if rows.is_empty() {
+            let new = |id: &Uuid| Enqueued { id: JobId(*id), deduplicated: false };
+            return Ok(self.batch.ids.iter().map(new).collect());
+        }
+        rows.iter()
+            .map(|row| Ok(Enqueued { id: JobId(row.try_get(0)?), deduplicated: row.try_get(1)? }))
+            .collect()
+    }
+}
+
+/// Accepts a batch. `strict` refuses an id that is there with another content.
 pub(crate) async fn insert(
     link: &Link,
     batch: &Batch<'_>,
@@ -156,30 +222,36 @@ pub(crate) async fn insert(
     if batch.ids.is_empty() {
         return Ok(Vec::new());
     }
-    let values: [&(dyn ToSql + Sync); TYPES.len()] = [
-        &now,
-        &strict,
-        &batch.ids,
-        &batch.kinds,
-        &batch.queues,
-        &batch.payloads,
-        &batch.priorities,
-        &if_any(&batch.keys),
-        &if_any(&batch.dedupe_keys),
-        &if_any(&batch.budgets),
-        &if_any(&batch.retries),
-        &if_any(&batch.timeouts),
-        &if_any(&batch.metas),
-        &if_any(&batch.run_at),
-        &if_any(&batch.delays),
-    ];
-    let params: Vec<Param<'_>> = values.into_iter().zip(TYPES).collect();
-    let rows = link.rows(SQL, &params).await?;
-    if rows.is_empty() {
-        let new = |id: &Uuid| Enqueued { id: JobId(*id), deduplicated: false };
-        return Ok(batch.ids.iter().map(new).collect());
+    let values = Values::of(batch, now, strict);
+    let rows = link.rows(SQL, &values.params()).await?;
+    values.read(&rows)
+}
+
+/// Accepts jobs, all or none, inside a transaction of the caller's own: they
+/// are there if it commits, and were never there if it does not.
+///
+/// `client` is a transaction (or a connection inside of one) of tokio-postgres
+/// to the database of a store that was opened before. A refusal (an id that is
+/// there with another content) is an error of the transaction, as any other of
+/// Postgres: it has to be rolled back.
+pub async fn enqueue_in(client: &impl GenericClient, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
+    const CALL: &str = "SELECT pg_notify('windlass_work', '')";
+    check(jobs)?;
+    if jobs.is_empty() {
+        return Ok(Vec::new());
     }
-    rows.iter()
-        .map(|row| Ok(Enqueued { id: JobId(row.try_get(0)?), deduplicated: row.try_get(1)? }))
-        .collect()
+    let batch = Batch::of(jobs);
+    let values = Values::of(&batch, None, true);
+    let asked = async {
+        let rows = client.query_typed(SQL, &values.params()).await?;
+        // Heard when the transaction has committed.
+        client.query_typed(CALL, &[]).await?;
+        values.read(&rows)
+    };
+    asked.await.map_err(|fault| match fault {
+        Fault::Failed(error) => error,
+        // Nothing can be asked again in a transaction that has failed.
+        Fault::Collided(why) => StoreError::Unavailable(why),
+        Fault::TooMuch(_) => StoreError::Broken("an enqueue was answered as a claim".into()),
+    })
 }

@@ -41,5 +41,6 @@ mod warm;
 mod worker;
 
 pub use connect::pool_of;
+pub use enqueue::enqueue_in;
 pub use options::Options;
 pub use store::PostgresStore;

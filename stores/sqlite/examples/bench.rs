@@ -61,7 +61,7 @@ async fn main() {
     let jobs: u32 = args.next().and_then(|text| text.parse().ok()).unwrap_or(200_000);
     let home = tempfile::tempdir_in(folder).expect("a folder for the file");
     let path = home.path().join("bench.db");
-    let store = SqliteStore::open(&path, Options::new(Arc::new(SystemClock))).await.expect("a store");
+    let store = SqliteStore::open_with(&path, Options::new(Arc::new(SystemClock))).await.expect("a store");
 
     let batches: Vec<Vec<NewJob>> = (0..jobs / BATCH)
         .map(|batch| (0..BATCH).map(|at| new_job(u128::from(batch * BATCH + at))).collect())

@@ -37,7 +37,7 @@ async fn main() {
     let mut args = std::env::args().skip(1);
     let path = args.next().expect("a file");
     let jobs: u128 = args.next().and_then(|text| text.parse().ok()).expect("a number of jobs");
-    let store = match SqliteStore::open(path, Options::new(Arc::new(StoppedClock))).await {
+    let store = match SqliteStore::open_with(path, Options::new(Arc::new(StoppedClock))).await {
         Ok(store) => store,
         Err(error) => return println!("open {}", error.code()),
     };

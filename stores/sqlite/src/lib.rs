@@ -53,6 +53,7 @@ mod upcoming;
 
 mod claim;
 mod enqueue;
+mod enqueue_in;
 mod expire;
 mod offered;
 mod operate;
@@ -71,6 +72,10 @@ mod workers;
 
 mod claim_memory;
 mod fail;
+mod machine;
 
+pub use enqueue_in::enqueue_in;
 pub use options::Options;
+/// The driver, in the version whose transactions [`enqueue_in`] takes.
+pub use rusqlite;
 pub use store::SqliteStore;

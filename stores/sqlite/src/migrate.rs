@@ -37,6 +37,16 @@ pub fn refuse_strangers(conn: &Connection, path: &Path) -> Done<()> {
     }
 }
 
+/// Refuses a connection to anything but the file of a store with this very schema.
+pub fn require_newest(conn: &Connection) -> Done<()> {
+    let Marks { application_id, version, .. } = marks(conn)?;
+    if application_id == APPLICATION_ID && version == MIGRATIONS.len() as i64 {
+        return Ok(());
+    }
+    let why = "this is not the file of a store, or not of this version; open it once with SqliteStore::open";
+    Err(StoreError::Schema(why.into()).into())
+}
+
 /// Brings the schema to the newest version, in one transaction.
 pub fn run(conn: &mut Connection, path: &Path) -> Done<()> {
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;

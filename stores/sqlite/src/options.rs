@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use windlass_core::time::Clock;
 
-/// How a store is opened. Everything but the clock has a default that fits.
+use crate::machine::MachineClock;
+
+/// How a store is opened. Everything has a default that fits.
 #[derive(Clone)]
 pub struct Options {
     /// Where the time comes from.
@@ -33,5 +35,12 @@ impl Options {
             ballast_bytes: 512 * 1024,
             wal_pages: 4_096,
         }
+    }
+}
+
+impl Default for Options {
+    /// The defaults, with the clock of this machine.
+    fn default() -> Self {
+        Self::new(Arc::new(MachineClock::new()))
     }
 }

@@ -43,7 +43,12 @@ pub struct SqliteStore {
 
 impl SqliteStore {
     /// Opens a file, and makes it when it is not there.
-    pub async fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<Self>, StoreError> {
+    pub async fn open(path: impl AsRef<Path>) -> Result<Arc<Self>, StoreError> {
+        Self::open_with(path, Options::default()).await
+    }
+
+    /// Opens a file with options of one's own, and makes it when it is not there.
+    pub async fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Arc<Self>, StoreError> {
         let (wakers, health) = (Arc::new(Wakers::default()), Health::default());
         let readers = Readers::new(path.as_ref(), &options);
         let clock = Arc::clone(&options.clock);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use windlass::core::time::Time;
+use windlass_engine::core::time::Time;
 use windlass_outside::google_rss::{Item, Query};
 
 use super::{Database, DatabaseError, day, moment};

@@ -1,7 +1,7 @@
 //! The rows that a new database needs before a job can run.
 
 use rusqlite::params;
-use windlass::core::time::Time;
+use windlass_engine::core::time::Time;
 
 use super::{Database, DatabaseError, moment};
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use windlass::core::time::Time;
+use windlass_engine::core::time::Time;
 
 pub(crate) use articles::Feed;
 pub(crate) use first_rows::Categorizer;

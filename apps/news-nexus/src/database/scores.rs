@@ -1,7 +1,7 @@
 //! Articles without a score, and their scores.
 
 use rusqlite::{OptionalExtension, params};
-use windlass::core::time::Time;
+use windlass_engine::core::time::Time;
 
 use super::{Database, DatabaseError, moment};
 

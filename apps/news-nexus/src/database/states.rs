@@ -1,7 +1,7 @@
 //! Articles without a state, and the states that they are given.
 
 use rusqlite::{OptionalExtension, params};
-use windlass::core::time::Time;
+use windlass_engine::core::time::Time;
 
 use super::{Database, DatabaseError, day, moment};
 

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
-use windlass::core::time::Time;
+use windlass_engine::core::time::Time;
 
 /// The longest line; what is longer is cut.
 const LINE_BYTES_MAX: usize = 16 * 1024;

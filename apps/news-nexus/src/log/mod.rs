@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
-use windlass::core::time::Clock;
+use windlass_engine::core::time::Clock;
 
 use crate::settings::{LogSettings, Mode, Settings};
 use file::LogFile;

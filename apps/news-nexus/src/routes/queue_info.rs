@@ -8,11 +8,11 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use http::{StatusCode, Uri};
 use serde_json::{Value, json};
-use windlass::core::id::Kind;
-use windlass::core::job::Job;
-use windlass::core::query::{JobFilter, ListRequest, PAGE_MAX};
-use windlass::core::state::StateName;
-use windlass::core::store::CancelAnswer;
+use windlass_engine::core::id::Kind;
+use windlass_engine::core::job::Job;
+use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
+use windlass_engine::core::state::StateName;
+use windlass_engine::core::store::CancelAnswer;
 
 use crate::answer::{Answered, Refusal, answer};
 use crate::http::Api;

@@ -7,11 +7,11 @@ use std::path::Path;
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
-use windlass::NewJobBuilder;
-use windlass::core::id::JobId;
-use windlass::core::json::Json;
-use windlass::core::state::StateName;
-use windlass::world::new_id;
+use windlass_engine::NewJobBuilder;
+use windlass_engine::core::id::JobId;
+use windlass_engine::core::json::Json;
+use windlass_engine::core::state::StateName;
+use windlass_engine::world::new_id;
 
 use crate::answer::{Answered, Refusal, answer};
 use crate::http::Api;

@@ -3,7 +3,7 @@
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use windlass::core::time::Time;
+use windlass_engine::core::time::Time;
 use windlass_outside::objects::{Object, ObjectKey, Objects, ObjectsError, Put};
 use windlass_outside::twilio::{MEDIA_BYTES_MAX, Sound, Twilio, TwilioError, looked_at};
 

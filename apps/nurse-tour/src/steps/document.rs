@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use windlass::core::time::Time;
+use windlass_engine::core::time::Time;
 
 use super::Audit;
 use super::analysis::Analysis;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use uuid::Uuid;
-use windlass::core::id::{QueueName, WorkerName};
-use windlass::core::store::{ClaimRequest, Source};
+use windlass_engine::core::id::{QueueName, WorkerName};
+use windlass_engine::core::store::{ClaimRequest, Source};
 use windlass_nurse_tour::mapping::{QUEUE, mapping};
 use windlass_nurse_tour::schema::Types;
 use windlass_postgres::adopted::AdoptedTable;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use windlass::core::time::{Clock, Time};
-use windlass::world::SimWorld;
+use windlass_engine::core::time::{Clock, Time};
+use windlass_engine::world::SimWorld;
 use windlass_standins::Fault;
 
 use crate::scene::Scene;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass::core::time::Clock;
+use windlass_engine::core::time::Clock;
 use windlass_nurse_tour::resume::resume;
 use windlass_nurse_tour::status::Status;
 use windlass_postgres::{Options, pool_of};
@@ -168,7 +168,7 @@ async fn a_cool_down_is_tried_by_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_resumes_by_itself() {
     let mut scene = Scene::new().await;
-    let sim = windlass::world::SimWorld::new(3);
+    let sim = windlass_engine::world::SimWorld::new(3);
     scene.world = Arc::new(sim.clone());
     scene.message("SM1").await;
     let gcs = Gcs::start().await;

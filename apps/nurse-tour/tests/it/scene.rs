@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tokio_postgres::{Client, NoTls};
-use windlass::Summary;
-use windlass::core::time::Clock;
-use windlass::world::{RealWorld, World};
+use windlass_engine::Summary;
+use windlass_engine::core::time::Clock;
+use windlass_engine::world::{RealWorld, World};
 use windlass_nurse_tour::mapping::mapping;
 use windlass_nurse_tour::schema::{self, Types};
 use windlass_nurse_tour::settings::Settings;

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use windlass::core::time::{Clock, Time};
-use windlass::world::{RealWorld, SimWorld, World};
+use windlass_engine::core::time::{Clock, Time};
+use windlass_engine::world::{RealWorld, SimWorld, World};
 use windlass_standins::{Fault, Server};
 use windlass_testkit::eventually::eventually;
 

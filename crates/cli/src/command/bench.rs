@@ -10,11 +10,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use windlass::core::id::QueueName;
-use windlass::core::policy::queue::QueuePolicy;
-use windlass::core::store::Store;
-use windlass::world::{RealWorld, World, monotonic_ns};
-use windlass::{Client, Context, NewJobBuilder, Payload, Worker};
+use windlass_engine::core::id::QueueName;
+use windlass_engine::core::policy::queue::QueuePolicy;
+use windlass_engine::core::store::Store;
+use windlass_engine::world::{RealWorld, World, monotonic_ns};
+use windlass_engine::{Client, Context, Job, JobRequest, Worker};
 
 use crate::output::{progress, table, thousands};
 use crate::say;
@@ -77,8 +77,9 @@ struct Nothing {
     filling: String,
 }
 
-impl Payload for Nothing {
+impl Job for Nothing {
     const KIND: &'static str = "windlass-bench";
+    type Output = ();
     const QUEUE: &'static str = QUEUE;
 }
 
@@ -162,7 +163,7 @@ impl Bench {
             let (client, job, bar) = (self.client.clone(), self.job()?, bar.clone());
             tasks.push(tokio::spawn(async move {
                 for _ in 0..each {
-                    client.enqueue_job(job.clone()).await?;
+                    client.enqueue(job.clone()).await?;
                     bar.inc(1);
                 }
                 anyhow::Ok(())
@@ -186,8 +187,8 @@ impl Bench {
         let mut left = jobs;
         while left > 0 {
             let count = left.min(u32::from(self.args.batch));
-            let batch: anyhow::Result<Vec<NewJobBuilder>> = (0..count).map(|_| self.job()).collect();
-            self.client.enqueue_all(batch?).await?;
+            let batch: anyhow::Result<Vec<JobRequest<()>>> = (0..count).map(|_| self.job()).collect();
+            self.client.enqueue_many(batch?).await?;
             left -= count;
             bar.inc(u64::from(count));
         }
@@ -228,8 +229,9 @@ impl Bench {
         empty(&self.store).await?;
         let (taken, mut latencies) = tokio::sync::mpsc::unbounded_channel();
         let worker = self.worker().handle(move |job: Nothing, _: Context| {
-            let sent = taken.send(monotonic_ns() - job.sent_ns);
-            async move { Ok(sent.is_ok()) }
+            // Should nobody listen any more, the measurement is over.
+            let _ = taken.send(monotonic_ns() - job.sent_ns);
+            async move { Ok(()) }
         });
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let running = tokio::spawn(worker.run_until(async move {
@@ -242,7 +244,7 @@ impl Bench {
         // The first ones open connections and fill caches; they do not count.
         for at in 0..LATENCY_JOBS + 20 {
             world.sleep_ms(LATENCY_EVERY_MS).await;
-            self.client.enqueue_job(self.job()?).await?;
+            self.client.enqueue(self.job()?).await?;
             let latency = latencies.recv().await.context("the worker has ended")?;
             if at >= 20 {
                 found.push(latency);
@@ -265,11 +267,11 @@ impl Bench {
         Worker::new(self.store.clone()).slots(usize::from(self.args.slots)).grace(Duration::from_secs(5))
     }
 
-    fn job(&self) -> anyhow::Result<NewJobBuilder> {
+    fn job(&self) -> anyhow::Result<JobRequest<()>> {
         let mut payload = Nothing { sent_ns: monotonic_ns(), filling: String::new() };
         let bare = serde_json::to_string(&payload)?.len();
         payload.filling = "x".repeat((self.args.payload_bytes as usize).saturating_sub(bare));
-        Ok(NewJobBuilder::of(&payload)?)
+        Ok(JobRequest::of(&payload))
     }
 }
 
@@ -291,8 +293,8 @@ async fn empty(store: &Arc<dyn Store>) -> anyhow::Result<()> {
 }
 
 async fn cancel_queued(client: &Client, queue: &QueueName) -> anyhow::Result<()> {
-    use windlass::core::query::{JobFilter, ListRequest, PAGE_MAX};
-    use windlass::core::state::StateName;
+    use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
+    use windlass_engine::core::state::StateName;
     let filter =
         JobFilter { states: vec![StateName::Queued], queue: Some(queue.clone()), ..JobFilter::default() };
     let mut after = None;

@@ -1,10 +1,10 @@
 //! `windlass budgets`: what each budget allows and what is used of it.
 
 use clap::{Args, Subcommand};
-use windlass::core::id::BudgetName;
-use windlass::core::policy::budget::BudgetPolicy;
-use windlass::core::store::{BudgetStatus, Store};
-use windlass::core::time::Span;
+use windlass_engine::core::id::BudgetName;
+use windlass_engine::core::policy::budget::BudgetPolicy;
+use windlass_engine::core::store::{BudgetStatus, Store};
+use windlass_engine::core::time::Span;
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;

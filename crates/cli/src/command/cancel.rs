@@ -1,8 +1,8 @@
 //! `windlass cancel`: ends queued jobs, tells running ones.
 
 use clap::Args;
-use windlass::core::id::JobId;
-use windlass::core::store::CancelAnswer;
+use windlass_engine::core::id::JobId;
+use windlass_engine::core::store::CancelAnswer;
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use clap::Args;
 use serde::Serialize;
-use windlass::core::id::BudgetName;
-use windlass::core::job::Job;
-use windlass::core::query::{JobFilter, QueueStatus, WORKER_ALIVE_MS, WorkerStatus};
-use windlass::core::state::{FailureReason, State, StateName};
-use windlass::core::store::Store;
-use windlass::core::time::Time;
+use windlass_engine::core::id::BudgetName;
+use windlass_engine::core::job::Job;
+use windlass_engine::core::query::{JobFilter, QueueStatus, WORKER_ALIVE_MS, WorkerStatus};
+use windlass_engine::core::state::{FailureReason, State, StateName};
+use windlass_engine::core::store::Store;
+use windlass_engine::core::time::Time;
 
 use super::filter::find;
 use crate::args::PlaceArgs;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use windlass::core::id::JobId;
-use windlass::core::json::Json;
-use windlass::core::time::{Span, Time};
-use windlass::{Client, NewJobBuilder};
+use windlass_engine::core::id::JobId;
+use windlass_engine::core::json::Json;
+use windlass_engine::core::time::{Span, Time};
+use windlass_engine::{Client, JobRequest};
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;
@@ -19,7 +19,8 @@ use crate::wiring::open_place;
 /// A job.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass enqueue resize '{\"image\": \"cat.png\"}'\n  \
-    windlass enqueue report --delay 5m --key shop-7\n  cat payload.json | windlass enqueue import -")]
+    windlass enqueue report --delay 5m --key shop-7\n  cat payload.json | windlass enqueue import -\n  \
+    windlass enqueue resize '{\"image\": \"cat.png\"}' --wait")]
 pub struct EnqueueArgs {
     /// Its kind: decides which handler runs it
     kind: String,
@@ -56,6 +57,9 @@ pub struct EnqueueArgs {
     /// An id of your own (a UUID): saying it again answers with the same job
     #[arg(long)]
     id: Option<JobId>,
+    /// Wait until the job is over, and print what it gave; exit code 1 when it failed or was canceled
+    #[arg(long)]
+    wait: bool,
     #[command(flatten)]
     place: PlaceArgs,
 }
@@ -63,20 +67,29 @@ pub struct EnqueueArgs {
 /// Accepts the job and says its id.
 pub async fn run(args: EnqueueArgs, json: bool) -> anyhow::Result<Code> {
     let store = open_place(&args.place).await?;
-    let enqueued = Client::new(store).enqueue_job(args.job()?).await?;
-    if json {
-        print_json(&serde_json::json!({ "id": enqueued.id, "deduplicated": enqueued.deduplicated }))?;
-    } else {
-        say!("{}", enqueued.id);
-        if enqueued.deduplicated {
-            eprintln!("it was there already");
+    let (client, wait) = (Client::new(store), args.wait);
+    let job = client.enqueue(args.job()?).await?;
+    let (id, deduplicated) = (job.id(), job.is_deduplicated());
+    if deduplicated && !json {
+        eprintln!("it was there already");
+    }
+    if wait {
+        eprintln!("waiting for {id}; Ctrl-C ends the waiting and not the job");
+        let result = job.wait().await?;
+        match json {
+            true => print_json(&serde_json::json!({ "id": id, "deduplicated": deduplicated, "result": result }))?,
+            false => say!("{result}"),
         }
+    } else if json {
+        print_json(&serde_json::json!({ "id": id, "deduplicated": deduplicated }))?;
+    } else {
+        say!("{id}");
     }
     Ok(Code::Done)
 }
 
 impl EnqueueArgs {
-    fn job(self) -> anyhow::Result<NewJobBuilder> {
+    fn job(self) -> anyhow::Result<JobRequest> {
         let payload = match self.payload.as_str() {
             "-" => {
                 let mut text = String::new();
@@ -86,9 +99,9 @@ impl EnqueueArgs {
             _ => self.payload,
         };
         let payload = Json::payload(payload)?;
-        let mut job = NewJobBuilder::new(&self.kind, &payload)?.queue(&self.queue)?.priority(self.priority);
+        let mut job = JobRequest::new(&self.kind, &payload).queue(&self.queue).priority(self.priority);
         for budget in &self.budgets {
-            job = job.budget(budget)?;
+            job = job.budget(budget);
         }
         if let Some(id) = self.id {
             job = job.id(id);
@@ -100,13 +113,13 @@ impl EnqueueArgs {
             job = job.run_at(at);
         }
         if let Some(key) = &self.key {
-            job = job.key(key)?;
+            job = job.key(key);
         }
         if let Some(key) = &self.dedupe_key {
-            job = job.dedupe_key(key)?;
+            job = job.dedupe_key(key);
         }
         if let Some(ladder) = &self.ladder {
-            job = job.ladder(ladder)?;
+            job = job.ladder(ladder);
         }
         if let Some(timeout) = self.timeout {
             job = job.timeout(Duration::from_millis(timeout.ms()));

@@ -1,9 +1,9 @@
 //! `windlass explain`: why a job is not running.
 
 use clap::Args;
-use windlass::core::eligible::{Explanation, Hold};
-use windlass::core::id::JobId;
-use windlass::core::time::Time;
+use windlass_engine::core::eligible::{Explanation, Hold};
+use windlass_engine::core::id::JobId;
+use windlass_engine::core::time::Time;
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;

@@ -1,12 +1,12 @@
 //! Which jobs: the options that `jobs`, `retry` and `cancel` share.
 
 use clap::Args;
-use windlass::core::id::{Key, Kind, QueueName};
-use windlass::core::job::Job;
-use windlass::core::query::{JobFilter, ListRequest, PAGE_MAX};
-use windlass::core::state::StateName;
-use windlass::core::store::Store;
-use windlass::core::time::{Span, Time};
+use windlass_engine::core::id::{Key, Kind, QueueName};
+use windlass_engine::core::job::Job;
+use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
+use windlass_engine::core::state::StateName;
+use windlass_engine::core::store::Store;
+use windlass_engine::core::time::{Span, Time};
 
 /// Everything that is said must hold.
 #[derive(Debug, Clone, Args)]
@@ -42,7 +42,7 @@ pub enum Moment {
 }
 
 impl std::str::FromStr for Moment {
-    type Err = windlass::core::error::Invalid;
+    type Err = windlass_engine::core::error::Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         text.parse().map(Self::Ago).or_else(|_| text.parse().map(Self::At))

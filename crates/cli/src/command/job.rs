@@ -1,9 +1,9 @@
 //! `windlass job`: one job with all that is known of it.
 
 use clap::Args;
-use windlass::core::id::JobId;
-use windlass::core::job::Job;
-use windlass::core::state::State;
+use windlass_engine::core::id::JobId;
+use windlass_engine::core::job::Job;
+use windlass_engine::core::state::State;
 
 use super::explain::sentence;
 use crate::args::PlaceArgs;

@@ -1,11 +1,11 @@
 //! `windlass queues`: what each queue allows and how it stands.
 
 use clap::{Args, Subcommand};
-use windlass::core::id::QueueName;
-use windlass::core::policy::ladder::Ladder;
-use windlass::core::policy::queue::{OnCrash, QueuePolicy};
-use windlass::core::store::Store;
-use windlass::core::time::Span;
+use windlass_engine::core::id::QueueName;
+use windlass_engine::core::policy::ladder::Ladder;
+use windlass_engine::core::policy::queue::{OnCrash, QueuePolicy};
+use windlass_engine::core::store::Store;
+use windlass_engine::core::time::Span;
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;
@@ -108,7 +108,7 @@ async fn list(store: &dyn Store, json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let now = store.now().await?;
-    let row = |queue: &windlass::core::query::QueueStatus| {
+    let row = |queue: &windlass_engine::core::query::QueueStatus| {
         let limit = queue.policy.limit.map_or("-".into(), |limit| limit.to_string());
         vec![
             plain(queue.name.as_str()),

@@ -1,10 +1,10 @@
 //! `windlass retry`: a new life for final jobs, one by one or all that fit.
 
 use clap::Args;
-use windlass::core::id::JobId;
-use windlass::core::state::StateName;
-use windlass::core::store::{RetryAnswer, Store};
-use windlass::world::{RealWorld, World};
+use windlass_engine::core::id::JobId;
+use windlass_engine::core::state::StateName;
+use windlass_engine::core::store::{RetryAnswer, Store};
+use windlass_engine::world::{RealWorld, World};
 
 use super::filter::{FilterArgs, find};
 use crate::args::PlaceArgs;

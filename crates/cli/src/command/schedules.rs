@@ -1,12 +1,12 @@
 //! `windlass schedules`: cron lines that enqueue jobs.
 
 use clap::{Args, Subcommand, ValueEnum};
-use windlass::core::id::{Kind, QueueName, ScheduleName};
-use windlass::core::job::{JobSpec, NewJob, Start};
-use windlass::core::json::Json;
-use windlass::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
-use windlass::core::store::Store;
-use windlass::world::{RealWorld, new_id};
+use windlass_engine::core::id::{Kind, QueueName, ScheduleName};
+use windlass_engine::core::job::{JobSpec, NewJob, Start};
+use windlass_engine::core::json::Json;
+use windlass_engine::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
+use windlass_engine::core::store::Store;
+use windlass_engine::world::{RealWorld, new_id};
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;

@@ -7,8 +7,8 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use windlass::core::store::Store;
-use windlass::shutdown_on_signals;
+use windlass_engine::core::store::Store;
+use windlass_engine::shutdown_on_signals;
 use windlass_server::{Sample, Server};
 
 use crate::config::Config;

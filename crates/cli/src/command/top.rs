@@ -7,10 +7,10 @@ use clap::Args;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 use tokio::sync::mpsc;
-use windlass::core::event::Position;
-use windlass::core::store::Store;
-use windlass::core::time::Clock;
-use windlass::world::{RealWorld, World};
+use windlass_engine::core::event::Position;
+use windlass_engine::core::store::Store;
+use windlass_engine::core::time::Clock;
+use windlass_engine::world::{RealWorld, World};
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use windlass::Worker;
-use windlass::core::time::Span;
-use windlass::process::{Command, sweep_orphans};
+use windlass_engine::Worker;
+use windlass_engine::core::time::Span;
+use windlass_engine::process::{Command, sweep_orphans};
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;

@@ -1,7 +1,7 @@
 //! `windlass workers`: who is there.
 
 use clap::Args;
-use windlass::core::query::WORKER_ALIVE_MS;
+use windlass_engine::core::query::WORKER_ALIVE_MS;
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use windlass::Worker;
-use windlass::core::store::Store;
+use windlass_engine::Worker;
+use windlass_engine::core::store::Store;
 use windlass_server::{Secret, Settings, Token};
 
 use super::{CommandKind, Config, NamedToken};

@@ -9,11 +9,11 @@ mod read;
 
 use std::path::{Path, PathBuf};
 
-use windlass::core::id::{BudgetName, Kind, QueueName, ScheduleName};
-use windlass::core::policy::budget::BudgetPolicy;
-use windlass::core::policy::queue::QueuePolicy;
-use windlass::core::policy::schedule::SchedulePolicy;
-use windlass::process::Command;
+use windlass_engine::core::id::{BudgetName, Kind, QueueName, ScheduleName};
+use windlass_engine::core::policy::budget::BudgetPolicy;
+use windlass_engine::core::policy::queue::QueuePolicy;
+use windlass_engine::core::policy::schedule::SchedulePolicy;
+use windlass_engine::process::Command;
 use windlass_server::Role;
 
 pub use read::ConfigError;

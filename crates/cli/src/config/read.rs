@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
-use windlass::core::error::Invalid;
-use windlass::core::id::{BudgetName, Key, Kind, QueueName, ScheduleName};
-use windlass::core::job::JobSpec;
-use windlass::core::json::{Json, META_BYTES_MAX};
-use windlass::core::policy::budget::BudgetPolicy;
-use windlass::core::policy::ladder::RetryRule;
-use windlass::core::policy::queue::QueuePolicy;
-use windlass::core::policy::schedule::{Missed, Overlap, SchedulePolicy};
-use windlass::core::time::Span;
-use windlass::process::Command;
+use windlass_engine::core::error::Invalid;
+use windlass_engine::core::id::{BudgetName, Key, Kind, QueueName, ScheduleName};
+use windlass_engine::core::job::JobSpec;
+use windlass_engine::core::json::{Json, META_BYTES_MAX};
+use windlass_engine::core::policy::budget::BudgetPolicy;
+use windlass_engine::core::policy::ladder::RetryRule;
+use windlass_engine::core::policy::queue::QueuePolicy;
+use windlass_engine::core::policy::schedule::{Missed, Overlap, SchedulePolicy};
+use windlass_engine::core::time::Span;
+use windlass_engine::process::Command;
 use windlass_server::Role;
 
 use super::{CommandKind, Config, NamedToken};

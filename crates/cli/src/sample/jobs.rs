@@ -1,8 +1,10 @@
 //! The jobs of the sample: each shows one thing that the engine does.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use windlass::{Context, Failure, Payload, Worker};
+use windlass_engine::{Context, Failure, Job, Worker};
 
 use super::{QUICK, SLOW};
 
@@ -16,7 +18,7 @@ pub fn handlers(worker: Worker) -> Worker {
     worker.handle(resize).handle(call).handle(flaky).handle(broken).handle(sync).handle(report)
 }
 
-macro_rules! payloads {
+macro_rules! jobs {
     ($($(#[$doc:meta])* $name:ident, $kind:literal, $queue:expr, { $($field:ident: $sort:ty),* };)*) => {$(
         $(#[$doc])*
         #[derive(Serialize, Deserialize)]
@@ -24,14 +26,15 @@ macro_rules! payloads {
             $(pub $field: $sort),*
         }
 
-        impl Payload for $name {
+        impl Job for $name {
             const KIND: &'static str = $kind;
+            type Output = Value;
             const QUEUE: &'static str = $queue;
         }
     )*};
 }
 
-payloads! {
+jobs! {
     /// Succeeds, quickly.
     Resize, "sample.resize", QUICK, { image: String, width: u32 };
     /// Takes a budget.
@@ -47,17 +50,17 @@ payloads! {
 }
 
 async fn resize(job: Resize, ctx: Context) -> Result<Value, Failure> {
-    ctx.sleep(120 + u64::from(job.width) % 400).await?;
+    ctx.sleep(Duration::from_millis(120 + u64::from(job.width) % 400)).await?;
     Ok(json!({ "image": job.image, "width": job.width, "bytes": u64::from(job.width) * 171 }))
 }
 
 async fn call(job: Call, ctx: Context) -> Result<Value, Failure> {
-    ctx.sleep(300).await?;
+    ctx.sleep(Duration::from_millis(300)).await?;
     Ok(json!({ "page": job.page, "items": 25 }))
 }
 
 async fn flaky(job: Flaky, ctx: Context) -> Result<Value, Failure> {
-    ctx.sleep(250).await?;
+    ctx.sleep(Duration::from_millis(250)).await?;
     if ctx.attempt() <= job.fails {
         return Err(Failure::retry(format!("{} answered 503 after 250 ms", job.host)));
     }
@@ -65,13 +68,13 @@ async fn flaky(job: Flaky, ctx: Context) -> Result<Value, Failure> {
 }
 
 async fn broken(job: Broken, ctx: Context) -> Result<Value, Failure> {
-    ctx.sleep(80).await?;
+    ctx.sleep(Duration::from_millis(80)).await?;
     Err(Failure::permanent(format!("{} is not an image: the file begins with \"<html>\"", job.image)))
 }
 
 async fn sync(job: Sync, ctx: Context) -> Result<Value, Failure> {
     for done in 1..=job.items {
-        ctx.sleep(400).await?;
+        ctx.sleep(Duration::from_millis(400)).await?;
         ctx.progress(&json!({ "done": done, "of": job.items })).await?;
     }
     Ok(json!({ "shop": job.shop, "items": job.items }))
@@ -89,6 +92,6 @@ async fn report(job: Report, ctx: Context) -> Result<Value, Failure> {
 
 /// Stands for work.
 async fn pause(ctx: &Context, ms: u64, gives: Value) -> Result<Value, Failure> {
-    ctx.sleep(ms).await?;
+    ctx.sleep(Duration::from_millis(ms)).await?;
     Ok(gives)
 }

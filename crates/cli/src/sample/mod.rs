@@ -13,15 +13,15 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use windlass::Worker;
-use windlass::core::id::{BudgetName, Kind, QueueName, ScheduleName};
-use windlass::core::job::JobSpec;
-use windlass::core::json::Json;
-use windlass::core::policy::budget::BudgetPolicy;
-use windlass::core::policy::queue::QueuePolicy;
-use windlass::core::policy::schedule::{Missed, Overlap, SchedulePolicy};
-use windlass::core::query::{WORKER_ALIVE_MS, WorkerStatus};
-use windlass::core::store::Store;
+use windlass_engine::Worker;
+use windlass_engine::core::id::{BudgetName, Kind, QueueName, ScheduleName};
+use windlass_engine::core::job::JobSpec;
+use windlass_engine::core::json::Json;
+use windlass_engine::core::policy::budget::BudgetPolicy;
+use windlass_engine::core::policy::queue::QueuePolicy;
+use windlass_engine::core::policy::schedule::{Missed, Overlap, SchedulePolicy};
+use windlass_engine::core::query::{WORKER_ALIVE_MS, WorkerStatus};
+use windlass_engine::core::store::Store;
 
 pub use stage::Stage;
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use windlass::core::store::Store;
+use windlass_engine::core::store::Store;
 
 /// The stage of one server.
 pub struct Stage {

@@ -5,9 +5,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass::core::store::Store;
-use windlass::world::{RealWorld, World};
-use windlass::{Client, NewJobBuilder};
+use windlass_engine::core::store::Store;
+use windlass_engine::world::{RealWorld, World};
+use windlass_engine::{Client, JobRequest};
 
 use super::jobs::{Broken, Call, Flaky, Report, Resize, Sync};
 use super::{BUDGET, QUICK, SLOW};
@@ -31,7 +31,7 @@ async fn go(store: Arc<dyn Store>) -> anyhow::Result<Infallible> {
     let world = RealWorld::new();
     let client = Client::new(store.clone());
     for turn in 0..AT_FIRST {
-        client.enqueue_job(job(turn)?).await?;
+        client.enqueue(job(turn)).await?;
     }
     let mut turn = AT_FIRST;
     loop {
@@ -39,28 +39,28 @@ async fn go(store: Arc<dyn Store>) -> anyhow::Result<Infallible> {
         let queues = store.queues().await?;
         let own = queues.iter().filter(|queue| [QUICK, SLOW].contains(&queue.name.as_str()));
         if own.map(|queue| queue.queued).sum::<u64>() < QUEUED_MAX {
-            client.enqueue_job(job(turn)?).await?;
+            client.enqueue(job(turn)).await?;
             turn += 1;
         }
     }
 }
 
 /// The job of a turn: mostly quick successes, and some of everything else.
-fn job(turn: u64) -> anyhow::Result<NewJobBuilder> {
+fn job(turn: u64) -> JobRequest {
     let image = format!("cat-{turn}.png");
-    Ok(match turn % 12 {
-        1 | 7 => NewJobBuilder::of(&Call { endpoint: "/v1/listings".into(), page: turn })?.budget(BUDGET)?,
-        2 => NewJobBuilder::of(&Flaky { host: "shop.example".into(), fails: 1 + u32::from(turn % 24 == 2) })?,
+    match turn % 12 {
+        1 | 7 => JobRequest::of(&Call { endpoint: "/v1/listings".into(), page: turn }).budget(BUDGET),
+        2 => JobRequest::of(&Flaky { host: "shop.example".into(), fails: 1 + u32::from(turn % 24 == 2) }),
         // Two in a row for one shop: the second waits for the key.
         3 | 4 | 9 => {
             let shop = turn / 12 % 3 + 1;
-            NewJobBuilder::of(&Sync { shop, items: 6 })?.key(&format!("shop-{shop}"))?
+            JobRequest::of(&Sync { shop, items: 6 }).key(format!("shop-{shop}"))
         }
-        5 if turn % 24 == 5 => NewJobBuilder::of(&Broken { image })?,
+        5 if turn % 24 == 5 => JobRequest::of(&Broken { image }),
         // More often than its ladder has rungs: failed in the end.
-        6 if turn % 60 == 6 => NewJobBuilder::of(&Flaky { host: "slow.example".into(), fails: 9 })?,
-        8 => NewJobBuilder::of(&Resize { image, width: 640 })?.delay(Duration::from_secs(45)),
-        10 => NewJobBuilder::of(&Report { rows: 40 })?.priority(5),
-        _ => NewJobBuilder::of(&Resize { image, width: 320 + (turn % 7) as u32 * 160 })?,
-    })
+        6 if turn % 60 == 6 => JobRequest::of(&Flaky { host: "slow.example".into(), fails: 9 }),
+        8 => JobRequest::of(&Resize { image, width: 640 }).delay(Duration::from_secs(45)),
+        10 => JobRequest::of(&Report { rows: 40 }).priority(5),
+        _ => JobRequest::of(&Resize { image, width: 320 + (turn % 7) as u32 * 160 }),
+    }
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use windlass::core::error::StoreError;
-use windlass::core::event::{Position, What};
-use windlass::core::id::QueueName;
-use windlass::core::job::Job;
-use windlass::core::query::{JobFilter, ListRequest, WORKER_ALIVE_MS};
-use windlass::core::state::StateName;
-use windlass::core::store::{EVENTS_MAX, Store};
+use windlass_engine::core::error::StoreError;
+use windlass_engine::core::event::{Position, What};
+use windlass_engine::core::id::QueueName;
+use windlass_engine::core::job::Job;
+use windlass_engine::core::query::{JobFilter, ListRequest, WORKER_ALIVE_MS};
+use windlass_engine::core::state::StateName;
+use windlass_engine::core::store::{EVENTS_MAX, Store};
 
 use super::model::{Failure, Look, Running};
 use crate::output::{cut, plain};

@@ -164,11 +164,11 @@ fn head<const N: usize>(names: [&'static str; N]) -> Row<'static> {
 mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
-    use windlass::core::event::What;
-    use windlass::core::id::QueueName;
-    use windlass::core::policy::queue::QueuePolicy;
-    use windlass::core::query::QueueStatus;
-    use windlass::core::time::Time;
+    use windlass_engine::core::event::What;
+    use windlass_engine::core::id::QueueName;
+    use windlass_engine::core::policy::queue::QueuePolicy;
+    use windlass_engine::core::query::QueueStatus;
+    use windlass_engine::core::time::Time;
 
     use super::*;
     use crate::top::model::{Failure, Running};

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::Serialize;
-use windlass::core::event::What;
-use windlass::core::id::QueueName;
-use windlass::core::query::QueueStatus;
-use windlass::core::time::Time;
+use windlass_engine::core::event::What;
+use windlass_engine::core::id::QueueName;
+use windlass_engine::core::query::QueueStatus;
+use windlass_engine::core::time::Time;
 
 /// How many seconds the charts go back.
 pub const SECONDS: usize = 60;
@@ -150,7 +150,7 @@ impl Screen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass::core::policy::queue::QueuePolicy;
+    use windlass_engine::core::policy::queue::QueuePolicy;
 
     fn look(queues: &[&str], happened: Option<Vec<(QueueName, What, u64)>>) -> Look {
         let queue = |name: &&str| QueueStatus {

@@ -6,13 +6,13 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass::core::id::{JobId, Kind, QueueName};
-use windlass::core::job::Job;
-use windlass::core::policy::queue::QueuePolicy;
-use windlass::core::state::{FailureReason, State, StateName};
-use windlass::core::store::Store;
-use windlass::world::{RealWorld, World};
-use windlass::{Client, NewJobBuilder};
+use windlass_engine::core::id::{JobId, Kind, QueueName};
+use windlass_engine::core::job::Job;
+use windlass_engine::core::policy::queue::QueuePolicy;
+use windlass_engine::core::state::{FailureReason, State, StateName};
+use windlass_engine::core::store::Store;
+use windlass_engine::world::{RealWorld, World};
+use windlass_engine::{Client, NewJobBuilder};
 use windlass_testkit::eventually::eventually;
 
 use crate::history::History;
@@ -103,7 +103,7 @@ impl Scene {
 
 async fn sqlite(path: &Path) -> Arc<dyn Store> {
     let options = windlass_sqlite::Options::new(Arc::new(RealWorld::new()));
-    windlass_sqlite::SqliteStore::open(path.join("jobs.db"), options).await.unwrap()
+    windlass_sqlite::SqliteStore::open_with(path.join("jobs.db"), options).await.unwrap()
 }
 
 /// Faults 1, 24, 34: any process dies at any instant.
@@ -123,7 +123,7 @@ async fn crash_json() {
     scene.torment_alone("both").await;
     scene.run("drain");
     let options = windlass_json::Options::new(Arc::new(RealWorld::new()));
-    let store = windlass_json::JsonStore::open(scene.folder.path().join("jobs.json"), options).await;
+    let store = windlass_json::JsonStore::open_with(scene.folder.path().join("jobs.json"), options).await;
     scene.judge(store.unwrap()).await;
 }
 
@@ -136,7 +136,7 @@ async fn crash_postgres() {
     scene.torment(&["worker", "worker", "producer"]).await;
     scene.run("drain");
     let store =
-        windlass_postgres::PostgresStore::connect(&scene.url, windlass_postgres::Options::default()).await;
+        windlass_postgres::PostgresStore::connect_with(&scene.url, windlass_postgres::Options::default()).await;
     scene.judge(store.unwrap()).await;
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_postgres::{Client, NoTls};
-use windlass::world::{RealWorld, World};
+use windlass_engine::world::{RealWorld, World};
 use windlass_standins::{Fault, OpenAi, Twilio};
 use windlass_testkit::eventually::eventually;
 use windlass_testkit::postgres::{Database, Server};

@@ -21,8 +21,8 @@ fn record(id: &str, status: &str, days_ago: i64) -> Value {
 }
 
 fn now_ms() -> i64 {
-    use windlass::core::time::Clock;
-    windlass::world::RealWorld::new().wall().ms()
+    use windlass_engine::core::time::Clock;
+    windlass_engine::world::RealWorld::new().wall().ms()
 }
 
 #[tokio::test(flavor = "multi_thread")]

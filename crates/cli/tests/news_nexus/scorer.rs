@@ -150,9 +150,9 @@ async fn status_answers_while_the_scorer_uses_all_cores() {
     .await;
     let mut took_ms = Vec::new();
     for _ in 0..40 {
-        let began = windlass::world::monotonic_ns();
+        let began = windlass_engine::world::monotonic_ns();
         assert_eq!(server.status(&id).await["status"], "running");
-        took_ms.push((windlass::world::monotonic_ns() - began) / 1_000_000);
+        took_ms.push((windlass_engine::world::monotonic_ns() - began) / 1_000_000);
     }
     took_ms.sort_unstable();
     eprintln!("status took {took_ms:?} ms");

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::core::id::QueueName;
-use windlass::core::policy::queue::QueuePolicy;
-use windlass::core::store::Store;
-use windlass::process::Command;
-use windlass::world::{RealWorld, World};
-use windlass::{Client, Context, Failure, Payload, Worker};
+use windlass_engine::core::id::QueueName;
+use windlass_engine::core::policy::queue::QueuePolicy;
+use windlass_engine::core::store::Store;
+use windlass_engine::process::Command;
+use windlass_engine::world::{RealWorld, World};
+use windlass_engine::{Client, Context, Failure, Payload, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct Crash {}
@@ -48,7 +48,7 @@ async fn main() -> anyhow::Result<()> {
         "slow" => Ok(slow_worker(store, log).run_until_signal().await.map(drop)?),
         "poison" => Ok(poisoned(store).run_until_signal().await.map(drop)?),
         "sweep" => {
-            println!("{}", windlass::process::sweep_orphans());
+            println!("{}", windlass_engine::process::sweep_orphans());
             Ok(())
         }
         "parent" => Ok(parent(store).run_until_signal().await.map(drop)?),
@@ -60,12 +60,12 @@ async fn open(url: &str) -> anyhow::Result<Arc<dyn Store>> {
     let clock = Arc::new(RealWorld::new());
     Ok(match url.split_once(':') {
         Some(("json", path)) => {
-            windlass_json::JsonStore::open(path, windlass_json::Options::new(clock)).await?
+            windlass_json::JsonStore::open_with(path, windlass_json::Options::new(clock)).await?
         }
         Some(("sqlite", path)) => {
-            windlass_sqlite::SqliteStore::open(path, windlass_sqlite::Options::new(clock)).await?
+            windlass_sqlite::SqliteStore::open_with(path, windlass_sqlite::Options::new(clock)).await?
         }
-        _ => windlass_postgres::PostgresStore::connect(url, windlass_postgres::Options::default()).await?,
+        _ => windlass_postgres::PostgresStore::connect_with(url, windlass_postgres::Options::default()).await?,
     })
 }
 

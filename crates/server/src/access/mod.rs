@@ -9,8 +9,8 @@ mod session;
 
 use http::header::{AUTHORIZATION, COOKIE, HOST};
 use http::{HeaderMap, Method, StatusCode};
-use windlass::core::id::QueueName;
-use windlass::core::time::Time;
+use windlass_engine::core::id::QueueName;
+use windlass_engine::core::time::Time;
 
 use crate::answer::Refusal;
 use crate::secret::SecretHash;

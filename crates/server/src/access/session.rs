@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use windlass::core::time::Time;
+use windlass_engine::core::time::Time;
 
 use super::Caller;
 use crate::secret::SecretHash;

@@ -2,10 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass::core::id::BudgetName;
-use windlass::core::policy::budget::BudgetPolicy;
-use windlass::core::store::Spent;
-use windlass::core::time::{Span, Time};
+use windlass_engine::core::id::BudgetName;
+use windlass_engine::core::policy::budget::BudgetPolicy;
+use windlass_engine::core::store::Spent;
+use windlass_engine::core::time::{Span, Time};
 
 use super::Api;
 use crate::answer::{Answered, Refusal, ok};

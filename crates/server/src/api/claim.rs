@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use uuid::Uuid;
-use windlass::core::error::StoreError;
-use windlass::core::id::{Kind, QueueName, WorkerName};
-use windlass::core::store::{ClaimAnswer, ClaimRequest, Leased, Settlement, WorkerBeat};
-use windlass::core::time::Time;
-use windlass::core::transition::Outcome;
-use windlass::world::{jittered, new_id};
+use windlass_engine::core::error::StoreError;
+use windlass_engine::core::id::{Kind, QueueName, WorkerName};
+use windlass_engine::core::store::{ClaimAnswer, ClaimRequest, Leased, Settlement, WorkerBeat};
+use windlass_engine::core::time::Time;
+use windlass_engine::core::transition::Outcome;
+use windlass_engine::world::{jittered, new_id};
 
 use super::Api;
 use crate::access::Caller;

@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
-use windlass::core::event::{Event, Position};
-use windlass::core::store::EVENTS_MAX;
+use windlass_engine::core::event::{Event, Position};
+use windlass_engine::core::store::EVENTS_MAX;
 
 use super::Api;
 use crate::answer::{Answered, Refusal, ok, with_type};

@@ -4,7 +4,7 @@ use axum::body::Body;
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
-use windlass::core::time::Time;
+use windlass_engine::core::time::Time;
 
 use crate::answer::{Answered, Refusal, ok, with_type};
 use crate::ask::Ask;

@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use windlass::core::id::JobId;
-use windlass::core::job::Start;
-use windlass::core::json::RESULT_BYTES_MAX;
-use windlass::core::store::{LeaseRef, RenewAnswer, Settlement, Written};
-use windlass::core::time::{Span, Time};
-use windlass::core::transition::Outcome;
+use windlass_engine::core::id::JobId;
+use windlass_engine::core::job::Start;
+use windlass_engine::core::json::RESULT_BYTES_MAX;
+use windlass_engine::core::store::{LeaseRef, RenewAnswer, Settlement, Written};
+use windlass_engine::core::time::{Span, Time};
+use windlass_engine::core::transition::Outcome;
 
 use super::claim::report;
 use super::{gated, present};

@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use windlass::core::job::Job;
-use windlass::core::query::{Cursor, JobFilter, ListRequest, PAGE_MAX, Page};
+use windlass_engine::core::job::Job;
+use windlass_engine::core::query::{Cursor, JobFilter, ListRequest, PAGE_MAX, Page};
 
 use super::Api;
 use crate::access::Caller;

@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use windlass::core::id::{BudgetName, DedupeKey, JobId, Key, Kind, QueueName};
-use windlass::core::job::{BUDGETS_MAX, JobSpec, NewJob, Start};
-use windlass::core::json::{Json, META_BYTES_MAX, PAYLOAD_BYTES_MAX};
-use windlass::core::policy::ladder::{Ladder, RetryRule};
-use windlass::core::time::{Span, Time};
-use windlass::world::Ids;
+use windlass_engine::core::id::{BudgetName, DedupeKey, JobId, Key, Kind, QueueName};
+use windlass_engine::core::job::{BUDGETS_MAX, JobSpec, NewJob, Start};
+use windlass_engine::core::json::{Json, META_BYTES_MAX, PAYLOAD_BYTES_MAX};
+use windlass_engine::core::policy::ladder::{Ladder, RetryRule};
+use windlass_engine::core::time::{Span, Time};
+use windlass_engine::world::Ids;
 
 use super::{gated, present};
 use crate::answer::Refusal;

@@ -2,9 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass::core::id::QueueName;
-use windlass::core::policy::ladder::Ladder;
-use windlass::core::policy::queue::{OnCrash, QueuePolicy};
+use windlass_engine::core::id::QueueName;
+use windlass_engine::core::policy::ladder::Ladder;
+use windlass_engine::core::policy::queue::{OnCrash, QueuePolicy};
 
 use super::Api;
 use crate::answer::{Answered, Refusal, ok};

@@ -3,9 +3,9 @@
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass::core::id::{JobId, ScheduleName};
-use windlass::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
-use windlass::core::store::Enqueued;
+use windlass_engine::core::id::{JobId, ScheduleName};
+use windlass_engine::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
+use windlass_engine::core::store::Enqueued;
 
 use super::Api;
 use super::new_job::ScheduledJobBody;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::Mutex;
-use windlass::core::time::Time;
+use windlass_engine::core::time::Time;
 
 use super::Api;
 use crate::answer::{Answered, Refusal, ok};

@@ -4,9 +4,9 @@ use http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use windlass::core::json::{PROGRESS_BYTES_MAX, STEP_BYTES_MAX};
-use windlass::core::step::STEPS_MAX;
-use windlass::core::store::{ProgressWrite, StepWrite, Written};
+use windlass_engine::core::json::{PROGRESS_BYTES_MAX, STEP_BYTES_MAX};
+use windlass_engine::core::step::STEPS_MAX;
+use windlass_engine::core::store::{ProgressWrite, StepWrite, Written};
 
 use super::gated;
 use super::leases::checked;

@@ -15,11 +15,11 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, broadcast};
-use windlass::core::error::StoreError;
-use windlass::core::event::{Event, Position, What};
-use windlass::core::id::{JobId, QueueName};
-use windlass::core::store::EVENTS_MAX;
-use windlass::core::time::Time;
+use windlass_engine::core::error::StoreError;
+use windlass_engine::core::event::{Event, Position, What};
+use windlass_engine::core::id::{JobId, QueueName};
+use windlass_engine::core::store::EVENTS_MAX;
+use windlass_engine::core::time::Time;
 
 use crate::api::Api;
 use crate::schema::{Id, Moment, Name, PositionText};

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use windlass::core::event::{Event, What};
-use windlass::core::id::{JobId, Kind, QueueName};
-use windlass::core::job::Job;
-use windlass::core::state::State;
-use windlass::core::time::Time;
+use windlass_engine::core::event::{Event, What};
+use windlass_engine::core::id::{JobId, Kind, QueueName};
+use windlass_engine::core::job::Job;
+use windlass_engine::core::state::State;
+use windlass_engine::core::time::Time;
 
 use crate::schema::{Id, Moment, Name};
 
@@ -296,7 +296,7 @@ fn folded(error: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass::core::event::Position;
+    use windlass_engine::core::event::Position;
 
     fn event(at_s: i64, what: What, jobs: usize) -> Event {
         let jobs = vec![JobId(uuid::Uuid::nil()); jobs];

@@ -1,8 +1,8 @@
 //! Small things that every page shows: states, times, amounts, bars.
 
 use maud::{Markup, html};
-use windlass::core::state::StateName;
-use windlass::core::time::Time;
+use windlass_engine::core::state::StateName;
+use windlass_engine::core::time::Time;
 
 /// A state by shape, word and colour.
 pub(super) fn state(state: StateName) -> Markup {

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use maud::{Markup, html};
-use windlass::core::time::Time;
+use windlass_engine::core::time::Time;
 
 use super::bits::{bar, dash, encoded, moment, number};
 use super::empty;

@@ -1,7 +1,7 @@
 //! What the list of jobs is filtered by, and the addresses of other views.
 
-use windlass::core::query::{Cursor, JobFilter};
-use windlass::core::state::StateName;
+use windlass_engine::core::query::{Cursor, JobFilter};
+use windlass_engine::core::state::StateName;
 
 use super::bits::encoded;
 
@@ -49,7 +49,7 @@ pub(super) fn is_empty(filter: &JobFilter) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass::core::id::QueueName;
+    use windlass_engine::core::id::QueueName;
 
     #[test]
     fn the_address_holds_the_view() {

@@ -3,9 +3,9 @@
 use axum::response::Response;
 use http::StatusCode;
 use maud::{DOCTYPE, Markup, html};
-use windlass::core::event::Position;
-use windlass::core::id::JobId;
-use windlass::core::time::Time;
+use windlass_engine::core::event::Position;
+use windlass_engine::core::id::JobId;
+use windlass_engine::core::time::Time;
 
 use super::{PART_HEADER, assets};
 use crate::answer::with_type;

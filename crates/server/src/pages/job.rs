@@ -2,8 +2,8 @@
 
 use http::StatusCode;
 use maud::{Markup, html};
-use windlass::core::state::StateName;
-use windlass::core::time::Time;
+use windlass_engine::core::state::StateName;
+use windlass_engine::core::time::Time;
 
 use super::bits::{encoded, length, moment, moment_or_dash, number, state};
 use super::frame::{Sheet, Watch, answer};

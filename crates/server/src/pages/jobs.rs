@@ -2,10 +2,10 @@
 
 use http::StatusCode;
 use maud::{Markup, html};
-use windlass::core::job::Job;
-use windlass::core::query::{Cursor, JobFilter, Page};
-use windlass::core::state::StateName;
-use windlass::core::time::Time;
+use windlass_engine::core::job::Job;
+use windlass_engine::core::query::{Cursor, JobFilter, Page};
+use windlass_engine::core::state::StateName;
+use windlass_engine::core::time::Time;
 
 use super::bits::{dash, encoded, length, moment, number, outcome, short_id, since, state};
 use super::frame::{Sheet, Watch, answer};

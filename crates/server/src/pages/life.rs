@@ -1,7 +1,7 @@
 //! The life of a job: its attempts and steps along one line of time.
 
 use maud::{Markup, html};
-use windlass::core::time::Time;
+use windlass_engine::core::time::Time;
 
 use super::bits::{length, moment, outcome, since};
 use super::json_text;

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use maud::{Markup, html};
-use windlass::core::time::Time;
+use windlass_engine::core::time::Time;
 
 use super::bits::{bar, dash, encoded, length, moment, number, shape, short_id, since};
 use super::chart::{Chart, Line, Unit, chart};

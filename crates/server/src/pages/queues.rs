@@ -2,9 +2,9 @@
 
 use http::StatusCode;
 use maud::{Markup, html};
-use windlass::core::policy::queue::{OnCrash, QueuePolicy};
-use windlass::core::query::QueueStatus;
-use windlass::core::time::Time;
+use windlass_engine::core::policy::queue::{OnCrash, QueuePolicy};
+use windlass_engine::core::query::QueueStatus;
+use windlass_engine::core::time::Time;
 
 use super::bits::{bar, dash, encoded, number, since};
 use super::empty;

@@ -6,7 +6,7 @@ use maud::html;
 use super::frame::{Sheet, Watch, whole};
 use crate::answer::{Refusal, with_type};
 use crate::settings::Role;
-use windlass::core::time::Time;
+use windlass_engine::core::time::Time;
 
 /// The page of a refusal. `role`: of whoever is signed in.
 pub(crate) fn refused(refusal: &Refusal, role: Option<&Role>, now: Time) -> Response {

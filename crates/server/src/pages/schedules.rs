@@ -3,11 +3,11 @@
 use http::StatusCode;
 use maud::{Markup, html};
 use serde::Serialize;
-use windlass::core::id::{BudgetName, Key, Kind, QueueName};
-use windlass::core::job::JobSpec;
-use windlass::core::json::Json;
-use windlass::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
-use windlass::core::time::{Span, Time};
+use windlass_engine::core::id::{BudgetName, Key, Kind, QueueName};
+use windlass_engine::core::job::JobSpec;
+use windlass_engine::core::json::Json;
+use windlass_engine::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
+use windlass_engine::core::time::{Span, Time};
 
 use super::bits::{encoded, moment, moment_or_dash, short_id};
 use super::empty;

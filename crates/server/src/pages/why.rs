@@ -1,9 +1,9 @@
 //! The explain line: why a job is not running, as a sentence.
 
 use maud::{Markup, html};
-use windlass::core::eligible::{Explanation, Hold};
-use windlass::core::job::Job;
-use windlass::core::time::Time;
+use windlass_engine::core::eligible::{Explanation, Hold};
+use windlass_engine::core::job::Job;
+use windlass_engine::core::time::Time;
 
 use super::bits::{encoded, moment, number, short_id, since};
 

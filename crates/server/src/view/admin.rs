@@ -2,16 +2,16 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use windlass::core::id::{BudgetName, JobId, Key, Kind, QueueName, ScheduleName, WorkerName};
-use windlass::core::job::JobSpec;
-use windlass::core::json::Json;
-use windlass::core::policy::budget::{Budget, BudgetPolicy};
-use windlass::core::policy::ladder::Ladder;
-use windlass::core::policy::queue::{OnCrash, QueuePolicy};
-use windlass::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
-use windlass::core::query::{QueueStatus, WORKER_ALIVE_MS, WorkerStatus};
-use windlass::core::store::BudgetStatus;
-use windlass::core::time::{Span, Time};
+use windlass_engine::core::id::{BudgetName, JobId, Key, Kind, QueueName, ScheduleName, WorkerName};
+use windlass_engine::core::job::JobSpec;
+use windlass_engine::core::json::Json;
+use windlass_engine::core::policy::budget::{Budget, BudgetPolicy};
+use windlass_engine::core::policy::ladder::Ladder;
+use windlass_engine::core::policy::queue::{OnCrash, QueuePolicy};
+use windlass_engine::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
+use windlass_engine::core::query::{QueueStatus, WORKER_ALIVE_MS, WorkerStatus};
+use windlass_engine::core::store::BudgetStatus;
+use windlass_engine::core::time::{Span, Time};
 
 use super::RetryView;
 use crate::schema::{AnyJson, Duration, Id, KeyText, LadderText, Moment, Name, WorkerText};

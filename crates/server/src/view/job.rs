@@ -2,13 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use windlass::core::id::{BudgetName, DedupeKey, JobId, Key, Kind, QueueName, WorkerName};
-use windlass::core::job::{Job, JobSpec};
-use windlass::core::json::Json;
-use windlass::core::policy::ladder::{Ladder, RetryRule};
-use windlass::core::state::{FailureReason, Lease, State, StateName};
-use windlass::core::step::Step;
-use windlass::core::time::{Span, Time};
+use windlass_engine::core::id::{BudgetName, DedupeKey, JobId, Key, Kind, QueueName, WorkerName};
+use windlass_engine::core::job::{Job, JobSpec};
+use windlass_engine::core::json::Json;
+use windlass_engine::core::policy::ladder::{Ladder, RetryRule};
+use windlass_engine::core::state::{FailureReason, Lease, State, StateName};
+use windlass_engine::core::step::Step;
+use windlass_engine::core::time::{Span, Time};
 
 use super::life::{AttemptView, TimelineView, attempts, timeline};
 use crate::schema::{AnyJson, Duration, Id, KeyText, LadderText, Moment, Name, StateText, WorkerText};

@@ -3,11 +3,11 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use windlass::core::event::What;
-use windlass::core::id::WorkerName;
-use windlass::core::job::Job;
-use windlass::core::state::State;
-use windlass::core::time::Time;
+use windlass_engine::core::event::What;
+use windlass_engine::core::id::WorkerName;
+use windlass_engine::core::job::Job;
+use windlass_engine::core::state::State;
+use windlass_engine::core::time::Time;
 
 use crate::schema::{Moment, WorkerText};
 

@@ -66,7 +66,7 @@ async fn a_poll_is_woken_by_time() {
         )
         .await;
     let job = &reply.json()["leases"][0]["job"];
-    let ms = |field: &str| job[field].as_str().unwrap().parse::<windlass::core::time::Time>().unwrap();
+    let ms = |field: &str| job[field].as_str().unwrap().parse::<windlass_engine::core::time::Time>().unwrap();
     assert!(ms("started_at") >= ms("run_at"));
 }
 

@@ -1,8 +1,8 @@
 //! Who is let in.
 
 use serde_json::{Value, json};
-use windlass::core::id::QueueName;
-use windlass::core::time::Time;
+use windlass_engine::core::id::QueueName;
+use windlass_engine::core::time::Time;
 use windlass_server::{Limits, Role, Secret, Server, Settings, Token, serve};
 
 use crate::house::{House, Reply, TOKEN, send};

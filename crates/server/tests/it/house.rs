@@ -10,8 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use windlass::core::store::Store;
-use windlass::world::RealWorld;
+use windlass_engine::core::store::Store;
+use windlass_engine::world::RealWorld;
 use windlass_server::{Limits, Secret, Server, Settings, serve};
 use windlass_sqlite::{Options, SqliteStore};
 
@@ -49,7 +49,7 @@ impl House {
         let folder = tempfile::tempdir().unwrap();
         let options = Options::new(Arc::new(RealWorld::new()));
         let store: Arc<dyn Store> =
-            SqliteStore::open(folder.path().join("windlass.db"), options).await.unwrap();
+            SqliteStore::open_with(folder.path().join("windlass.db"), options).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();

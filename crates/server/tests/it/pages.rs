@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use windlass::core::id::Kind;
+use windlass_engine::core::id::Kind;
 use windlass_server::{Limits, Role, Sample, Secret, Settings, Token};
 
 use crate::house::{House, TOKEN, send};
@@ -325,7 +325,7 @@ async fn the_sample_starts_once() {
     let refused = house.post("/v1/sample", json!({})).await;
     assert_eq!((refused.status, refused.code().as_str()), (409, "no_sample"));
     assert!(!house.get("/").await.text.contains("Start the sample"));
-    house.store.forget_worker(windlass::core::id::WorkerName::new("w").unwrap()).await.unwrap();
+    house.store.forget_worker(windlass_engine::core::id::WorkerName::new("w").unwrap()).await.unwrap();
     assert_eq!(house.post("/v1/sample", json!({})).await.status, 204);
     assert_eq!(house.post("/v1/sample", json!({})).await.status, 409);
     assert_eq!(started.load(Ordering::Relaxed), 1);

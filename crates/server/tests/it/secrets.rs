@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use windlass::core::id::Kind;
+use windlass_engine::core::id::Kind;
 use windlass_server::{Limits, Role, Secret, Settings, Token};
 use windlass_testkit::eventually::eventually;
 

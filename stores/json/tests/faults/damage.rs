@@ -42,13 +42,13 @@ async fn assert_restored(place: &Place, damaged: &[u8], what: &str) {
 async fn fault_6_begin_anew_when_told_so() {
     let place = Place::new();
     let options = || Options { on_damage: OnDamage::BeginAnew, ..place.options() };
-    let store = JsonStore::open(place.file(), options()).await.expect("an empty store");
+    let store = JsonStore::open_with(place.file(), options()).await.expect("an empty store");
     store.enqueue(vec![job(1)]).await.expect("enqueue");
     store.enqueue(vec![job(2)]).await.expect("enqueue");
     drop(store);
     assert_eq!(place.names(), ["jobs.json", "jobs.json.lock"]);
     write(&place.file(), b"{ this is no store");
-    let store = JsonStore::open(place.file(), options()).await.expect("the store opens");
+    let store = JsonStore::open_with(place.file(), options()).await.expect("the store opens");
     let Opening::Anew { set_aside, .. } = store.opening().clone() else {
         panic!("the damage was not seen: {:?}", store.opening());
     };

@@ -55,7 +55,7 @@ impl Layout for Gate {
 async fn stage() -> (Place, Arc<Gate>, Arc<JsonStore>) {
     let (place, gate) = (Place::new(), Arc::new(Gate::default()));
     let options = Options { layout: gate.clone(), ..place.options() };
-    let store = JsonStore::open(place.file(), options).await.expect("the store opens");
+    let store = JsonStore::open_with(place.file(), options).await.expect("the store opens");
     (place, gate, store)
 }
 

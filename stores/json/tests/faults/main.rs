@@ -39,7 +39,7 @@ impl Place {
     }
 
     async fn open(&self) -> Result<Arc<JsonStore>, StoreError> {
-        JsonStore::open(self.file(), self.options()).await
+        JsonStore::open_with(self.file(), self.options()).await
     }
 
     async fn opened(&self) -> Arc<JsonStore> {

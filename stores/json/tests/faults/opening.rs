@@ -19,7 +19,7 @@ use super::{Place, read, write};
 async fn fault_7_a_store_has_a_limit() {
     let place = Place::new();
     let options = Options { jobs_max: 3, ..place.options() };
-    let store = JsonStore::open(place.file(), options).await.expect("the store opens");
+    let store = JsonStore::open_with(place.file(), options).await.expect("the store opens");
     store.enqueue(vec![job(1), job(2)]).await.expect("enqueue");
     let error = store.enqueue(vec![job(3), job(4)]).await.expect_err("a refusal");
     assert!(matches!(&error, StoreError::Full(why) if why.contains("SQLite")), "{error}");
@@ -73,7 +73,7 @@ async fn files_are_for_their_owner() {
 async fn a_fresh_store() {
     let place = Place::new();
     assert_eq!(place.opened().await.opening(), &Opening::Fresh);
-    let nowhere = JsonStore::open(place.folder.path().join("no/such/jobs.json"), place.options()).await;
+    let nowhere = JsonStore::open_with(place.folder.path().join("no/such/jobs.json"), place.options()).await;
     assert!(matches!(nowhere.err(), Some(StoreError::CannotWrite(why)) if why.contains("jobs.json.lock")));
 }
 
@@ -86,7 +86,7 @@ async fn unfinished_jobs_can_end_with_a_restart() {
     store.cancel(id(2)).await.expect("cancel");
     drop(store);
     let options = Options { on_open: OnOpen::FailUnfinished, ..place.options() };
-    drop(JsonStore::open(place.file(), options).await.expect("the store opens"));
+    drop(JsonStore::open_with(place.file(), options).await.expect("the store opens"));
     let store = place.opened().await;
     let state = async |n| store.get(id(n)).await.expect("get").expect("a job").state;
     assert!(matches!(state(1).await, State::Failed { reason: FailureReason::WorkerRestart, .. }));
@@ -98,7 +98,7 @@ async fn unfinished_jobs_can_end_with_a_restart() {
 async fn unfinished_jobs_can_end_with_the_store() {
     let place = Place::new();
     let options = || Options { on_open: OnOpen::FailUnfinished, ..place.options() };
-    let store = JsonStore::open(place.file(), options()).await.expect("the store opens");
+    let store = JsonStore::open_with(place.file(), options()).await.expect("the store opens");
     store.enqueue(vec![job(1)]).await.expect("enqueue");
     drop(store);
     let store = place.opened().await;
@@ -112,18 +112,18 @@ async fn a_deleted_file_is_written_again() {
     let place = Place::new();
     let (folder, file) = (place.folder.path().join("runtime"), place.folder.path().join("runtime/jobs.json"));
     std::fs::create_dir(&folder).expect("a folder");
-    let store = JsonStore::open(&file, place.options()).await.expect("the store opens");
+    let store = JsonStore::open_with(&file, place.options()).await.expect("the store opens");
     store.enqueue(vec![job(1)]).await.expect("enqueue");
     std::fs::remove_dir_all(&folder).expect("the folder goes");
     store.enqueue(vec![job(2)]).await.expect("it goes on");
-    let second = JsonStore::open(&file, place.options()).await;
+    let second = JsonStore::open_with(&file, place.options()).await;
     assert!(matches!(second.err(), Some(StoreError::InUse(_))), "the lock keeps others out again");
     std::fs::remove_file(&file).expect("the file goes");
     // A change that changes nothing in the document finds it gone all the same.
     store.beat(beat_of("worker")).await.expect("a beat");
     assert!(file.exists());
     drop(store);
-    let store = JsonStore::open(&file, place.options()).await.expect("the store opens");
+    let store = JsonStore::open_with(&file, place.options()).await.expect("the store opens");
     for n in [1, 2] {
         assert!(store.get(id(n)).await.expect("get").is_some(), "job {n} is there");
     }
@@ -135,11 +135,11 @@ async fn a_place_that_another_has_taken_is_left_to_it() {
     let place = Place::new();
     let (folder, file) = (place.folder.path().join("runtime"), place.folder.path().join("runtime/jobs.json"));
     std::fs::create_dir(&folder).expect("a folder");
-    let store = JsonStore::open(&file, place.options()).await.expect("the store opens");
+    let store = JsonStore::open_with(&file, place.options()).await.expect("the store opens");
     store.enqueue(vec![job(1)]).await.expect("enqueue");
     std::fs::remove_dir_all(&folder).expect("the folder goes");
     std::fs::create_dir(&folder).expect("a folder");
-    let other = JsonStore::open(&file, place.options()).await.expect("another opens");
+    let other = JsonStore::open_with(&file, place.options()).await.expect("another opens");
     other.enqueue(vec![job(7)]).await.expect("enqueue");
     let error = store.enqueue(vec![job(2)]).await.expect_err("a refusal");
     assert!(matches!(error, StoreError::Broken(_)), "{error}");
@@ -156,13 +156,13 @@ async fn what_was_set_aside_is_pruned() {
     let aside = || place.names().iter().filter(|name| name.starts_with("jobs.corrupt-")).count();
     for _ in 0..12 {
         write(&place.file(), b"no document");
-        drop(JsonStore::open(place.file(), options()).await.expect("the store opens"));
+        drop(JsonStore::open_with(place.file(), options()).await.expect("the store opens"));
         place.clock.advance(1_000);
     }
     assert_eq!(aside(), 10);
     write(&place.folder.path().join("jobs.notes.json"), b"not ours");
     place.clock.advance(29 * day);
-    let store = JsonStore::open(place.file(), options()).await.expect("the store opens");
+    let store = JsonStore::open_with(place.file(), options()).await.expect("the store opens");
     assert_eq!(aside(), 10);
     place.clock.advance(2 * day);
     store.prune().await.expect("prune");
@@ -202,13 +202,13 @@ async fn a_layout_of_ones_own() {
     let place = Place::new();
     write(&place.file(), b"{\"jobs\":[{\"jobId\":7}]}");
     let options = || Options { layout: Arc::new(Foreign), ..place.options() };
-    let store = JsonStore::open(place.file(), options()).await.expect("the store opens");
+    let store = JsonStore::open_with(place.file(), options()).await.expect("the store opens");
     assert!(store.get(id(7)).await.expect("get").is_some());
     store.enqueue(vec![job(8)]).await.expect("enqueue");
     drop(store);
     assert_eq!(read(&place.file()), b"{\"jobs\":[{\"jobId\":7},{\"jobId\":8}]}");
     write(&place.file(), b"{\"jobs\":[{\"jobId\":7},{\"jo");
-    let store = JsonStore::open(place.file(), options()).await.expect("the copy is there");
+    let store = JsonStore::open_with(place.file(), options()).await.expect("the copy is there");
     assert!(matches!(store.opening(), Opening::Restored { .. }));
     assert!(store.get(id(7)).await.expect("get").is_some() && store.get(id(8)).await.expect("get").is_none());
 }

@@ -29,7 +29,7 @@ async fn jobs_go_by_the_day_they_were_accepted() {
     const DAY_MS: u64 = 86_400_000;
     let place = Place::new();
     let options = || Options { age_ms_max: Some(30 * DAY_MS), ..place.options() };
-    let store = JsonStore::open(place.file(), options()).await.expect("the store opens");
+    let store = JsonStore::open_with(place.file(), options()).await.expect("the store opens");
     store.enqueue(vec![job(1), job(2), job(3)]).await.expect("enqueue");
     store.cancel(id(1)).await.expect("cancel");
     place.clock.advance(29 * DAY_MS);
@@ -40,7 +40,7 @@ async fn jobs_go_by_the_day_they_were_accepted() {
     assert!(store.get(id(3)).await.expect("get").is_some(), "what is not over stays");
     store.cancel(id(3)).await.expect("cancel");
     drop(store);
-    let store = JsonStore::open(place.file(), options()).await.expect("the store opens");
+    let store = JsonStore::open_with(place.file(), options()).await.expect("the store opens");
     assert!(store.get(id(3)).await.expect("get").is_none(), "a start looks, too");
 }
 

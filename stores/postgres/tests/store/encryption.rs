@@ -85,7 +85,7 @@ impl Scene {
     /// Whether the store's connections are encrypted; nothing when it was refused.
     async fn encrypted(&self, host: &str, database: &str, parameters: &str) -> Result<bool, StoreError> {
         let options = Options { connect_ms: 2_000, ..Options::default() };
-        let store = PostgresStore::connect(&self.url(host, database, parameters), options).await?;
+        let store = PostgresStore::connect_with(&self.url(host, database, parameters), options).await?;
         let watcher = client(&self.server.url("postgres")).await;
         let sql = "SELECT coalesce(bool_and(ssl), false), count(*) > 1 FROM pg_stat_ssl JOIN pg_stat_activity \
                    USING (pid) WHERE application_name = 'windlass'";
@@ -163,7 +163,7 @@ async fn a_server_without_tls_is_refused_when_it_is_asked_for() {
     let server = Server::shared().await;
     let database = server.fresh_database().await;
     let connect = async |parameters: &str| {
-        PostgresStore::connect(&format!("{}?{parameters}", database.url()), Options::default()).await
+        PostgresStore::connect_with(&format!("{}?{parameters}", database.url()), Options::default()).await
     };
     assert!(connect("sslmode=require").await.is_err());
     assert!(connect("sslmode=prefer").await.is_ok());
@@ -182,7 +182,7 @@ async fn files_that_do_not_serve_are_named() {
         ("sslmode=maybe", "disable, allow, prefer, require, verify-ca, verify-full"),
     ] {
         let url = scene.url("127.0.0.1", "postgres", parameters);
-        let refused = PostgresStore::connect(&url, Options::default()).await.err().unwrap().to_string();
+        let refused = PostgresStore::connect_with(&url, Options::default()).await.err().unwrap().to_string();
         assert!(refused.contains(says), "{parameters}: {refused}");
     }
 }

@@ -74,7 +74,7 @@ async fn fault_22_one_migrates_and_a_newer_schema_is_refused() {
     let opening: Vec<_> = (0..6)
         .map(|_| {
             let url = url.clone();
-            tokio::spawn(async move { PostgresStore::connect(&url, Options::default()).await })
+            tokio::spawn(async move { PostgresStore::connect_with(&url, Options::default()).await })
         })
         .collect();
     for opened in opening {
@@ -85,7 +85,7 @@ async fn fault_22_one_migrates_and_a_newer_schema_is_refused() {
         .batch_execute("INSERT INTO windlass.migrations VALUES (1000000)")
         .await
         .expect("a newer one");
-    match PostgresStore::connect(&url, Options::default()).await {
+    match PostgresStore::connect_with(&url, Options::default()).await {
         Err(StoreError::Schema(why)) => assert!(why.contains("1000000") && why.contains("newer"), "{why}"),
         other => panic!("a newer schema was taken: {:?}", other.err()),
     }

@@ -421,7 +421,7 @@ async fn an_unreleased_schema_is_refused() {
              timestamptz NOT NULL DEFAULT now()); INSERT INTO windlass.migrations VALUES ({version})"
         );
         scene.client.batch_execute(&old).await.expect("an old schema");
-        match PostgresStore::connect(&scene.database.url(), Options::default()).await {
+        match PostgresStore::connect_with(&scene.database.url(), Options::default()).await {
             Err(StoreError::Schema(why)) => assert!(why.contains("DROP SCHEMA windlass CASCADE"), "{why}"),
             other => panic!("version {version} was taken: {:?}", other.err()),
         }

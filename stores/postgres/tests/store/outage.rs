@@ -89,7 +89,7 @@ async fn all_are_there(store: &PostgresStore, accepted: &BTreeSet<u128>) {
 async fn fault_15_a_restart_of_the_server() {
     let server = Arc::new(Server::own().await);
     let database = server.fresh_database().await;
-    let store = PostgresStore::connect(&database.url(), Options::default()).await.expect("a store");
+    let store = PostgresStore::connect_with(&database.url(), Options::default()).await.expect("a store");
     let (load, tasks) = Load::start(&store);
     load.goes_on().await;
     server.restart().await;
@@ -108,7 +108,7 @@ async fn fault_15_a_restart_of_the_server() {
 async fn cut_connections_lose_nothing() {
     let server = Server::shared().await;
     let database = server.fresh_database().await;
-    let store = PostgresStore::connect(&database.url(), Options::default()).await.expect("a store");
+    let store = PostgresStore::connect_with(&database.url(), Options::default()).await.expect("a store");
     let cutter = client(&database.url()).await;
     let (load, tasks) = Load::start(&store);
     for _ in 0..5 {
@@ -142,7 +142,7 @@ async fn fault_10_a_full_disk() {
     server.sql("CREATE DATABASE cramped TEMPLATE template0 TABLESPACE small").await;
     let filler = small.path().join("filler");
     std::fs::write(&filler, vec![1; 8 << 20]).expect("a file that takes room");
-    let store = PostgresStore::connect(&server.url("cramped"), Options::default()).await.expect("a store");
+    let store = PostgresStore::connect_with(&server.url("cramped"), Options::default()).await.expect("a store");
     let mut accepted = BTreeSet::new();
     let large = |n: u128| {
         let mut large = job(n);

@@ -33,7 +33,7 @@ impl Scene {
     }
 
     pub async fn store_with(&self, options: Options) -> Arc<PostgresStore> {
-        PostgresStore::connect(&self.database.url(), options).await.expect("a store in a fresh database")
+        PostgresStore::connect_with(&self.database.url(), options).await.expect("a store in a fresh database")
     }
 }
 

@@ -28,7 +28,7 @@ impl Subject for Place {
 
     async fn open(&self) -> Result<Arc<dyn Store>, StoreError> {
         let options = Options { clock: Some(Arc::new(self.clock.clone())), ..Options::default() };
-        Ok(PostgresStore::connect(&self.database.url(), options).await?)
+        Ok(PostgresStore::connect_with(&self.database.url(), options).await?)
     }
 
     async fn wipe(&self) {

@@ -39,7 +39,7 @@ async fn fault_13_the_log_stays_short() {
     let path = folder.path().join("w.db");
     let mut short = options(&FakeClock::default());
     short.wal_pages = WAL_PAGES;
-    let store = SqliteStore::open(&path, short).await.expect("a store");
+    let store = SqliteStore::open_with(&path, short).await.expect("a store");
     let allowed = u64::from(WAL_PAGES) * PAGE_BYTES * 4;
     let longest = churn(&store, &path, 0..100).await;
     assert!(longest < allowed, "{longest} bytes, {allowed} allowed");

@@ -120,7 +120,7 @@ async fn fault_14_a_busy_file_is_an_error_with_an_end() {
     let clock = FakeClock::default();
     let mut impatient = options(&clock);
     impatient.busy_ms = 20;
-    let store = SqliteStore::open(&path, impatient).await.expect("a store");
+    let store = SqliteStore::open_with(&path, impatient).await.expect("a store");
     let other = Connection::open(&path).expect("the file");
     other.execute_batch("BEGIN IMMEDIATE").expect("the write lock");
     let error = store.enqueue(vec![job(1, 1)]).await.expect_err("a busy file");

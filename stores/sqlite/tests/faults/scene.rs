@@ -20,7 +20,7 @@ pub fn options(clock: &FakeClock) -> Options {
 
 /// A store that must open.
 pub async fn open(path: &Path, clock: &FakeClock) -> Arc<SqliteStore> {
-    SqliteStore::open(path, options(clock)).await.expect("a store that opens")
+    SqliteStore::open_with(path, options(clock)).await.expect("a store that opens")
 }
 
 /// The id of a number.

@@ -22,7 +22,7 @@ async fn fault_22_a_newer_schema_is_refused() {
     conn.pragma_update(None, "user_version", 99).expect("a newer version");
     drop(conn);
     let before = std::fs::read(&path).expect("the file");
-    let error = SqliteStore::open(&path, options(&clock)).await.err().expect("a refusal");
+    let error = SqliteStore::open_with(&path, options(&clock)).await.err().expect("a refusal");
     assert_eq!(error.code(), "schema_mismatch");
     assert!(error.to_string().contains("schema version 99"), "{error}");
     assert_eq!(std::fs::read(&path).expect("the file"), before);
@@ -35,7 +35,7 @@ async fn fault_22_two_programs_make_one_schema() {
     let path = folder.path().join("w.db");
     let clock = FakeClock::default();
     let (one, two) =
-        tokio::join!(SqliteStore::open(&path, options(&clock)), SqliteStore::open(&path, options(&clock)));
+        tokio::join!(SqliteStore::open_with(&path, options(&clock)), SqliteStore::open_with(&path, options(&clock)));
     for opened in [one, two] {
         opened.expect("a store that opens");
     }
@@ -53,7 +53,7 @@ async fn fault_22_strangers_are_refused() {
     std::fs::write(&text, "not a database, ".repeat(100)).expect("a file");
     for path in [foreign, text] {
         let before = std::fs::read(&path).expect("the file");
-        let error = SqliteStore::open(&path, options(&clock)).await.err().expect("a refusal");
+        let error = SqliteStore::open_with(&path, options(&clock)).await.err().expect("a refusal");
         assert_eq!(error.code(), "schema_mismatch", "{error}");
         assert_eq!(std::fs::read(&path).expect("the file"), before);
     }
@@ -89,7 +89,7 @@ async fn a_read_only_file_is_refused() {
     let clock = FakeClock::default();
     drop(open(&path, &clock).await);
     disk.freeze();
-    let error = SqliteStore::open(&path, options(&clock)).await.err().expect("a refusal");
+    let error = SqliteStore::open_with(&path, options(&clock)).await.err().expect("a refusal");
     assert!(matches!(error, StoreError::CannotWrite(_)), "{error}");
     assert!(error.to_string().contains("w.db"), "{error}");
 }

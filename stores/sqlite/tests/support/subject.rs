@@ -37,7 +37,7 @@ impl Subject for SqliteSubject {
     }
 
     async fn open(&self) -> Result<Arc<dyn Store>, StoreError> {
-        Ok(SqliteStore::open(self.path(), Options::new(Arc::new(self.clock.clone()))).await?)
+        Ok(SqliteStore::open_with(self.path(), Options::new(Arc::new(self.clock.clone()))).await?)
     }
 
     async fn wipe(&self) {

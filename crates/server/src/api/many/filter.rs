@@ -2,10 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass::core::id::{Key, Kind, QueueName};
-use windlass::core::query::JobFilter;
-use windlass::core::state::StateName;
-use windlass::core::time::Time;
+use windlass_engine::core::id::{Key, Kind, QueueName};
+use windlass_engine::core::query::JobFilter;
+use windlass_engine::core::state::StateName;
+use windlass_engine::core::time::Time;
 
 use crate::answer::Refusal;
 use crate::object::Object;

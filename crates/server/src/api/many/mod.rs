@@ -12,10 +12,10 @@ use std::sync::Arc;
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
-use windlass::core::id::JobId;
-use windlass::core::query::{JobFilter, ListRequest, PAGE_MAX};
-use windlass::core::state::StateName;
-use windlass::world::new_id;
+use windlass_engine::core::id::JobId;
+use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
+use windlass_engine::core::state::StateName;
+use windlass_engine::world::new_id;
 
 use super::list::may_match;
 use crate::answer::{Answered, Refusal, json_answer, ok};

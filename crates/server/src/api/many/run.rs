@@ -8,11 +8,11 @@ use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
-use windlass::core::error::StoreError;
-use windlass::core::id::JobId;
-use windlass::core::query::{JobFilter, ListRequest, PAGE_MAX};
-use windlass::core::store::{CancelAnswer, RetryAnswer};
-use windlass::core::time::Time;
+use windlass_engine::core::error::StoreError;
+use windlass_engine::core::id::JobId;
+use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
+use windlass_engine::core::store::{CancelAnswer, RetryAnswer};
+use windlass_engine::core::time::Time;
 
 use crate::answer::Refusal;
 use crate::api::Api;

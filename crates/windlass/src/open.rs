@@ -1,0 +1,126 @@
+//! Opening a store by its URL.
+
+use std::sync::Arc;
+
+use windlass_engine::{Store, StoreError};
+
+/// Why a store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The URL names no kind of store.
+    #[error("{0:?} is not the URL of a store; write {known}", known = known())]
+    Unknown(String),
+    /// This program was built without that kind of store.
+    #[error("this program was built without the feature {feature:?} of windlass; add it to Cargo.toml for {feature}: URLs")]
+    NotBuilt {
+        /// The feature that is missing.
+        feature: &'static str,
+    },
+    /// The store said no.
+    #[error("cannot open the store {url}")]
+    Store {
+        /// The URL, without its password.
+        url: String,
+        /// Why.
+        #[source]
+        error: StoreError,
+    },
+}
+
+/// Opens the store of a URL, makes it when it is not there, and brings its
+/// schema up to date.
+///
+/// | URL | store | feature |
+/// |---|---|---|
+/// | `sqlite:FILE` | one file | `sqlite` |
+/// | `postgres://USER@HOST/DATABASE` | Postgres, for many machines | `postgres` |
+/// | `json:FILE` | one file that people can read | `json` |
+/// | `http://HOST:PORT`, `https://…` | a Windlass server; its token is read from `WINDLASS_TOKEN` | `remote` |
+pub async fn open(url: &str) -> Result<Arc<dyn Store>, OpenError> {
+    match url.split_once(':') {
+        Some(("sqlite", path)) => sqlite(url, path).await,
+        Some(("json", path)) => json(url, path).await,
+        Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => postgres(url).await,
+        Some(("http" | "https", rest)) if rest.starts_with("//") => remote(url).await,
+        _ => Err(OpenError::Unknown(without_password(url))),
+    }
+}
+
+macro_rules! opened_by {
+    ($(#[cfg(feature = $feature:literal)] fn $name:ident($url:ident $(, $path:ident)?) $open:expr;)*) => {$(
+        #[cfg(feature = $feature)]
+        async fn $name($url: &str $(, $path: &str)?) -> Result<Arc<dyn Store>, OpenError> {
+            let opened = $open.await;
+            let store = opened.map_err(|error| OpenError::Store { url: without_password($url), error })?;
+            Ok(store)
+        }
+
+        #[cfg(not(feature = $feature))]
+        async fn $name(_: &str $(, $path: &str)?) -> Result<Arc<dyn Store>, OpenError> {
+            $(let _ = $path;)?
+            Err(OpenError::NotBuilt { feature: $feature })
+        }
+    )*};
+}
+
+opened_by! {
+    #[cfg(feature = "sqlite")]
+    fn sqlite(url, path) windlass_sqlite::SqliteStore::open(path);
+    #[cfg(feature = "json")]
+    fn json(url, path) windlass_json::JsonStore::open_with(
+        path,
+        windlass_json::Options::new(Arc::new(windlass_engine::world::RealWorld::new())),
+    );
+    #[cfg(feature = "postgres")]
+    fn postgres(url) windlass_postgres::PostgresStore::connect(url);
+    #[cfg(feature = "remote")]
+    fn remote(url) windlass_remote::RemoteStore::connect(url, windlass_remote::Options {
+        token: std::env::var("WINDLASS_TOKEN").ok().filter(|token| !token.is_empty()),
+        ..windlass_remote::Options::default()
+    });
+}
+
+fn known() -> String {
+    let kinds = [
+        (cfg!(feature = "sqlite"), "sqlite:FILE"),
+        (cfg!(feature = "postgres"), "postgres://USER@HOST/DATABASE"),
+        (cfg!(feature = "json"), "json:FILE"),
+        (cfg!(feature = "remote"), "http://HOST:PORT"),
+    ];
+    let known: Vec<&str> = kinds.into_iter().filter_map(|(built, form)| built.then_some(form)).collect();
+    known.join(" or ")
+}
+
+/// A URL as it may be shown.
+pub fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let authority_end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let Some(at) = rest[..authority_end].rfind('@') else { return url.to_owned() };
+    let user = rest[..at].split(':').next().unwrap_or_default();
+    format!("{scheme}://{user}@{}", &rest[at + 1..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_shown() {
+        for (url, shown) in [
+            ("postgres://me:secret@host:5432/db?x=1", "postgres://me@host:5432/db?x=1"),
+            ("postgres://me:se@cret@host/db", "postgres://me@host/db"),
+            ("postgres://host/db", "postgres://host/db"),
+            ("sqlite:a@b.db", "sqlite:a@b.db"),
+        ] {
+            assert_eq!(without_password(url), shown);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_unknown_url_says_what_would_be_known() {
+        let error = open("mysql://me:secret@host/db").await.err().map(|error| error.to_string());
+        let error = error.unwrap_or_default();
+        assert!(error.contains("mysql://me@host/db") && error.contains("sqlite:FILE"), "{error}");
+    }
+}
