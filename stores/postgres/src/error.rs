@@ -141,10 +141,12 @@ fn from_server(error: &DbError) -> Fault {
         other if other.starts_with("22") => {
             StoreError::Unfit(format!("Postgres refuses it, and would again ({other})"))
         }
-        // So are rows that a rule or a trigger refuses, or that are too large.
-        other if ["21", "23", "27", "44", "54", "P0", "XX"].contains(&&other[..2]) => {
-            StoreError::Broken(said())
+        // What a trigger of somebody else's says may quote the row.
+        other if other.starts_with("P0") => {
+            StoreError::Broken(format!("a function of the database refuses this, and would again ({other})"))
         }
+        // So are rows that a rule refuses, or that are too large.
+        other if ["21", "23", "27", "44", "54", "XX"].contains(&&other[..2]) => StoreError::Broken(said()),
         _ => StoreError::Unavailable(said()),
     };
     Fault::Failed(error)

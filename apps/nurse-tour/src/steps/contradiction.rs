@@ -97,7 +97,7 @@ fn names(own: &str, spoken: &str) -> Spoken {
     if own.is_empty() || spoken.is_empty() {
         return Spoken::CannotTell;
     }
-    let latin = |words: &[String]| words.iter().all(|word| word.chars().all(|letter| letter.is_ascii()));
+    let latin = |words: &[String]| words.iter().all(|word| word.is_ascii());
     if latin(&own) != latin(&spoken) {
         // One of them is in another script.
         return Spoken::CannotTell;

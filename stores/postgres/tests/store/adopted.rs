@@ -542,7 +542,7 @@ async fn what_can_never_succeed_is_said() {
         ("ALTER TABLE tours DROP bytes", "schema_mismatch"),
         ("ALTER TABLE papers ADD CHECK (false)", "store_broken"),
         (
-            "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$; \
+            "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'canary'; END $$; \
              CREATE TRIGGER no BEFORE INSERT ON papers FOR EACH ROW EXECUTE FUNCTION no()",
             "store_broken",
         ),
@@ -558,6 +558,7 @@ async fn what_can_never_succeed_is_said() {
         }
         let error = answers.into_iter().find_map(Result::err).unwrap_or_else(|| panic!("{spoil} is taken"));
         assert_eq!((error.code(), error.is_transient()), (code, false), "{spoil}: {error}");
+        assert!(!error.to_string().contains("canary"), "what a trigger says may quote the row: {error}");
     }
 }
 
