@@ -458,9 +458,20 @@ CREATE FUNCTION windlass.bounded_1(p_seqs bigint[], p_bytes_max bigint, p_steps 
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 DECLARE
     v_fit bigint;
+    v_low bigint;
+    v_high bigint;
+    v_bytes bigint;
 BEGIN
-    IF NOT p_steps AND p_bytes_max >= (
-        SELECT sum(octet_length(j.payload)) FROM unnest(p_seqs) AS u(seq) JOIN windlass.jobs j ON j.seq = u.seq) THEN
+    SELECT min(u.seq), max(u.seq) INTO v_low, v_high FROM unnest(p_seqs) AS u(seq);
+    -- Numbers that follow each other are read as one range, at a fraction of the cost.
+    IF p_steps THEN
+        NULL;
+    ELSIF v_high - v_low + 1 = cardinality(p_seqs) THEN
+        SELECT sum(octet_length(j.payload)) INTO v_bytes FROM windlass.jobs j WHERE j.seq BETWEEN v_low AND v_high;
+    ELSE
+        SELECT sum(octet_length(j.payload)) INTO v_bytes FROM windlass.jobs j WHERE j.seq = ANY (p_seqs);
+    END IF;
+    IF v_bytes <= p_bytes_max THEN
         RETURN;
     END IF;
     SELECT count(*) INTO v_fit FROM (

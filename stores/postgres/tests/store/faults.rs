@@ -46,7 +46,7 @@ async fn fault_20_renewals_have_connections_of_their_own() {
             waiting.push(caller);
             continue;
         }
-        if let Err(StoreError::Full(why)) = caller.await.expect("a caller") {
+        if let Err(StoreError::Busy(why)) = caller.await.expect("a caller") {
             assert!(why.contains("Nothing was changed"));
             refused += 1;
         }

@@ -23,7 +23,7 @@ fn stand_by(store: &SqliteStore, limit: u32) -> Heard {
         let waited = std::mem::take(&mut *waits.lock().expect("a lock"));
         let request = ClaimRequest {
             request_id: Uuid::from_u128(77),
-            worker: WorkerName::new("idle").expect("a name"),
+            worker: WorkerName::new("w").expect("a name"),
             queues: vec![QueueName::default()],
             kinds: None,
             limit,
