@@ -2,12 +2,8 @@
 //! harm the worker, and it can be stopped whatever it does.
 //! `cargo run --example child_process`
 
-use std::sync::Arc;
-
+use windlass::prelude::*;
 use windlass::process::{Command, Inside};
-use windlass::world::RealWorld;
-use windlass::{Client, Failure, NewJobBuilder, Worker};
-use windlass_sqlite::{Options, SqliteStore};
 
 /// The side of the process: payload on stdin, words on stdout.
 fn count_words(job: &Inside) -> Result<(), Failure> {
@@ -18,19 +14,17 @@ fn count_words(job: &Inside) -> Result<(), Failure> {
 }
 
 fn main() -> anyhow::Result<()> {
-    if let Some(job) = Inside::read().map_err(|failure| anyhow::anyhow!("{failure:?}"))? {
+    if let Some(job) = Inside::read().map_err(Failure::into_error).map_err(anyhow::Error::from_boxed)? {
         std::process::exit(Inside::exit_code(count_words(&job)));
     }
     tokio::runtime::Runtime::new()?.block_on(run())
 }
 
 async fn run() -> anyhow::Result<()> {
-    let store = SqliteStore::open_with("child.db", Options::new(Arc::new(RealWorld::new()))).await?;
-    let client = Client::new(store.clone());
-    let job = client.enqueue_job(NewJobBuilder::new("count-words", "three short words")?).await?;
+    let store = windlass::open("sqlite:child.db").await?;
+    let job = Client::new(store.clone()).enqueue(JobRequest::new("count-words", "three short words")).await?;
     let program = Command::this_binary(["count-words"])?;
     Worker::new(store).handle_command("count-words", program).run_until_idle().await?;
-    let job = client.get(job.id).await?.expect("the job is kept for 30 days");
-    println!("{:?}", job.state);
+    println!("{} words", job.wait().await?);
     Ok(())
 }

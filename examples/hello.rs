@@ -1,14 +1,12 @@
 //! A job of its own kind: defined, enqueued and run. `cargo run --example hello`
-use serde::{Deserialize, Serialize};
-use std::sync::Arc;
-use windlass::{Client, Context, Failure, Payload, Worker, world::RealWorld};
-use windlass_sqlite::{Options, SqliteStore};
+use windlass::prelude::*;
 
 #[derive(Serialize, Deserialize)]
 struct Greet(String);
 
-impl Payload for Greet {
+impl Job for Greet {
     const KIND: &'static str = "greet";
+    type Output = ();
 }
 
 async fn greet(Greet(name): Greet, _: Context) -> Result<(), Failure> {
@@ -18,7 +16,7 @@ async fn greet(Greet(name): Greet, _: Context) -> Result<(), Failure> {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let store = SqliteStore::open_with("hello.db", Options::new(Arc::new(RealWorld::new()))).await?;
+    let store = windlass::open("sqlite:hello.db").await?;
     Client::new(store.clone()).enqueue(Greet("world".into())).await?;
     Worker::new(store).handle(greet).run_until_idle().await?;
     Ok(())

@@ -1,15 +1,8 @@
 //! One job per shop at a time, and so many calls per second over all shops and
 //! all machines. `cargo run --example keys_and_budgets`
 
-use std::sync::Arc;
-
-use serde::{Deserialize, Serialize};
-use windlass::core::id::BudgetName;
-use windlass::core::policy::budget::BudgetPolicy;
-use windlass::core::store::Store;
-use windlass::world::RealWorld;
-use windlass::{Client, Context, Failure, NewJobBuilder, Payload, Worker};
-use windlass_sqlite::{Options, SqliteStore};
+use windlass::prelude::*;
+use windlass::{BudgetName, BudgetPolicy};
 
 #[derive(Serialize, Deserialize)]
 struct Sync {
@@ -17,8 +10,14 @@ struct Sync {
     page: u32,
 }
 
-impl Payload for Sync {
+impl Job for Sync {
     const KIND: &'static str = "sync";
+    type Output = ();
+
+    // No two jobs of a shop run at once, and its pages come in order.
+    fn key(&self) -> Option<String> {
+        Some(format!("shop-{}", self.shop))
+    }
 }
 
 async fn sync(job: Sync, ctx: Context) -> Result<(), Failure> {
@@ -30,17 +29,11 @@ async fn sync(job: Sync, ctx: Context) -> Result<(), Failure> {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let store = SqliteStore::open_with("shops.db", Options::new(Arc::new(RealWorld::new()))).await?;
+    let store = windlass::open("sqlite:shops.db").await?;
     let calls = BudgetPolicy { per_second: Some(20), per_day: Some(10_000), slots: None };
     store.put_budget(BudgetName::new("calls")?, calls).await?;
-    let client = Client::new(store.clone());
-    for page in 1..=4 {
-        for shop in 1..=3 {
-            // The key: no two jobs of a shop run at once, and its pages come in order.
-            let job = NewJobBuilder::of(&Sync { shop, page })?.key(&format!("shop-{shop}"))?;
-            client.enqueue_job(job).await?;
-        }
-    }
+    let pages = (1..=4).flat_map(|page| (1..=3).map(move |shop| Sync { shop, page }));
+    Client::new(store.clone()).enqueue_many(pages).await?;
     let summary = Worker::new(store).slots(8).handle(sync).run_until_idle().await?;
     println!("{} pages", summary.settled);
     Ok(())

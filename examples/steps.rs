@@ -1,20 +1,17 @@
 //! A job that fails half-way and goes on from its last step. `cargo run --example steps`
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use windlass::world::RealWorld;
-use windlass::{Client, Context, Failure, Payload, Worker};
-use windlass_sqlite::{Options, SqliteStore};
+use windlass::prelude::*;
 
 #[derive(Serialize, Deserialize)]
 struct Publish {
     article: u32,
 }
 
-impl Payload for Publish {
+impl Job for Publish {
     const KIND: &'static str = "publish";
+    type Output = String;
 }
 
 async fn publish(job: Publish, ctx: Context) -> Result<String, Failure> {
@@ -27,7 +24,7 @@ async fn publish(job: Publish, ctx: Context) -> Result<String, Failure> {
     ctx.progress(&serde_json::json!({ "fetched": text.len() })).await?;
     if ctx.attempt() == 1 {
         println!("something breaks");
-        return Err(Failure::retry_after("the press is jammed", Duration::from_millis(100)));
+        Err("the press is jammed").retry_after(Duration::from_millis(100))?;
     }
     let url = ctx
         .step("print", async || {
@@ -40,11 +37,12 @@ async fn publish(job: Publish, ctx: Context) -> Result<String, Failure> {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let store = SqliteStore::open_with("steps.db", Options::new(Arc::new(RealWorld::new()))).await?;
+    let store = windlass::open("sqlite:steps.db").await?;
     let client = Client::new(store.clone());
     let job = client.enqueue(Publish { article: 7 }).await?;
     Worker::new(store).handle(publish).run_until_idle().await?;
-    let job = client.get(job.id).await?.expect("the job is kept for 30 days");
+    println!("published at {}", job.wait().await?);
+    let job = client.get(job.id()).await?.expect("the job is kept for 30 days");
     println!("{} after {} attempts", job.state.name(), job.attempt);
     Ok(())
 }

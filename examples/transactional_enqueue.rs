@@ -1,18 +1,18 @@
-//! A job that exists only if your own transaction commits, in plain SQL.
+//! A job that exists only if your own transaction commits.
 //! `DATABASE_URL=postgres://… cargo run --example transactional_enqueue`
 
 use anyhow::Context as _;
-use serde::{Deserialize, Serialize};
-use windlass::{Context, Failure, Payload, Worker};
-use windlass_postgres::{Options, PostgresStore};
+use windlass::postgres::enqueue_in;
+use windlass::prelude::*;
 
 #[derive(Serialize, Deserialize)]
 struct Welcome {
     user: String,
 }
 
-impl Payload for Welcome {
+impl Job for Welcome {
     const KIND: &'static str = "welcome";
+    type Output = ();
 }
 
 async fn welcome(job: Welcome, _: Context) -> Result<(), Failure> {
@@ -23,7 +23,7 @@ async fn welcome(job: Welcome, _: Context) -> Result<(), Failure> {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let url = std::env::var("DATABASE_URL").context("set DATABASE_URL to a Postgres database")?;
-    let store = PostgresStore::connect_with(&url, Options::default()).await?;
+    let store = windlass::open(&url).await?;
 
     // Your own connection, your own transaction, your own tables.
     let (mut sql, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
@@ -32,13 +32,19 @@ async fn main() -> anyhow::Result<()> {
     for (user, commits) in [("Ada", true), ("nobody", false)] {
         let transaction = sql.transaction().await?;
         transaction.execute("INSERT INTO users VALUES ($1)", &[&user]).await?;
+        let job = JobRequest::from(Welcome { user: user.to_owned() }).key(user).build()?;
+        enqueue_in(&transaction, &[job]).await?;
+        // Any language can do the same in plain SQL.
         transaction
-            .execute("SELECT windlass.enqueue('welcome', jsonb_build_object('user', $1::text))", &[&user])
+            .execute(
+                "SELECT windlass.enqueue('welcome', jsonb_build_object('user', $1 || ' in SQL'))",
+                &[&user],
+            )
             .await?;
         if commits {
             transaction.commit().await?;
         } else {
-            transaction.rollback().await?; // and the job was never there
+            transaction.rollback().await?; // and the jobs were never there
         }
     }
 

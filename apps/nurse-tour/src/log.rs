@@ -117,8 +117,9 @@ impl Lines {
     fn wants(&self, metadata: &Metadata<'_>) -> bool {
         let target = metadata.target();
         let ours = target == "windlass_nurse_tour" || target.starts_with("windlass_nurse_tour::");
-        let engine =
-            target == "windlass" || target.starts_with("windlass_engine::") || target.starts_with("windlass_");
+        let engine = target == "windlass"
+            || target.starts_with("windlass_engine::")
+            || target.starts_with("windlass_");
         let level = metadata.level();
         match self.debug {
             true => (ours || engine) && *level <= Level::DEBUG,

@@ -85,6 +85,8 @@ impl fmt::Display for Trouble {
     }
 }
 
+impl std::error::Error for Trouble {}
+
 impl From<TwilioError> for Trouble {
     fn from(error: TwilioError) -> Self {
         let status = match &error {

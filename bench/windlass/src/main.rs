@@ -6,20 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use peer::{Ask, Fault, Peer, Work};
-use serde::{Deserialize, Serialize};
-use windlass_engine::core::id::{BudgetName, QueueName};
-use windlass_engine::core::policy::budget::BudgetPolicy;
-use windlass_engine::core::policy::queue::QueuePolicy;
-use windlass_engine::core::store::Store;
-use windlass_engine::world::RealWorld;
-use windlass_engine::{Client, Context, Failure, NewJobBuilder, Payload, Worker};
+use windlass::prelude::*;
+use windlass::{BudgetName, BudgetPolicy, QueueName, QueuePolicy};
 
 #[derive(Serialize, Deserialize)]
 #[serde(transparent)]
-struct Job(Work);
+struct Bench(Work);
 
-impl Payload for Job {
+impl Job for Bench {
     const KIND: &'static str = "bench";
+    type Output = ();
 }
 
 struct Windlass {
@@ -33,7 +29,7 @@ struct Windlass {
 
 impl Peer for Windlass {
     async fn connect(ask: &Ask) -> Result<Self, Fault> {
-        let store = open(&ask.url).await?;
+        let store = windlass::open(&ask.url).await?;
         if let Some(limit) = ask.text("limit") {
             let policy = QueuePolicy { limit: Some(limit.parse()?), ..QueuePolicy::default() };
             store.put_queue(QueueName::default(), policy).await?;
@@ -53,21 +49,20 @@ impl Peer for Windlass {
     }
 
     async fn enqueue(&self, work: Work) -> Result<(), Fault> {
-        self.client.enqueue_job(self.job(work)?).await?;
+        self.client.enqueue(self.job(work)).await?;
         Ok(())
     }
 
     async fn enqueue_many(&self, work: Vec<Work>) -> Result<(), Fault> {
-        let jobs: Result<Vec<_>, Fault> = work.into_iter().map(|work| self.job(work)).collect();
-        self.client.enqueue_all(jobs?).await?;
+        self.client.enqueue_many(work.into_iter().map(|work| self.job(work))).await?;
         Ok(())
     }
 
     async fn work(&self) -> Result<(), Fault> {
         let worker =
-            Worker::new(self.store.clone()).slots(self.slots).handle(async |Job(work): Job, _: Context| {
+            Worker::new(self.store.clone()).slots(self.slots).handle(async |Bench(work): Bench, _: Context| {
                 peer::ran(&work);
-                Ok::<(), Failure>(())
+                Ok(())
             });
         tokio::spawn(worker.run_until_signal());
         Ok(())
@@ -75,25 +70,17 @@ impl Peer for Windlass {
 }
 
 impl Windlass {
-    fn job(&self, work: Work) -> Result<NewJobBuilder, Fault> {
-        let mut job = NewJobBuilder::of(&Job(work))?;
+    fn job(&self, work: Work) -> JobRequest<()> {
+        let mut job = JobRequest::of(&Bench(work));
         if self.keys > 0 {
             let key = self.made.fetch_add(1, Ordering::Relaxed) % self.keys;
-            job = job.key(&format!("key-{key}"))?;
+            job = job.key(format!("key-{key}"));
         }
         if self.budget {
-            job = job.budget("bench")?;
+            job = job.budget("bench");
         }
-        Ok(job)
+        job
     }
-}
-
-async fn open(url: &str) -> Result<Arc<dyn Store>, Fault> {
-    if let Some(path) = url.strip_prefix("sqlite:") {
-        let options = windlass_sqlite::Options::new(Arc::new(RealWorld::new()));
-        return Ok(windlass_sqlite::SqliteStore::open_with(path, options).await?);
-    }
-    Ok(windlass_postgres::PostgresStore::connect_with(url, windlass_postgres::Options::default()).await?)
 }
 
 fn main() {

@@ -103,12 +103,12 @@ impl<O, C> JobRequest<O, C> {
 
     /// The queue.
     pub fn queue(self, queue: impl Display) -> Self {
-        self.with(|spec| Ok(spec.queue = QueueName::new(queue.to_string())?))
+        self.with(QueueName::new(queue.to_string()), |spec, queue| spec.queue = queue)
     }
 
     /// Higher first.
     pub fn priority(self, priority: i16) -> Self {
-        self.with(|spec| Ok(spec.priority = priority))
+        self.with(Ok(priority), |spec, priority| spec.priority = priority)
     }
 
     /// Not before this moment.
@@ -125,24 +125,24 @@ impl<O, C> JobRequest<O, C> {
 
     /// Of the running jobs of the queue, at most one has this key.
     pub fn key(self, key: impl Display) -> Self {
-        self.with(|spec| Ok(spec.key = Some(Key::new(key.to_string())?)))
+        self.with(Key::new(key.to_string()), |spec, key| spec.key = Some(key))
     }
 
     /// While a job with this dedupe key is not final, enqueueing answers with that one.
     pub fn dedupe_key(self, key: impl Display) -> Self {
-        self.with(|spec| Ok(spec.dedupe_key = Some(DedupeKey::new(key.to_string())?)))
+        self.with(DedupeKey::new(key.to_string()), |spec, key| spec.dedupe_key = Some(key))
     }
 
     /// A budget that must allow the job, beside those that were said before.
     pub fn budget(self, budget: impl Display) -> Self {
-        self.with(|spec| Ok(spec.budgets.push(BudgetName::new(budget.to_string())?)))
+        self.with(BudgetName::new(budget.to_string()), |spec, budget| spec.budgets.push(budget))
     }
 
     /// Delays between attempts such as `1m 5m 1h`, instead of the queue's; `none` for one attempt.
     pub fn ladder(self, ladder: &str) -> Self {
-        self.with(|spec| {
+        self.with(ladder.parse(), |spec, ladder| {
             let max_attempts = spec.retry.as_ref().and_then(|rule| rule.max_attempts);
-            Ok(spec.retry = Some(RetryRule { ladder: ladder.parse()?, max_attempts }))
+            spec.retry = Some(RetryRule { ladder, max_attempts });
         })
     }
 
@@ -150,23 +150,21 @@ impl<O, C> JobRequest<O, C> {
     /// more, when its last rung repeats. Without a ladder of its own the job
     /// has the default one.
     pub fn max_attempts(self, max: u32) -> Self {
-        self.with(|spec| {
-            if max == 0 {
-                return Err(Invalid::new("max_attempts", "is 0; at least 1 is needed"));
-            }
+        let wrong = || Invalid::new("max_attempts", "is 0; at least 1 is needed");
+        self.with(if max == 0 { Err(wrong()) } else { Ok(max) }, |spec, max| {
             let ladder = spec.retry.take().map_or_else(Ladder::default_rungs, |rule| rule.ladder);
-            Ok(spec.retry = Some(RetryRule { ladder, max_attempts: Some(max) }))
+            spec.retry = Some(RetryRule { ladder, max_attempts: Some(max) });
         })
     }
 
     /// How long one attempt may take.
     pub fn timeout(self, timeout: Duration) -> Self {
-        self.with(|spec| Ok(spec.timeout_ms = Some(as_ms(timeout).max(1))))
+        self.with(Ok(as_ms(timeout).max(1)), |spec, ms| spec.timeout_ms = Some(ms))
     }
 
     /// What the caller wants to remember; anything that can be written as JSON.
     pub fn meta<T: Serialize>(self, meta: T) -> Self {
-        self.with(|spec| Ok(spec.meta = Some(Json::from_value("meta", &meta, META_BYTES_MAX)?)))
+        self.with(Json::from_value("meta", &meta, META_BYTES_MAX), |spec, meta| spec.meta = Some(meta))
     }
 
     /// The job as a store takes it, or the first thing that was wrong with it.
@@ -180,11 +178,12 @@ impl<O, C> JobRequest<O, C> {
         Ok(NewJob { id, spec: self.spec?.checked()?, start: self.start })
     }
 
-    fn with(mut self, change: impl FnOnce(&mut JobSpec) -> Result<(), Invalid>) -> Self {
-        if let Ok(spec) = &mut self.spec
-            && let Err(invalid) = change(spec)
-        {
-            self.spec = Err(invalid);
+    /// Sets a value, or keeps why it cannot be, unless something was wrong before.
+    fn with<T>(mut self, value: Result<T, Invalid>, set: impl FnOnce(&mut JobSpec, T)) -> Self {
+        match (&mut self.spec, value) {
+            (Ok(spec), Ok(value)) => set(spec, value),
+            (Ok(_), Err(invalid)) => self.spec = Err(invalid),
+            (Err(_), _) => {}
         }
         self
     }

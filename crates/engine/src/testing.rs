@@ -38,7 +38,6 @@ impl TestWorld {
     /// # Panics
     ///
     /// Outside of a runtime of one thread, and where time stands still already.
-    #[expect(clippy::disallowed_methods, reason = "this is a clock")]
     pub fn new(seed: u64) -> Self {
         tokio::time::pause();
         Self::beginning(tokio::time::Instant::now(), seed)
@@ -65,7 +64,6 @@ impl TestWorld {
         *wall = wall.plus_ms(ms);
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is a clock")]
     fn elapsed_ms(&self) -> u64 {
         let elapsed = tokio::time::Instant::now().duration_since(self.0.began);
         u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
@@ -88,7 +86,6 @@ impl Clock for TestWorld {
 
 #[async_trait]
 impl World for TestWorld {
-    #[expect(clippy::disallowed_methods, reason = "time stands still: this waits for nobody")]
     async fn sleep_ms(&self, ms: u64) {
         let until_ms = self.elapsed_ms().saturating_add(ms.max(1)).min(FAR_MS);
         // The runtime's timer rounds up to whole milliseconds since it was made, and then goes on by whole

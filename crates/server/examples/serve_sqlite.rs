@@ -23,7 +23,8 @@ async fn main() -> anyhow::Result<()> {
     let mut args = std::env::args().skip(1);
     let listen = args.next().unwrap_or_else(|| "127.0.0.1:7717".to_owned());
     let file = args.next().unwrap_or_else(|| "windlass.db".to_owned());
-    let store: Arc<dyn Store> = SqliteStore::open_with(file, Options::new(Arc::new(RealWorld::new()))).await?;
+    let store: Arc<dyn Store> =
+        SqliteStore::open_with(file, Options::new(Arc::new(RealWorld::new()))).await?;
     if let Some(count) = args.next() {
         fill(&*store, count.parse()?).await?;
     }

@@ -101,6 +101,6 @@ pub mod remote {
 
 /// What nearly every program needs, at once.
 pub mod prelude {
-    pub use windlass_engine::{Client, Context, Failure, Job, JobRequest, OrFail, Store, Worker};
     pub use serde::{Deserialize, Serialize};
+    pub use windlass_engine::{Client, Context, Failure, Job, JobRequest, OrFail, Store, Worker};
 }

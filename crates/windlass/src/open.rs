@@ -12,7 +12,9 @@ pub enum OpenError {
     #[error("{0:?} is not the URL of a store; write {known}", known = known())]
     Unknown(String),
     /// This program was built without that kind of store.
-    #[error("this program was built without the feature {feature:?} of windlass; add it to Cargo.toml for {feature}: URLs")]
+    #[error(
+        "this program was built without the feature {feature:?} of windlass; add it to Cargo.toml for {feature}: URLs"
+    )]
     NotBuilt {
         /// The feature that is missing.
         feature: &'static str,

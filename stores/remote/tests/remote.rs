@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 use windlass_engine::core::error::StoreError;
 use windlass_engine::core::id::{BudgetName, JobId, Key, Kind, QueueName, ScheduleName};
-use windlass_engine::core::job::{Job, JobSpec, NewJob, Start};
+use windlass_engine::core::job::{JobSpec, NewJob, Start};
 use windlass_engine::core::json::Json;
 use windlass_engine::core::policy::budget::BudgetPolicy;
 use windlass_engine::core::policy::queue::QueuePolicy;
@@ -19,7 +19,7 @@ use windlass_engine::core::query::{JobFilter, ListRequest};
 use windlass_engine::core::state::{State, StateName};
 use windlass_engine::core::store::{CancelAnswer, RetryAnswer, Source, Spent, Store};
 use windlass_engine::world::RealWorld;
-use windlass_engine::{Client, Failure, Payload, Worker};
+use windlass_engine::{Client, Context, Failure, Job, JobRecord, Worker};
 use windlass_remote::{Options, RemoteStore};
 use windlass_server::{Secret, Server, Settings};
 use windlass_testkit::eventually::answered;
@@ -48,7 +48,7 @@ impl Scene {
     }
 
     /// The job, as both say; they must say the same.
-    async fn job(&self, id: JobId) -> Job {
+    async fn job(&self, id: JobId) -> JobRecord {
         let near = self.near.get(id).await.unwrap().unwrap();
         let far = self.far.get(id).await.unwrap().unwrap();
         assert_eq!(shown(far), shown(near.clone()));
@@ -57,7 +57,7 @@ impl Scene {
 }
 
 /// Without what the API keeps to itself.
-fn shown(mut job: Job) -> Job {
+fn shown(mut job: Job) -> JobRecord {
     (job.seq, job.rank) = (0, 0);
     for entry in &mut job.history {
         (entry.fence, entry.started_at) = (0, None);
@@ -181,15 +181,17 @@ struct Staged {
     n: u32,
 }
 
-impl Payload for Staged {
+impl Job for Staged {
     const KIND: &'static str = "staged";
+    type Output = u32;
 }
 
 #[derive(Serialize, Deserialize)]
 struct Broken;
 
-impl Payload for Broken {
+impl Job for Broken {
     const KIND: &'static str = "broken";
+    type Output = ();
 }
 
 /// A worker of the engine, far away: steps, progress, retries, results.
@@ -199,11 +201,12 @@ async fn a_worker_works_over_it() {
     let policy = QueuePolicy { ladder: "1ms".parse().unwrap(), ..QueuePolicy::default() };
     scene.far.put_queue(QueueName::default(), policy).await.unwrap();
     let client = Client::new(scene.far.clone());
-    let ids = [client.enqueue(Staged { n: 1 }).await.unwrap().id, client.enqueue(Broken).await.unwrap().id];
+    let ids =
+        [client.enqueue(Staged { n: 1 }).await.unwrap().id(), client.enqueue(Broken).await.unwrap().id()];
     let runs = Arc::new(AtomicU32::new(0));
     let counted = runs.clone();
     let worker = Worker::new(scene.far.clone())
-        .handle(move |Staged { n }, ctx| {
+        .handle(move |Staged { n }: Staged, ctx: Context| {
             let counted = counted.clone();
             async move {
                 let once = || async move {
@@ -218,7 +221,7 @@ async fn a_worker_works_over_it() {
                 }
             }
         })
-        .handle(|Broken, _| async { Err::<(), _>(Failure::permanent("no good")) });
+        .handle(|_: Broken, _: Context| async { Err(Failure::permanent("no good")) });
     let summary = worker.run_until_idle().await.unwrap();
     assert_eq!((summary.settled, summary.lost), (3, 0));
     assert_eq!(runs.load(Ordering::Relaxed), 1);

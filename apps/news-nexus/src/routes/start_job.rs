@@ -7,7 +7,7 @@ use std::path::Path;
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
-use windlass_engine::NewJobBuilder;
+use windlass_engine::JobRequest;
 use windlass_engine::core::id::JobId;
 use windlass_engine::core::json::Json;
 use windlass_engine::core::state::StateName;
@@ -22,9 +22,9 @@ use crate::queue::{QUEUE, waiting};
 pub(super) async fn accept(api: &Api, job: &'static Job, parameters: Value) -> Answered {
     let id = new_id(&*api.world);
     keep(api, id, parameters.clone()).await?;
-    let new = NewJobBuilder::new(job.endpoint, &parameters).and_then(|new| new.id(id).queue(QUEUE));
+    let new = JobRequest::new(job.endpoint, &parameters).id(id).queue(QUEUE).build();
     let new = new.map_err(|error| Refusal::field("body", &error.to_string()))?;
-    api.client.enqueue_job(new).await?;
+    api.client.enqueue_new(new).await?;
     let depth = waiting(&**api.client.store()).await;
     tracing::info!(jobId = %id, endpointName = job.endpoint, depth, "Job enqueued");
     Ok(accepted(id, job))

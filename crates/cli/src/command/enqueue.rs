@@ -77,7 +77,9 @@ pub async fn run(args: EnqueueArgs, json: bool) -> anyhow::Result<Code> {
         eprintln!("waiting for {id}; Ctrl-C ends the waiting and not the job");
         let result = job.wait().await?;
         match json {
-            true => print_json(&serde_json::json!({ "id": id, "deduplicated": deduplicated, "result": result }))?,
+            true => {
+                print_json(&serde_json::json!({ "id": id, "deduplicated": deduplicated, "result": result }))?
+            }
             false => say!("{result}"),
         }
     } else if json {

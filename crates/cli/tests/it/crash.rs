@@ -12,7 +12,7 @@ use windlass_engine::core::policy::queue::QueuePolicy;
 use windlass_engine::core::state::{FailureReason, State, StateName};
 use windlass_engine::core::store::Store;
 use windlass_engine::world::{RealWorld, World};
-use windlass_engine::{Client, NewJobBuilder};
+use windlass_engine::{Client, JobRequest};
 use windlass_testkit::eventually::eventually;
 
 use crate::history::History;
@@ -136,7 +136,8 @@ async fn crash_postgres() {
     scene.torment(&["worker", "worker", "producer"]).await;
     scene.run("drain");
     let store =
-        windlass_postgres::PostgresStore::connect_with(&scene.url, windlass_postgres::Options::default()).await;
+        windlass_postgres::PostgresStore::connect_with(&scene.url, windlass_postgres::Options::default())
+            .await;
     scene.judge(store.unwrap()).await;
 }
 
@@ -222,8 +223,8 @@ async fn fault_34_35_a_poison_job_is_quarantined() {
     };
     store.put_queue(QueueName::default(), policy).await.unwrap();
     let bystander = enqueue(&store).await;
-    let poison = NewJobBuilder::new("crash", &serde_json::json!({})).unwrap().priority(1);
-    let poison = Client::new(store.clone()).enqueue_job(poison).await.unwrap().id;
+    let poison = JobRequest::new("crash", serde_json::json!({})).priority(1);
+    let poison = Client::new(store.clone()).enqueue(poison).await.unwrap().id();
     for _ in 0..3 {
         let status = scene.program("poison").wait();
         assert!(!status.success());
@@ -242,8 +243,8 @@ async fn fault_34_35_a_poison_job_is_quarantined() {
 
 async fn enqueue(store: &Arc<dyn Store>) -> JobId {
     let kind = Kind::new("crash").unwrap();
-    let job = NewJobBuilder::new(kind.as_str(), &serde_json::json!({})).unwrap();
-    Client::new(store.clone()).enqueue_job(job.timeout(Duration::from_secs(60))).await.unwrap().id
+    let job = JobRequest::new(kind.as_str(), serde_json::json!({}));
+    Client::new(store.clone()).enqueue(job.timeout(Duration::from_secs(60))).await.unwrap().id()
 }
 
 async fn until(store: &Arc<dyn Store>, id: JobId, what: &str, fits: impl Fn(&Job) -> bool) -> Job {

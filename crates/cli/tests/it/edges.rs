@@ -6,23 +6,28 @@ use std::process::Command;
 /// What each room may depend on among our own crates; dev-dependencies aside.
 const EDGES: &[(&str, &[&str])] = &[
     ("windlass-core", &[]),
-    ("windlass", &["windlass-core"]),
+    ("windlass-engine", &["windlass-core"]),
+    (
+        "windlass",
+        &["windlass-engine", "windlass-json", "windlass-sqlite", "windlass-postgres", "windlass-remote"],
+    ),
     ("windlass-json", &["windlass-core"]),
     ("windlass-sqlite", &["windlass-core"]),
     ("windlass-postgres", &["windlass-core"]),
     ("windlass-remote", &["windlass-core"]),
     ("windlass-outside", &[]),
     ("windlass-standins", &[]),
-    ("windlass-listen", &["windlass"]),
-    ("windlass-server", &["windlass", "windlass-core", "windlass-listen"]),
+    ("windlass-listen", &["windlass-engine"]),
+    ("windlass-server", &["windlass-engine", "windlass-core", "windlass-listen"]),
     ("windlass-embed", &[]),
-    ("windlass-news-nexus", &["windlass", "windlass-listen", "windlass-outside", "windlass-embed"]),
-    ("windlass-nurse-tour", &["windlass", "windlass-listen", "windlass-outside"]),
+    ("windlass-news-nexus", &["windlass-engine", "windlass-listen", "windlass-outside", "windlass-embed"]),
+    ("windlass-nurse-tour", &["windlass-engine", "windlass-listen", "windlass-outside"]),
     ("windlass-testkit", &["windlass-core"]),
     (
         "windlass-cli",
         &[
             "windlass",
+            "windlass-engine",
             "windlass-json",
             "windlass-sqlite",
             "windlass-postgres",

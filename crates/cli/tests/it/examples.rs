@@ -48,12 +48,12 @@ fn schedules() {
 
 #[test]
 fn child_process() {
-    check("child_process", None, &["Completed"]);
+    check("child_process", None, &["3 words"]);
 }
 
 #[tokio::test]
 async fn transactional_enqueue() {
     let server = windlass_testkit::postgres::Server::shared().await;
     let database = server.fresh_database().await;
-    check("transactional_enqueue", Some(&database.url()), &["Welcome, Ada!"]);
+    check("transactional_enqueue", Some(&database.url()), &["Welcome, Ada!", "Welcome, Ada in SQL!"]);
 }

@@ -17,13 +17,14 @@ use windlass_engine::core::policy::queue::QueuePolicy;
 use windlass_engine::core::store::Store;
 use windlass_engine::process::Command;
 use windlass_engine::world::{RealWorld, World};
-use windlass_engine::{Client, Context, Failure, Payload, Worker};
+use windlass_engine::{Client, Context, Failure, Job, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct Crash {}
 
-impl Payload for Crash {
+impl Job for Crash {
     const KIND: &'static str = "crash";
+    type Output = ();
 }
 
 const STEPS: [&str; 3] = ["one", "two", "three"];
@@ -57,16 +58,7 @@ async fn main() -> anyhow::Result<()> {
 }
 
 async fn open(url: &str) -> anyhow::Result<Arc<dyn Store>> {
-    let clock = Arc::new(RealWorld::new());
-    Ok(match url.split_once(':') {
-        Some(("json", path)) => {
-            windlass_json::JsonStore::open_with(path, windlass_json::Options::new(clock)).await?
-        }
-        Some(("sqlite", path)) => {
-            windlass_sqlite::SqliteStore::open_with(path, windlass_sqlite::Options::new(clock)).await?
-        }
-        _ => windlass_postgres::PostgresStore::connect_with(url, windlass_postgres::Options::default()).await?,
-    })
+    Ok(windlass::open(url).await?)
 }
 
 /// Leases that run out soon, and as many attempts and crashes as it takes.
@@ -100,7 +92,7 @@ fn with_pause(store: Arc<dyn Store>, log: Log, pause_ms: u64) -> Worker {
             for step in STEPS {
                 ctx.step(step, async || {
                     log.line(&format!("run {id} {step} {fence}"))?;
-                    ctx.sleep(pause_ms).await
+                    ctx.sleep(Duration::from_millis(pause_ms)).await
                 })
                 .await?;
                 log.line(&format!("stored {id} {step} {fence}"))?;
@@ -116,7 +108,7 @@ async fn produce(store: Arc<dyn Store>, log: Log) -> anyhow::Result<()> {
     loop {
         // An answer that never came is no promise, and no reason to stop.
         if let Ok(enqueued) = client.enqueue(Crash {}).await {
-            log.line(&format!("acked {}", enqueued.id))?;
+            log.line(&format!("acked {}", enqueued.id()))?;
         }
         world.sleep_ms(2).await;
     }
@@ -137,7 +129,7 @@ async fn drain(store: Arc<dyn Store>, log: Log) -> anyhow::Result<()> {
 fn poisoned(store: Arc<dyn Store>) -> Worker {
     Worker::new(store).slots(2).handle(async |_: Crash, ctx: Context| {
         if ctx.job().spec.priority == 0 {
-            return ctx.sleep(60_000).await;
+            return ctx.sleep(Duration::from_secs(60)).await;
         }
         std::process::abort()
     })

@@ -142,7 +142,8 @@ async fn fault_10_a_full_disk() {
     server.sql("CREATE DATABASE cramped TEMPLATE template0 TABLESPACE small").await;
     let filler = small.path().join("filler");
     std::fs::write(&filler, vec![1; 8 << 20]).expect("a file that takes room");
-    let store = PostgresStore::connect_with(&server.url("cramped"), Options::default()).await.expect("a store");
+    let store =
+        PostgresStore::connect_with(&server.url("cramped"), Options::default()).await.expect("a store");
     let mut accepted = BTreeSet::new();
     let large = |n: u128| {
         let mut large = job(n);

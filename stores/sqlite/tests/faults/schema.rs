@@ -34,8 +34,10 @@ async fn fault_22_two_programs_make_one_schema() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("w.db");
     let clock = FakeClock::default();
-    let (one, two) =
-        tokio::join!(SqliteStore::open_with(&path, options(&clock)), SqliteStore::open_with(&path, options(&clock)));
+    let (one, two) = tokio::join!(
+        SqliteStore::open_with(&path, options(&clock)),
+        SqliteStore::open_with(&path, options(&clock))
+    );
     for opened in [one, two] {
         opened.expect("a store that opens");
     }
