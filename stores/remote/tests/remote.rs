@@ -57,7 +57,7 @@ impl Scene {
 }
 
 /// Without what the API keeps to itself.
-fn shown(mut job: Job) -> JobRecord {
+fn shown(mut job: JobRecord) -> JobRecord {
     (job.seq, job.rank) = (0, 0);
     for entry in &mut job.history {
         (entry.fence, entry.started_at) = (0, None);
