@@ -8,8 +8,8 @@
 //! Read it in this order: [`job`] and [`state`] (the nouns), [`transition`]
 //! (one function for every move), [`eligible`] (who may run, and why not),
 //! [`policy`] (ladders, budgets, queues, schedules), [`book`] (all of it
-//! together, in memory: the model that every store is compared with), and
-//! [`store`] (what a source and a store must do).
+//! together, in memory: the model that every store is compared with), [`memory`]
+//! (a store that is nothing but that), and [`store`] (what a source and a store must do).
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -32,6 +32,7 @@ pub mod book;
 
 pub mod event;
 pub mod mapping;
+pub mod memory;
 pub mod query;
 pub mod store;
 

@@ -274,6 +274,17 @@ pub struct Enqueued {
     pub deduplicated: bool,
 }
 
+/// Whose a job is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The job.
+    pub job_id: JobId,
+    /// Its queue.
+    pub queue: QueueName,
+    /// Who ran its latest attempt.
+    pub worker: Option<WorkerName>,
+}
+
 /// What became of a wish to cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelAnswer {
@@ -351,6 +362,18 @@ pub trait Store: Source {
 
     /// One job with all that is known of it.
     async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError>;
+
+    /// Whose these jobs are; those that are not there are left out. For whoever has to know before a
+    /// remote worker may write: one question for all of them.
+    async fn holders(&self, jobs: Vec<JobId>) -> Result<Vec<Holder>, StoreError> {
+        let mut holders = Vec::with_capacity(jobs.len());
+        for id in jobs {
+            if let Some(job) = self.get(id).await? {
+                holders.push(Holder { job_id: id, queue: job.spec.queue, worker: job.worker });
+            }
+        }
+        Ok(holders)
+    }
 
     /// A page of jobs, newest first.
     async fn list(&self, request: ListRequest) -> Result<Page, StoreError>;

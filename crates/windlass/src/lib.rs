@@ -104,3 +104,16 @@ pub mod prelude {
     pub use serde::{Deserialize, Serialize};
     pub use windlass_engine::{Client, Context, Failure, Job, JobRequest, OrFail, Store, Worker};
 }
+
+/// The snippets of the documents are tests.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../../docs/guide/quickstart.md")]
+    mod quickstart {}
+    #[doc = include_str!("../../../docs/guide/workers.md")]
+    mod workers {}
+    #[doc = include_str!("../../../docs/guide/testing.md")]
+    mod testing {}
+}

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use tokio_postgres::types::Type;
+use uuid::Uuid;
 use windlass_core::book::find::AHEAD_MAX;
 use windlass_core::eligible::{BudgetNow, Explanation, QueueNow, explain, holds};
-use windlass_core::id::JobId;
+use windlass_core::id::{JobId, QueueName, WorkerName};
 use windlass_core::job::Job;
 use windlass_core::policy::budget::Budget;
 use windlass_core::query::{Cursor, JobFilter, ListRequest, PAGE_MAX, Page, WORKER_ALIVE_MS};
 use windlass_core::state::State;
+use windlass_core::store::Holder;
 use windlass_core::time::Time;
 
 use crate::budgets::read_budget;
@@ -34,6 +36,22 @@ impl PostgresStore {
 
     pub(crate) async fn get_once(&self, id: JobId) -> Result<Option<Job>, Fault> {
         Ok(get(&self.link().await?, id).await?.map(|stored| stored.job))
+    }
+
+    pub(crate) async fn holders_once(&self, jobs: &[JobId]) -> Result<Vec<Holder>, Fault> {
+        let ids: Vec<Uuid> = jobs.iter().map(|id| id.0).collect();
+        let rows =
+            self.link().await?.rows(include_str!("../sql/holders.sql"), &[(&ids, Type::UUID_ARRAY)]).await?;
+        rows.iter()
+            .map(|row| {
+                let worker: Option<&str> = row.try_get(2)?;
+                Ok(Holder {
+                    job_id: JobId(row.try_get(0)?),
+                    queue: QueueName::new(row.try_get::<_, &str>(1)?)?,
+                    worker: worker.map(WorkerName::new).transpose()?,
+                })
+            })
+            .collect()
     }
 
     pub(crate) async fn list_once(&self, request: &ListRequest) -> Result<Page, Fault> {

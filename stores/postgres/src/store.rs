@@ -15,9 +15,9 @@ use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::store::{
-    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, OfferFn,
-    ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn, WorkerBeat,
-    Written,
+    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, Holder, LeaseRef,
+    OfferFn, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn,
+    WorkerBeat, Written,
 };
 use windlass_core::time::Time;
 
@@ -159,6 +159,10 @@ impl Store for PostgresStore {
 
     async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         call!(self, self.get_once(id))
+    }
+
+    async fn holders(&self, jobs: Vec<JobId>) -> Result<Vec<Holder>, StoreError> {
+        call!(self, self.holders_once(&jobs))
     }
 
     async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {

@@ -14,15 +14,16 @@ use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::store::{
-    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, OfferFn,
-    ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn, WorkerBeat,
-    Written,
+    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, Holder, LeaseRef,
+    OfferFn, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn,
+    WorkerBeat, Written,
 };
 use windlass_core::time::{Clock, Time};
 
 use crate::fail::Done;
 use crate::options::Options;
 use crate::readers::{Readers, View};
+use crate::row::Stored;
 use crate::tx::Tx;
 use crate::wake::Wakers;
 use crate::writer::{Health, Sort, Writer};
@@ -139,6 +140,16 @@ impl Store for SqliteStore {
     async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         self.read(move |view| row::by_id(view.conn, id)?.map(|found| found.with_steps(view.conn)).transpose())
             .await
+    }
+
+    async fn holders(&self, jobs: Vec<JobId>) -> Result<Vec<Holder>, StoreError> {
+        self.read(move |view| {
+            let found = jobs.into_iter().filter_map(|id| row::by_id(view.conn, id).transpose());
+            let holder =
+                |Stored { job, .. }| Holder { job_id: job.id, queue: job.spec.queue, worker: job.worker };
+            found.map(|found| Ok(holder(found?))).collect()
+        })
+        .await
     }
 
     async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use windlass_engine::core::eligible::Explanation;
 use windlass_engine::core::id::JobId;
-use windlass_engine::core::job::NewJob;
+use windlass_engine::core::job::{Job, NewJob};
 use windlass_engine::core::policy::queue::QueuePolicy;
 use windlass_engine::core::store::{CancelAnswer, ENQUEUE_MAX, Enqueued, RetryAnswer};
+use windlass_engine::core::time::Span;
 use windlass_engine::core::transition::accept;
 use windlass_engine::world::Ids;
 
@@ -93,11 +94,48 @@ fn in_batch(mut refusal: Refusal, at: usize) -> Refusal {
     refusal
 }
 
+/// The longest that a call waits for a job to be over.
+const WAIT_MS_MAX: u64 = 60_000;
+/// How often a job that is waited for is looked at: soon at first, then seldom.
+const LOOK_MS: std::ops::RangeInclusive<u64> = 5..=250;
+
 /// `GET /v1/jobs/{id}`
 pub(crate) async fn get(ask: Ask) -> Answered {
-    let job = ask.api.store.get(ask.id()?).await?.ok_or_else(|| Refusal::not_found("job"))?;
+    let wait = ask.query(&["wait"], &[])?.pop().map(|(_, wait)| wait.parse::<Span>()).transpose()?;
+    let job = match wait {
+        Some(wait) if wait.ms() > WAIT_MS_MAX => {
+            return Err(Refusal::field("wait", "is longer than 60s; ask again when it is over"));
+        }
+        Some(wait) => until_over(&ask, wait.ms()).await?,
+        None => ask.api.store.get(ask.id()?).await?,
+    };
+    let job = job.ok_or_else(|| Refusal::not_found("job"))?;
     let hidden = ask.api.hides(&job.spec.kind, &ask.caller);
     ok(&JobView::new(job, Detail::Full, hidden))
+}
+
+/// The job when it is over, or as it is when the wait or the server has come to its end.
+async fn until_over(ask: &Ask, wait_ms: u64) -> Result<Option<Job>, Refusal> {
+    let (api, id) = (&ask.api, ask.id()?);
+    let Ok(_poll) = api.polls.try_acquire() else {
+        return Err(Refusal::busy("too many callers are waiting at once; ask again in a second"));
+    };
+    let until_ms = api.world.boot_ms() + wait_ms;
+    let mut stop = api.stop.subscribe();
+    let mut look_ms = *LOOK_MS.start();
+    loop {
+        let job = api.store.get(id).await?;
+        let left_ms = until_ms.saturating_sub(api.world.boot_ms());
+        let open = job.as_ref().is_some_and(|job| job.state.ended_at().is_none());
+        if !open || left_ms == 0 || *stop.borrow() {
+            return Ok(job);
+        }
+        tokio::select! {
+            _ = stop.changed() => {}
+            () = api.world.sleep_ms(look_ms.min(left_ms)) => {}
+        }
+        look_ms = (look_ms * 3 / 2).min(*LOOK_MS.end());
+    }
 }
 
 /// What became of a wish.

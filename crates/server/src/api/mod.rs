@@ -25,7 +25,7 @@ use windlass_engine::Client;
 use windlass_engine::core::id::{JobId, Kind};
 use windlass_engine::core::json::Json;
 use windlass_engine::core::query::{JobFilter, ListRequest};
-use windlass_engine::core::store::Store;
+use windlass_engine::core::store::{Holder, Store};
 use windlass_engine::core::time::Time;
 use windlass_engine::world::World;
 
@@ -125,17 +125,20 @@ impl Api {
         jobs: impl Iterator<Item = JobId>,
     ) -> Result<(), Refusal> {
         let Some(queues) = caller.queues() else { return Ok(()) };
-        for id in jobs {
-            // A job that is not there is answered for by the store: the lease is lost.
-            let Some(job) = self.store.get(id).await? else { continue };
-            let worker = job.worker.as_ref().map_or("", |worker| worker.as_str());
-            if !queues.contains(&job.spec.queue) || !caller.owns_worker(worker) {
+        let foreign = |holder: &Holder| {
+            let worker = holder.worker.as_ref().map_or("", |worker| worker.as_str());
+            !queues.contains(&holder.queue) || !caller.owns_worker(worker)
+        };
+        // A job that is not there is answered for by the store: the lease is lost.
+        let holders = self.store.holders(jobs.collect()).await?;
+        match holders.into_iter().find(foreign) {
+            None => Ok(()),
+            Some(Holder { job_id, .. }) => {
                 let message = "this token may only write to leases of its own workers in its own queues";
-                return Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", message)
-                    .details(serde_json::json!({ "job_id": id })));
+                Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", message)
+                    .details(serde_json::json!({ "job_id": job_id })))
             }
         }
-        Ok(())
     }
 }
 

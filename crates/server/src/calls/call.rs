@@ -90,6 +90,13 @@ impl Param {
         ),
     ];
 
+    /// How one job is looked at.
+    pub(crate) const JOB: &'static [Param] = &[Param::new(
+        "wait",
+        r#"{"type":"string","pattern":"^[0-9]{1,6}(ms|s|m)$"}"#,
+        "Answer when the job is over, or when this time is: at most 60s.",
+    )];
+
     /// Where a stream goes on from.
     pub(crate) const EVENTS_PAGE: &'static [Param] = &[Param::new(
         "after",

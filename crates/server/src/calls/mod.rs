@@ -88,9 +88,11 @@ fn jobs_table() -> Vec<Call> {
         .gives::<many::RunView>(200, "The run.")
         .refuses(&[404]),
         Call::new(Method::GET, "/v1/jobs/{id}", Need::ReadOne, "get_job", |ask| Box::pin(jobs::get(ask)))
-            .does("One job with all that is known of it.")
+            .does("One job with all that is known of it; waits up to `wait` for it to be over.")
+            .asks(Param::JOB)
             .gives::<view::JobView>(200, "The job.")
-            .refuses(&[404]),
+            .refuses(&[404])
+            .patient(),
         Call::new(Method::POST, "/v1/jobs/{id}/cancel", Need::Admin, "cancel_job", |ask| {
             Box::pin(jobs::cancel(ask))
         })

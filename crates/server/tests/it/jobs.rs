@@ -200,3 +200,23 @@ async fn many_are_canceled_after_a_look() {
     let refused = house.post("/v1/jobs/cancel", json!({"filter": {"state": ["failed"]}})).await;
     assert_eq!(refused.status, 400, "what is over cannot be canceled");
 }
+
+/// A caller may wait for a job to be over: it is answered then and not before, or when its wait has ended.
+#[tokio::test]
+async fn waiting_for_a_job() {
+    let house = House::open().await;
+    let id = house.enqueue(json!({"kind": "k"})).await;
+    let early = house.get(&format!("/v1/jobs/{id}?wait=1ms")).await;
+    assert_eq!((early.status, &early.json()["state"]), (200, &json!("queued")));
+    let (waited, ()) = tokio::join!(async { house.get(&format!("/v1/jobs/{id}?wait=30s")).await }, async {
+        let lease = house.claim("w1").await;
+        let result = json!({"job_id": id, "fence": lease["fence"], "outcome": "completed", "result": 7});
+        house.post("/v1/leases/settle", json!({"results": [result]})).await;
+    },);
+    assert_eq!((&waited.json()["state"], &waited.json()["result"]), (&json!("completed"), &json!(7)));
+    for wrong in ["61s", "soon", "", "-1s"] {
+        let refused = house.get(&format!("/v1/jobs/{id}?wait={wrong}")).await;
+        assert_eq!(refused.status, 400, "{wrong}: {}", refused.text);
+    }
+    assert_eq!(house.get("/v1/jobs/00000000-0000-7000-8000-000000000000?wait=1s").await.status, 404);
+}

@@ -333,3 +333,18 @@ async fn the_sample_starts_once() {
     let page = without.get("/").await.text;
     assert!(page.contains("Nothing has happened here yet") && !page.contains("Start the sample"));
 }
+
+/// Ten thousand queues are no page of 27 MB.
+#[tokio::test]
+async fn many_queues_come_in_pages() {
+    let house = House::open().await;
+    let jobs: Vec<_> = (0..450).map(|at| json!({"kind": "k", "queue": format!("tenant-{at:03}")})).collect();
+    assert_eq!(house.post("/v1/jobs/batch", json!({ "jobs": jobs })).await.status, 201);
+    let rows = |page: &str| page.matches("data-row").count();
+    let first = house.get("/queues").await.text;
+    assert_eq!(rows(&first), 200);
+    assert!(first.contains("1 to 200 of 450 queues") && first.contains("/queues?after=tenant-199"));
+    let last = house.get("/queues?after=tenant-399").await.text;
+    assert_eq!(rows(&last), 50);
+    assert!(last.contains("401 to 450 of 450 queues") && !last.contains("next →"));
+}

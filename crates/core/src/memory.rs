@@ -1,0 +1,230 @@
+//! The reference store: core's book behind a mutex, nothing on disk.
+//!
+//! It outlives nothing but its handles. Clones, and stores that were opened on
+//! the same book, see the same jobs.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::book::Book;
+use crate::eligible::Explanation;
+use crate::error::StoreError;
+use crate::event::{Event, Position};
+use crate::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
+use crate::job::{Job, NewJob};
+use crate::policy::budget::BudgetPolicy;
+use crate::policy::queue::QueuePolicy;
+use crate::policy::schedule::{Schedule, SchedulePolicy};
+use crate::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use crate::store::{
+    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, Offer,
+    OfferFn, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn,
+    WorkerBeat, Written,
+};
+use crate::time::{Clock, Time};
+use async_trait::async_trait;
+
+/// A store in memory.
+#[derive(Clone)]
+pub struct MemoryStore {
+    book: Arc<Mutex<Book>>,
+    wakes: Arc<Mutex<Vec<WakeFn>>>,
+    offers: Arc<Mutex<Vec<OfferFn>>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl MemoryStore {
+    /// An empty store that reads the time from `clock`.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { book: Arc::default(), wakes: Arc::default(), offers: Arc::default(), clock }
+    }
+
+    /// The book itself, to look at or to spoil.
+    pub fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn time(&self) -> Time {
+        self.clock.wall()
+    }
+
+    /// Who stands by claims before anybody is called, as in the commit of a store on a disk.
+    fn wake(&self) {
+        let offers = self.offers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for Offer { request, answer } in offers.iter().filter_map(|offer| offer()) {
+            let claimed = self.book().claim(&request, self.time());
+            answer(claimed);
+        }
+        let wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for wake in wakes {
+            wake();
+        }
+    }
+}
+
+#[async_trait]
+impl Source for MemoryStore {
+    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
+        self.book().claim(&request, self.time())
+    }
+
+    async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
+        Ok(self.book().renew(&leases, self.time()))
+    }
+
+    async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
+        let (book, now) = (self.book(), self.time());
+        let asked = |lease: &LeaseRef| {
+            let held = book.job(lease.job_id).and_then(|job| job.lease_for(lease.fence, now));
+            held.filter(|held| held.cancel_requested).map(|_| lease.job_id)
+        };
+        Ok(leases.iter().filter_map(asked).collect())
+    }
+
+    async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
+        Ok(self.book().store_steps(&steps, self.time()))
+    }
+
+    async fn progress(&self, reports: Vec<ProgressWrite>) -> Result<Vec<Written>, StoreError> {
+        Ok(self.book().progress(&reports, self.time()))
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
+        let answers = self.book().settle(&settlements, self.time());
+        self.wake();
+        Ok(answers)
+    }
+
+    async fn expire(&self) -> Result<Expired, StoreError> {
+        let expired = self.book().expire(self.time());
+        if !expired.jobs.is_empty() {
+            self.wake();
+        }
+        Ok(expired)
+    }
+
+    async fn spend(&self, budget: BudgetName, amount: u32) -> Result<Spent, StoreError> {
+        Ok(self.book().spend(&budget, amount, self.time()))
+    }
+
+    async fn cool_down(&self, budget: BudgetName, for_ms: u64) -> Result<(), StoreError> {
+        self.book().cool_down(budget, for_ms, self.time());
+        Ok(())
+    }
+
+    fn on_work(&self, wake: WakeFn) {
+        self.wakes.lock().unwrap_or_else(PoisonError::into_inner).push(wake);
+    }
+
+    fn on_commit(&self, offer: OfferFn) {
+        self.offers.lock().unwrap_or_else(PoisonError::into_inner).push(offer);
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
+        let answers = self.book().enqueue(jobs, self.time())?;
+        self.wake();
+        Ok(answers)
+    }
+
+    async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        Ok(self.book().job(id).cloned())
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
+        let ListRequest { filter, limit, after } = request;
+        Ok(self.book().list(&ListRequest { filter: filter.checked()?, limit, after }))
+    }
+
+    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
+        let answer = self.book().cancel(id, self.time());
+        self.wake();
+        Ok(answer)
+    }
+
+    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
+        let answer = self.book().retry(id, self.time());
+        self.wake();
+        Ok(answer)
+    }
+
+    async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
+        Ok(self.book().explain(id, self.time()))
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
+        Ok(self.book().queues(self.time()))
+    }
+
+    async fn put_queue(&self, name: QueueName, policy: QueuePolicy) -> Result<(), StoreError> {
+        Ok(self.book().put_queue(name, policy)?)
+    }
+
+    async fn pause_queue(&self, name: QueueName, paused: bool) -> Result<(), StoreError> {
+        self.book().pause_queue(name, paused);
+        self.wake();
+        Ok(())
+    }
+
+    async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
+        Ok(self.book().budgets(self.time()))
+    }
+
+    async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
+        self.book().put_budget(name, policy);
+        Ok(())
+    }
+
+    async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {
+        Ok(self.book().schedules())
+    }
+
+    async fn put_schedule(&self, name: ScheduleName, policy: SchedulePolicy) -> Result<(), StoreError> {
+        Ok(self.book().put_schedule(name, policy, self.time())?)
+    }
+
+    async fn delete_schedule(&self, name: ScheduleName) -> Result<bool, StoreError> {
+        Ok(self.book().delete_schedule(&name))
+    }
+
+    async fn fire_schedules(&self) -> Result<Fired, StoreError> {
+        let fired = self.book().fire_schedules(self.time());
+        self.wake();
+        Ok(fired)
+    }
+
+    async fn beat(&self, worker: WorkerBeat) -> Result<(), StoreError> {
+        self.book().beat(worker, self.time());
+        Ok(())
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerStatus>, StoreError> {
+        Ok(self.book().workers())
+    }
+
+    async fn forget_worker(&self, name: WorkerName) -> Result<(), StoreError> {
+        self.book().forget_worker(&name);
+        Ok(())
+    }
+
+    async fn prune(&self) -> Result<u64, StoreError> {
+        Ok(self.book().prune(self.time()))
+    }
+
+    async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
+        Ok(self.book().events(since, limit))
+    }
+
+    async fn events_end(&self) -> Result<Position, StoreError> {
+        Ok(self.book().events_end())
+    }
+
+    async fn audit(&self) -> Result<Vec<String>, StoreError> {
+        Ok(self.book().audit())
+    }
+
+    async fn now(&self) -> Result<Time, StoreError> {
+        Ok(self.time())
+    }
+}

@@ -1,0 +1,1 @@
+SELECT id, queue, worker FROM windlass.jobs_1 WHERE id = ANY ($1)
