@@ -120,6 +120,7 @@ fn worker_table() -> Vec<Call> {
             .does("Claim jobs; waits up to wait_ms for work.")
             .takes::<claim::ClaimBody>(Size::Small)
             .gives::<claim::LeasesView>(200, "The leases; empty when the wait is over.")
+            .refuses(&[409, 422])
             .patient(),
         Call::new(Method::POST, "/v1/leases/renew", Need::Work, "renew", |ask| Box::pin(leases::renew(ask)))
             .does("Hold on to leases, and hear which jobs are asked to cancel.")
