@@ -298,7 +298,7 @@ impl Gate {
         let mut answers = Vec::with_capacity(settlements.len());
         for mut one in settlements {
             let mut written = self.source.settle(vec![one.clone()]).await;
-            if let Err(StoreError::Broken(_) | StoreError::Schema(_)) = written {
+            if let Err(StoreError::Broken(_) | StoreError::Schema(_) | StoreError::Unfit(_)) = written {
                 let trouble = Trouble::new(Class::Permanent, "database", "refused");
                 one.outcome = Outcome::Failed { error: trouble.to_string() };
                 written = self.source.settle(vec![one.clone()]).await;
@@ -377,7 +377,9 @@ impl Source for Gate {
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
         let answers = match self.source.settle(settlements.clone()).await {
-            Err(StoreError::Broken(_) | StoreError::Schema(_)) => return self.settle_each(settlements).await,
+            Err(StoreError::Broken(_) | StoreError::Schema(_) | StoreError::Unfit(_)) => {
+                return self.settle_each(settlements).await;
+            }
             answers => answers?,
         };
         for (settlement, written) in settlements.iter().zip(&answers) {
