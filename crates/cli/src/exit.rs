@@ -22,10 +22,10 @@ pub enum Code {
 impl Code {
     /// The code for an error.
     pub fn of(error: &anyhow::Error) -> Self {
-        if error.downcast_ref::<Invalid>().is_some() {
+        if error.chain().any(|cause| cause.is::<Invalid>()) {
             return Self::Usage;
         }
-        match error.downcast_ref::<StoreError>() {
+        match error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()) {
             Some(StoreError::Invalid(_)) => Self::Usage,
             Some(StoreError::Conflict(_)) => Self::Refused,
             _ => Self::Failed,

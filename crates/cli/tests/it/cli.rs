@@ -182,7 +182,7 @@ fn errors_say_what_to_do_and_exit_codes_are_kept() {
         (3, vec!["cancel", nobody], ""),
         (2, vec!["schedules", "set", "s", "--cron", "61 * * * *", "--kind", "k"], "cron"),
         (2, vec!["queues", "set", "q", "--lease", "1ms"], "lease_ms"),
-        (1, vec!["jobs", "--store", "mysql://x"], "write json:FILE"),
+        (1, vec!["jobs", "--store", "mysql://x"], "write sqlite:FILE or postgres://"),
         (1, vec!["jobs", "--store", "sqlite:/dev/null/found.db"], "cannot open the store"),
     ] {
         let output = shell.run(&line);

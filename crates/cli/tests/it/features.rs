@@ -27,6 +27,8 @@ const ALLOWED: &[(&str, &[&str], &str)] = &[
         ],
         "proptest makes texts by patterns; the program's own patterns are those of log filters, in ASCII",
     ),
+    ("windlass", &["testing"], "a module for tests of users' own; nothing else looks at it"),
+    ("windlass-engine", &["testing"], "a module for tests of users' own; nothing else looks at it"),
     ("tokio", &["test-util"], "a clock that can be stopped; it runs as ever unless a test stops it"),
     (
         "zip",
