@@ -40,7 +40,7 @@ shapes! {
     /// A key of up to 512 bytes.
     KeyText, { "type": "string", "minLength": 1, "maxLength": 512, "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$" };
     /// Delays between attempts.
-    LadderText, { "type": "string", "pattern": "^(none|[ ,]*([0-9]{1,6}(ms|s|m|h)([ ,]+[0-9]{1,6}(ms|s|m|h)){0,20}[ ,]*)?)$", "examples": ["1m 5m 1h", "none"] };
+    LadderText, { "type": "string", "pattern": "^(none|[ ,]*(([0-9]{1,6}(ms|s|m|h)|[0-9]{1,3}d)([ ,]+([0-9]{1,6}(ms|s|m|h)|[0-9]{1,3}d)){0,20}[ ,]*)?)$", "examples": ["1m 5m 1h", "none"] };
     /// Any JSON: at most 64 deep, integers within 64 bits, no duplicate keys, no NUL.
     AnyJson, { "description": "Any JSON: at most 64 deep, integers within 64 bits, no duplicate keys, no NUL." };
     /// A state.

@@ -247,19 +247,20 @@ impl<F: Flaw> Subject for BrokenSubject<F> {
     }
 }
 
-/// The promise of this name must see the flaw.
-fn caught<F: Flaw>(by: &str) {
+/// The promise of this name must see the flaw, in one of `tries`.
+fn caught<F: Flaw>(by: &str, tries: u32) {
     let (name, promise) = promises::<BrokenSubject<F>>()
         .into_iter()
         .find(|(name, _)| *name == by)
         .expect("a promise of that name");
-    let held = catch_unwind(AssertUnwindSafe(promise)).is_ok();
-    assert!(!held, "{name} did not see {}", std::any::type_name::<F>());
+    let seen = (0..tries).any(|_| catch_unwind(AssertUnwindSafe(&promise)).is_err());
+    assert!(seen, "{name} did not see {}", std::any::type_name::<F>());
 }
 
-/// The generated sequences find a flaw too, without knowing of it.
+/// The generated sequences find a flaw too, without knowing of it. They are others in each try, and a rare flaw may not
+/// be met by the first hundred.
 fn caught_by_sequences<F: Flaw>() {
-    caught::<F>("p21_generated_sequences_match_the_book");
+    caught::<F>("p21_generated_sequences_match_the_book", 20);
 }
 
 macro_rules! mutants {
@@ -270,7 +271,7 @@ macro_rules! mutants {
 
         #[test]
         fn $test() {
-            caught::<$flaw>($promise);
+            caught::<$flaw>($promise, 1);
             $(mutants!(@ $sequences $flaw);)?
         }
     )*};

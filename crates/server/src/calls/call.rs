@@ -117,6 +117,10 @@ impl Param {
         ),
     ];
 
+    /// What the page of the queues is asked with.
+    pub(crate) const QUEUES: &'static [Param] =
+        &[Param::new("after", NAME, "The queues behind this one, by name.")];
+
     /// What the page to sign in is asked with.
     pub(crate) const SIGN_IN: &'static [Param] = &[
         Param::new("refused", r#"{"type":"string"}"#, "The token was refused."),

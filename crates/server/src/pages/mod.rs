@@ -50,7 +50,7 @@ pub(crate) fn table() -> Vec<Call> {
         Call::page("/", "page_overview", |ask| Box::pin(overview::page(ask))),
         Call::page("/jobs", "page_jobs", |ask| Box::pin(jobs::page(ask))).asks(Param::LIST),
         Call::page("/jobs/{id}", "page_job", |ask| Box::pin(job::page(ask))),
-        Call::page("/queues", "page_queues", |ask| Box::pin(queues::page(ask))),
+        Call::page("/queues", "page_queues", |ask| Box::pin(queues::page(ask))).asks(Param::QUEUES),
         Call::page("/budgets", "page_budgets", |ask| Box::pin(budgets::page(ask))),
         Call::page("/schedules", "page_schedules", |ask| Box::pin(schedules::page(ask))),
         Call::page("/workers", "page_workers", |ask| Box::pin(workers::page(ask))),
