@@ -10,7 +10,7 @@ use crate::id::{BudgetName, JobId, Key, QueueName};
 use crate::job::Job;
 use crate::policy::budget::Budget;
 use crate::policy::queue::{LEASE_MS_RANGE, QueuePolicy};
-use crate::store::{CLAIM_BYTES_MAX, CLAIM_MAX, ClaimAnswer, ClaimRequest, LeaseRef, Leased};
+use crate::store::{CLAIM_BYTES_MAX, CLAIM_MAX, ClaimAnswer, ClaimRequest, Leased};
 use crate::time::Time;
 use crate::transition;
 
@@ -39,19 +39,19 @@ impl Book {
             self.budgets.insert(budget.name.clone(), budget);
         }
         if !leases.is_empty() {
-            let leases = leases.iter().map(Leased::lease_ref).collect();
-            self.claims.insert(request.request_id, Remembered { at: now, asked: request.asked(), leases });
+            let given = leases.iter().map(|leased| (leased.job.seq, leased.job.fence)).collect();
+            self.claims.insert(request.request_id, Remembered { at: now, asked: request.asked(), given });
         }
         self.note(moves, now);
         Ok(ClaimAnswer { leases, next_due_in_ms })
     }
 
     fn claimed_before(&self, memory: &Remembered, now: Time) -> ClaimAnswer {
-        let held = |lease: &LeaseRef| {
-            let job = self.job(lease.job_id).filter(|job| job.lease_for(lease.fence, now).is_some())?;
-            Some(leased(job.clone(), &self.policy(&job.spec.queue)))
+        let held = |(seq, fence): &(u64, u64)| {
+            let job = self.jobs.get(seq).filter(|job| job.lease_for(*fence, now).is_some())?;
+            Some(leased(Job::clone(job), &self.policy(&job.spec.queue)))
         };
-        ClaimAnswer { leases: memory.leases.iter().filter_map(held).collect(), next_due_in_ms: None }
+        ClaimAnswer { leases: memory.given.iter().filter_map(held).collect(), next_due_in_ms: None }
     }
 
     /// The jobs to claim, when time alone may free another, and the budgets as

@@ -25,7 +25,7 @@ use crate::policy::queue::QueuePolicy;
 use crate::policy::schedule::Schedule;
 use crate::query::WorkerStatus;
 use crate::state::State;
-use crate::store::{ENQUEUE_MAX, EVENTS_KEPT, Enqueued, LeaseRef};
+use crate::store::{ENQUEUE_MAX, EVENTS_KEPT, Enqueued};
 use crate::time::Time;
 use crate::transition;
 
@@ -65,7 +65,10 @@ pub struct Remembered {
     /// [`crate::store::ClaimRequest::asked`]; what was written without it is given to nobody.
     #[serde(default)]
     asked: String,
-    leases: Vec<LeaseRef>,
+    /// The numbers of the jobs with their fences: an id may be given to another job once its own is gone, a number
+    /// never. What was written with ids is given to nobody.
+    #[serde(default)]
+    given: Vec<(u64, u64)>,
 }
 
 /// A book as a document: what has to be written down to get it back.

@@ -101,6 +101,7 @@ macro_rules! each_promise {
             p15_twins_in_one_batch_count_once
             p15_repeats_by_two_handles_end_one_job
             p15_an_id_that_is_used_again_is_settled
+            p15_a_repeated_claim_gives_no_later_life
             p16_json_comes_back_exactly
             p17_pages_show_each_job_once
             p17_filters_find_what_they_say

@@ -157,3 +157,19 @@ pub async fn p15_an_id_that_is_used_again_is_settled<S: Subject>() {
     scene.end(first[1].lease_ref(), Outcome::DONE).await;
     assert_eq!(scene.store().audit().await.expect("audit"), Vec::<String>::new());
 }
+
+/// A claim that is asked again gives what it gave: not another job that has got the id of one that is gone, and
+/// that another claim holds.
+pub async fn p15_a_repeated_claim_gives_no_later_life<S: Subject>() {
+    let scene = Scene::<S>::new().await;
+    scene.policy(|policy| policy.delete_finished = true).await;
+    scene.add(vec![job(1), job(2)]).await;
+    let request = scene.request(&["q"], 2);
+    let first = scene.store().claim(request.clone()).await.expect("claim").leases;
+    scene.end(first[0].lease_ref(), Outcome::DONE).await;
+    scene.add(vec![job(1)]).await;
+    let again = scene.claim(1).await;
+    assert_eq!((again[0].job.id, again[0].job.fence), (id(1), first[0].job.fence));
+    let repeated = scene.store().claim(request).await.expect("claim").leases;
+    assert_eq!(repeated.iter().map(|leased| leased.job.id).collect::<Vec<_>>(), [id(2)]);
+}
