@@ -9,6 +9,7 @@
 //! What comes from outside is hostile until it was read: feeds, web pages,
 //! workbooks and answers all have limits on size, depth and number.
 
+pub mod article;
 pub mod google_rss;
 pub mod html;
 pub mod models;

@@ -1,5 +1,6 @@
 //! Every client against its stand-in, and every fault that a stand-in knows.
 
+mod article;
 mod canaries;
 mod common;
 mod google_rss;
