@@ -33,6 +33,7 @@ pub mod book;
 pub mod event;
 pub mod mapping;
 pub mod query;
+pub mod secret;
 pub mod store;
 
 pub mod error;

@@ -15,9 +15,11 @@ pub mod objects;
 pub mod openai;
 pub mod retry_after;
 pub mod safe_http;
-pub mod secret;
 pub mod twilio;
 pub mod workbook;
+
+/// Values that must never be printed.
+pub use windlass_core::secret;
 
 mod charset;
 mod multipart;

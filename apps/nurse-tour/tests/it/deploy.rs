@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use windlass_testkit::eventually::eventually;
+use windlass_testkit::program::Program;
 
-use crate::nurse_tour::Scene;
-use crate::programs::Program;
+use crate::program::Scene;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

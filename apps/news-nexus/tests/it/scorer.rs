@@ -78,7 +78,7 @@ async fn articles_get_their_nearest_keyword() {
 #[tokio::test(flavor = "multi_thread")]
 async fn scores_are_those_of_an_independent_implementation() {
     let reference: Value =
-        serde_json::from_str(include_str!("../../../embed/tests/reference/vectors.json")).unwrap();
+        serde_json::from_str(include_str!("../../../../crates/embed/tests/reference/vectors.json")).unwrap();
     let rankings = reference["rankings"].as_array().unwrap();
     let articles = reference["articles"].as_array().unwrap();
     let house = house_with_model().await;

@@ -10,8 +10,7 @@ use windlass_engine::world::{RealWorld, World};
 use windlass_standins::{Fault, OpenAi, Twilio};
 use windlass_testkit::eventually::eventually;
 use windlass_testkit::postgres::{Database, Server};
-
-use crate::programs::Program;
+use windlass_testkit::program::Program;
 
 const OPEN: &str = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status IN ('READY', 'RETRY', 'PROCESSING')";
 

@@ -1,7 +1,7 @@
-//! The log file and its elder brothers.
+//! A log file and its elder brothers.
 //!
-//! The server and the process of a job write to the same file, so each line is
-//! written under a lock, and whoever finds the file full moves it on.
+//! An app and the processes of its jobs may write to the same file, so each
+//! line is written under a lock, and whoever finds the file full moves it on.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,27 +10,38 @@ use std::path::PathBuf;
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::settings::LogSettings;
+use super::out::Out;
 
 /// `NAME.log`, then `NAME1.log`, `NAME2.log` and so on, the newest first.
-pub(super) struct LogFile {
+#[derive(Debug, Clone)]
+pub struct LogFile {
     folder: PathBuf,
     name: String,
-    bytes_max: u64,
-    files_max: u32,
+    limits: FileLimits,
 }
 
-impl LogFile {
-    pub(super) fn new(settings: &LogSettings) -> Self {
-        let LogSettings { folder, name, bytes_max, files_max } = settings.clone();
-        Self { folder, name, bytes_max, files_max }
-    }
+/// How much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileLimits {
+    /// Of one file.
+    pub bytes_max: u64,
+    /// Files in all.
+    pub files_max: u32,
+}
 
+impl Out for LogFile {
     /// Writes a line. One that cannot be written is shown on stderr instead.
-    pub(super) fn write(&self, line: &str) {
+    fn write(&self, line: &str) {
         if let Err(error) = self.try_write(line) {
             eprint!("the log file cannot be written ({error}): {line}");
         }
+    }
+}
+
+impl LogFile {
+    /// A file in a folder, which is made when the first line comes. The name is without `.log`.
+    pub fn new(folder: impl Into<PathBuf>, name: impl Into<String>, limits: FileLimits) -> Self {
+        Self { folder: folder.into(), name: name.into(), limits }
     }
 
     fn try_write(&self, line: &str) -> io::Result<()> {
@@ -42,7 +53,7 @@ impl LogFile {
             if !there.is_ok_and(|there| there.ino() == held.ino()) {
                 continue;
             }
-            if held.len() > 0 && held.len() + line.len() as u64 > self.bytes_max {
+            if held.len() > 0 && held.len() + line.len() as u64 > self.limits.bytes_max {
                 self.move_on()?;
                 continue;
             }
@@ -68,10 +79,10 @@ impl LogFile {
 
     /// Every file gets the next number; the last one goes.
     fn move_on(&self) -> io::Result<()> {
-        if self.files_max == 1 {
+        if self.limits.files_max == 1 {
             return fs::remove_file(self.path(0));
         }
-        for number in (0..self.files_max - 1).rev() {
+        for number in (0..self.limits.files_max - 1).rev() {
             match fs::rename(self.path(number), self.path(number + 1)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -86,7 +97,7 @@ mod tests {
     use super::*;
 
     fn log(folder: &std::path::Path, files_max: u32) -> LogFile {
-        LogFile { folder: folder.join("logs"), name: "App".into(), bytes_max: 100, files_max }
+        LogFile::new(folder.join("logs"), "App", FileLimits { bytes_max: 100, files_max })
     }
 
     fn names(folder: &std::path::Path) -> Vec<String> {

@@ -1,0 +1,41 @@
+//! Programs that tests start, and end.
+
+use std::process::{Child, Command, Stdio};
+
+/// A program that is killed when the test is over.
+pub struct Program(Child);
+
+impl Program {
+    /// Starts it, with nothing to read.
+    pub fn start(command: &mut Command) -> Self {
+        let child = command.stdin(Stdio::null()).spawn();
+        Self(child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")))
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: i32) {
+        let pid = i32::try_from(self.0.id()).expect("a process number fits");
+        // SAFETY: the child is ours and not reaped yet, so the number is its own.
+        let sent = unsafe { libc::kill(pid, signal) };
+        assert_eq!(sent, 0, "cannot signal {pid}");
+    }
+
+    /// kill -9.
+    pub fn kill(mut self) {
+        self.0.kill().expect("a child of ours can be killed");
+        self.0.wait().expect("and reaped");
+    }
+
+    /// Waits for its end.
+    pub fn wait(mut self) -> std::process::ExitStatus {
+        self.0.wait().expect("a child of ours can be waited for")
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Already gone in the good case.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
