@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use windlass_engine::core::book::layout::Layout;
-use windlass_engine::core::error::StoreError;
+use windlass_engine::core::error::{Invalid, StoreError};
 use windlass_engine::core::mapping::Mapping;
 use windlass_engine::core::secret::Secret;
 use windlass_engine::core::store::{Source, Store};
@@ -34,24 +34,37 @@ impl Host {
     }
 }
 
-/// The ways to stores, so that an app knows none of them.
+/// The ways to stores, so that an app knows none of them. A host that has not
+/// all of them refuses the rest.
 #[async_trait]
 pub trait Stores: Send + Sync {
     /// Opens the store of a URL, and brings its schema up to date.
     async fn open(&self, url: &str) -> Result<Arc<dyn Store>, AppError>;
 
     /// Opens a queue that is a file of a form of the app's own.
-    async fn open_queue_file(&self, wish: QueueFileWish) -> Result<Arc<dyn Store>, StoreError>;
+    async fn open_queue_file(&self, _: QueueFileWish) -> Result<Arc<dyn Store>, StoreError> {
+        Err(not_here())
+    }
 
     /// Works a table of a Postgres database that belongs to somebody else.
-    async fn adopt(&self, url: &Secret<String>, mapping: Mapping) -> Result<Arc<dyn Source>, StoreError>;
+    async fn adopt(&self, _url: &Secret<String>, _: Mapping) -> Result<Arc<dyn Source>, StoreError> {
+        Err(not_here())
+    }
 
     /// What such a table lacks.
-    async fn lacks(&self, url: &Secret<String>, mapping: &Mapping) -> Result<Vec<Lack>, StoreError>;
+    async fn lacks(&self, _url: &Secret<String>, _: &Mapping) -> Result<Vec<Lack>, StoreError> {
+        Err(not_here())
+    }
 
     /// Connections to a Postgres database, for questions of the app's own. Nothing is asked yet.
     #[cfg(feature = "postgres")]
-    fn pool(&self, url: &Secret<String>) -> Result<deadpool_postgres::Pool, StoreError>;
+    fn pool(&self, _url: &Secret<String>) -> Result<deadpool_postgres::Pool, StoreError> {
+        Err(not_here())
+    }
+}
+
+fn not_here() -> StoreError {
+    StoreError::Invalid(Invalid::new("store", "of this kind cannot be opened by this program"))
 }
 
 /// A queue in a file. Jobs that were unfinished when it was last open are

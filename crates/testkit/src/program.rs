@@ -1,6 +1,20 @@
 //! Programs that tests start, and end.
 
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+/// The path of an example of the package that is tested. Cargo builds them with the tests.
+///
+/// # Panics
+///
+/// When it is not built.
+pub fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows its own path");
+    let profile = test.parent().and_then(Path::parent).expect("tests lie in PROFILE/deps");
+    let path = profile.join("examples").join(name);
+    assert!(path.exists(), "{} is missing; run `cargo build --workspace --examples`", path.display());
+    path
+}
 
 /// A program that is killed when the test is over.
 pub struct Program(Child);

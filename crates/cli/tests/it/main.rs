@@ -7,4 +7,3 @@ mod examples;
 mod faults;
 mod features;
 mod history;
-mod programs;
