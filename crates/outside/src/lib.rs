@@ -18,13 +18,15 @@ pub mod objects;
 pub mod openai;
 pub mod retry_after;
 pub mod safe_http;
-pub mod secret;
 pub mod twilio;
 pub mod workbook;
 pub mod workers_ai;
 pub mod workers_kv;
 
 mod beginning;
+/// Values that must never be printed.
+pub use windlass_core::secret;
+
 mod charset;
 mod cloudflare;
 mod multipart;
