@@ -34,6 +34,7 @@ pub mod event;
 pub mod mapping;
 pub mod memory;
 pub mod query;
+pub mod record;
 pub mod secret;
 pub mod store;
 

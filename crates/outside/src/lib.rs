@@ -23,10 +23,10 @@ pub mod workbook;
 pub mod workers_ai;
 pub mod workers_kv;
 
-mod beginning;
 /// Values that must never be printed.
 pub use windlass_core::secret;
 
+mod beginning;
 mod charset;
 mod cloudflare;
 mod multipart;
