@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use windlass_engine::core::time::Clock;
+use windlass_app::Host;
 use windlass_outside::workbook;
 
 use crate::database::{Categorizer, Database};
@@ -14,7 +14,6 @@ use crate::jobs::request_google_rss::rows::HEADERS;
 use crate::jobs::semantic_scorer::{self, KEYWORDS_FILE, MODEL_FILES, MODEL_FOLDER, MODEL_NAME};
 use crate::jobs::state_assigner;
 use crate::start_error::StartError;
-use crate::variables::Variables;
 
 const SEARCHES: [[&str; 6]; 2] = [
     ["1", "recall", "product safety", "fire, burn, injury", "", "7d"],
@@ -38,8 +37,8 @@ const CATEGORIZERS: [Categorizer; 2] = [
 ];
 
 /// Makes what is missing in a folder, and says what it did and what is left to do.
-pub(crate) fn run(folder: &Path, clock: &dyn Clock) -> Result<(), StartError> {
-    let place = Place::of(folder)?;
+pub(crate) fn run(folder: &Path, host: &Host) -> Result<(), StartError> {
+    let place = Place::of(folder, host)?;
     let mut said = vec![place.env.clone()];
     for (path, bytes) in place.workbooks() {
         said.push(make(&path, &bytes, 0o640)?);
@@ -53,7 +52,7 @@ pub(crate) fn run(folder: &Path, clock: &dyn Clock) -> Result<(), StartError> {
     let mut database =
         Database::open(&place.database).map_err(|error| StartError::Database(error.to_string()))?;
     said.push(line(made, &place.database));
-    let rows = database.first_rows(&CATEGORIZERS, include_str!("../first/prompt.md"), clock.wall());
+    let rows = database.first_rows(&CATEGORIZERS, include_str!("../first/prompt.md"), host.world.wall());
     let rows = rows.map_err(|error| StartError::Database(error.to_string()))?;
     said.extend(rows.into_iter().map(|row| format!("made   in the database: {row}")));
     said.push(next_steps(folder, &place.scorer, &place.spreadsheet));
@@ -74,10 +73,10 @@ struct Place {
 }
 
 impl Place {
-    fn of(folder: &Path) -> Result<Self, StartError> {
+    fn of(folder: &Path, host: &Host) -> Result<Self, StartError> {
         fs::create_dir_all(folder).map_err(cannot(folder))?;
         let env = make(&folder.join(".env"), include_bytes!("../first/env"), 0o600)?;
-        let given = Variables::read(folder).map_err(StartError::EnvFile)?;
+        let given = host.environment.clone().over_file(folder).map_err(StartError::EnvFile)?;
         let path = |name: &str, default: &str| folder.join(given.get(name).unwrap_or(default));
         Ok(Self {
             env,

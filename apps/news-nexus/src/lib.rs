@@ -11,19 +11,17 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
-mod args;
+mod app;
 mod init;
+mod look;
 mod server;
 mod start_error;
 mod sweeper;
 
 mod settings;
-mod variables;
 
 mod answer;
-mod http;
 mod routes;
-mod token;
 
 mod job_files;
 mod queue;
@@ -39,7 +37,4 @@ mod database;
 mod files;
 mod log;
 
-pub use args::NewsNexusArgs;
-pub use server::{StoreWish, run};
-pub use settings::SettingsError;
-pub use start_error::StartError;
+pub use app::NewsNexus;

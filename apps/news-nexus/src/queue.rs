@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use windlass_engine::core::id::QueueName;
 use windlass_engine::core::json::Json;
 use windlass_engine::core::policy::ladder::Ladder;
@@ -11,8 +10,8 @@ use windlass_engine::core::policy::queue::{OnCrash, QueuePolicy};
 use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::state::{FailureReason, StateName};
 use windlass_engine::core::store::Store;
-use windlass_engine::process::{Command, CommandHandler};
-use windlass_engine::{Context, Failure, Handler, Stop, Worker};
+use windlass_engine::process::Command;
+use windlass_engine::{Context, Failure, Next, Stop, Worker};
 
 use crate::jobs::JOBS;
 use crate::settings::{Mode, Settings};
@@ -49,6 +48,7 @@ pub(crate) fn name() -> QueueName {
 /// The worker that runs the jobs, each in a process of its own.
 pub(crate) fn worker(store: Arc<dyn Store>, settings: &Settings) -> std::io::Result<Worker> {
     let mut worker = Worker::new(store.clone()).queues([QUEUE]).slots(1).grace(WORKER_GRACE);
+    worker = worker.layer(move |context: Context, next: Next| announce(store.clone(), context, next));
     for job in JOBS {
         let mut command = Command::this_binary(["news-nexus", "job", job.name])?
             .grace(GRACE)
@@ -57,55 +57,44 @@ pub(crate) fn worker(store: Arc<dyn Store>, settings: &Settings) -> std::io::Res
             command = command.inherit(name);
         }
         for (name, value) in settings.environment() {
-            command = command.env(name, value);
+            command = command.env(&name, value);
         }
-        worker = worker.handle_kind(
-            job.endpoint,
-            Announced { process: CommandHandler::new(command), store: store.clone() },
-        );
+        worker = worker.handle_command(job.endpoint, command);
     }
     Ok(worker)
 }
 
-/// A handler that writes the lines of the queue's log.
-struct Announced {
-    process: CommandHandler,
-    store: Arc<dyn Store>,
-}
-
-#[async_trait]
-impl Handler for Announced {
-    async fn run(&self, context: Context) -> Result<Option<Json>, Failure> {
-        let (id, endpoint) = (context.id(), context.job().spec.kind.clone());
-        let remaining = waiting(&*self.store).await;
-        tracing::info!(jobId = %id, endpointName = %endpoint, remaining, "Job started");
-        let ended = self.process.run(context.clone()).await;
-        // Its process was ended because the server ends, and nobody will go on with it.
-        if ended.is_err() && context.stop() == Some(Stop::Shutdown) {
-            tracing::warn!(jobId = %id, endpointName = %endpoint, "Job failed: the server ends");
-            return Err(Failure::permanent(FailureReason::WorkerRestart.as_str()));
+/// Writes the lines of the queue's log around an attempt.
+async fn announce(store: Arc<dyn Store>, context: Context, next: Next) -> Result<Option<Json>, Failure> {
+    let (id, endpoint) = (context.id(), context.job().spec.kind.clone());
+    let remaining = waiting(&*store).await;
+    tracing::info!(jobId = %id, endpointName = %endpoint, remaining, "Job started");
+    let ended = next.run(context.clone()).await;
+    // Its process was ended because the server ends, and nobody will go on with it.
+    if ended.is_err() && context.stop() == Some(Stop::Shutdown) {
+        tracing::warn!(jobId = %id, endpointName = %endpoint, "Job failed: the server ends");
+        return Err(Failure::permanent(FailureReason::WorkerRestart.as_str()));
+    }
+    match ended {
+        Ok(_) => {
+            tracing::info!(jobId = %id, endpointName = %endpoint, "Job completed");
+            Ok(None)
         }
-        match ended {
-            Ok(_) => {
-                tracing::info!(jobId = %id, endpointName = %endpoint, "Job completed");
-                Ok(None)
-            }
-            Err(failure @ (Failure::Permanent { .. } | Failure::Retry { .. })) => {
-                let error = failure.to_string();
-                let reason = reason(&error);
-                // What the process itself has said is the reason already.
-                let process = Some(&error).filter(|error| !error.ends_with(&reason));
-                tracing::error!(jobId = %id, endpointName = %endpoint, reason, process, "Job failed");
-                Err(Failure::permanent(reason))
-            }
-            Err(Failure::Canceled) => {
-                tracing::info!(jobId = %id, endpointName = %endpoint, "Job canceled");
-                Err(Failure::Canceled)
-            }
-            Err(failure) => {
-                tracing::warn!(jobId = %id, endpointName = %endpoint, "Job stopped: its lease is lost");
-                Err(failure)
-            }
+        Err(failure @ (Failure::Permanent { .. } | Failure::Retry { .. })) => {
+            let error = failure.to_string();
+            let reason = reason(&error);
+            // What the process itself has said is the reason already.
+            let process = Some(&error).filter(|error| !error.ends_with(&reason));
+            tracing::error!(jobId = %id, endpointName = %endpoint, reason, process, "Job failed");
+            Err(Failure::permanent(reason))
+        }
+        Err(Failure::Canceled) => {
+            tracing::info!(jobId = %id, endpointName = %endpoint, "Job canceled");
+            Err(Failure::Canceled)
+        }
+        Err(failure) => {
+            tracing::warn!(jobId = %id, endpointName = %endpoint, "Job stopped: its lease is lost");
+            Err(failure)
         }
     }
 }

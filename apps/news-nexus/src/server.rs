@@ -1,175 +1,103 @@
 //! The start: settings, log, store, worker, routes; and the end of all of them.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
-use tokio::sync::watch;
-use windlass_engine::core::book::layout::Layout;
-use windlass_engine::core::error::StoreError;
+use windlass_app::door::{Door, Guarded, bind};
+use windlass_app::{Host, Parts, QueueFileWish, Stop, Stores};
+use windlass_engine::Client;
 use windlass_engine::core::store::Store;
 use windlass_engine::process::sweep_orphans;
-use windlass_engine::world::{RealWorld, World};
-use windlass_engine::{Client, Worker, shutdown_on_signals};
+use windlass_engine::world::RealWorld;
 
-use crate::args::{NewsNexusArgs, Part};
-use crate::http::{Api, is_exposed, serve};
+use crate::answer::{CROWDED, Errors};
 use crate::job_files::JobFiles;
+use crate::log;
 use crate::queue::{self, DAYS_KEPT};
 use crate::queue_file::QueueFile;
-use crate::settings::Settings;
+use crate::routes::{self, Api};
+use crate::settings::{Mode, Settings};
 use crate::start_error::StartError;
 use crate::sweeper::{DAY_MS, sweep_daily};
-use crate::token::TokenHash;
-use crate::variables::Variables;
-use crate::{child, init, log};
 
-/// The store that the app wants; whoever starts the app opens it. Jobs that
-/// were unfinished when it was last open are failed, and a document that cannot
-/// be read is set aside for an empty one.
-pub struct StoreWish {
-    /// Where its document is.
-    pub path: PathBuf,
-    /// How its document is written.
-    pub layout: Arc<dyn Layout>,
-    /// Finished jobs go this long after they were accepted.
-    pub age_ms_max: u64,
-}
-
-/// Runs the server until SIGTERM or SIGINT, or the one job that this process
-/// was started for. Answers the exit code.
-pub async fn run<F>(args: NewsNexusArgs, open: impl FnOnce(StoreWish) -> F) -> Result<u8, StartError>
-where
-    F: Future<Output = Result<Arc<dyn Store>, StoreError>>,
-{
-    match args.part {
-        Some(Part::Job { name }) => return Ok(child::run(&name).await),
-        Some(Part::Init { folder }) => return init::run(&folder, &RealWorld::new()).map(|()| 0),
-        None => {}
-    }
-    let world: Arc<dyn World> = Arc::new(RealWorld::new());
-    let settings = settings(&*world)?;
+/// Runs the server until SIGTERM or SIGINT.
+pub(crate) async fn run(host: Host) -> Result<(), StartError> {
+    let settings = settings(&host)?;
     log::start(&settings, Arc::new(RealWorld::new()));
-    let ended = async { Parts::prepare(settings, world, open).await?.run().await }.await;
+    let ended = serve(settings, host).await;
     if let Err(error) = &ended {
         tracing::error!(%error, "The server ends");
     }
-    ended.map(|()| 0)
+    ended
 }
 
 /// The settings. Should they not do, the log file says so where it is known.
-fn settings(world: &dyn World) -> Result<Settings, StartError> {
-    let given = Variables::read(Path::new(".")).map_err(StartError::EnvFile)?;
-    let log_settings = Settings::log_of(&given);
-    Settings::of(given).map_err(|error| {
-        if let Some(log_settings) = log_settings {
-            log::last_words(&log_settings, &error.to_string(), world);
+fn settings(host: &Host) -> Result<Settings, StartError> {
+    let given = host.environment.clone().over_file(Path::new(".")).map_err(StartError::EnvFile)?;
+    let log_file = Settings::log_of(&given);
+    Settings::read(given).map_err(|error| {
+        if let Some(log_file) = log_file {
+            log::last_words(&log_file, &error.to_string(), &*host.world);
         }
         error.into()
     })
 }
 
-/// What there is when everything is ready to run.
-struct Parts {
-    listener: TcpListener,
-    store: Arc<dyn Store>,
-    worker: Worker,
-    api: Arc<Api>,
-}
-
-impl Parts {
-    /// Gets everything ready: the address first, since it refuses most often.
-    async fn prepare<F>(
-        settings: Settings,
-        world: Arc<dyn World>,
-        open: impl FnOnce(StoreWish) -> F,
-    ) -> Result<Self, StartError>
-    where
-        F: Future<Output = Result<Arc<dyn Store>, StoreError>>,
-    {
-        for complaint in &settings.complaints {
-            tracing::error!("{complaint}");
-        }
-        if let Some(way) = settings.way_out() {
-            tracing::info!("{way}");
-        }
-        let listener = listen(&settings).await?;
-        let store = open_store(&settings, open).await?;
-        // Only whoever holds the queue file may look for what was left behind.
-        let swept = sweep_orphans();
-        if swept > 0 {
-            tracing::warn!(swept, "Ended processes that an earlier start had left behind");
-        }
-        let worker = queue::worker(store.clone(), &settings)?;
-        let api = Arc::new(Api {
-            client: Client::in_world(store.clone(), world.clone()),
-            token: settings.token.as_ref().map(TokenHash::of),
-            files: JobFiles::beside(&settings.queue_file),
-            port: listener.local_addr()?.port(),
-            world,
-            settings,
-        });
-        Ok(Self { listener, store, worker, api })
+async fn serve(settings: Settings, host: Host) -> Result<(), StartError> {
+    let Host { world, stores, .. } = host;
+    if let Some(complaint) = &settings.complaint {
+        tracing::error!("{complaint}");
     }
-
-    /// Runs everything until a signal comes or the worker must give up.
-    async fn run(self) -> Result<(), StartError> {
-        let Self { listener, store, worker, api } = self;
-        let signals = shutdown_on_signals()?;
-        let addr = listener.local_addr()?;
-        tracing::info!(%addr, "Server listens");
-        welcome(addr, api.settings.way_out());
-        let stop = watch::Sender::new(false);
-        let work = async {
-            let ended = worker.run_until(stopped(&stop)).await;
-            stop.send_replace(true);
-            ended
-        };
-        let end = async {
-            tokio::select! { () = signals => {}, () = stopped(&stop) => {} }
-            stop.send_replace(true);
-        };
-        let sweep = async {
-            let sweeper = sweep_daily(&*store, &api.files, &*api.world);
-            tokio::select! { () = sweeper => {}, () = stopped(&stop) => {} }
-        };
-        let (worked, (), (), ()) =
-            tokio::join!(work, serve(listener, stopped(&stop), api.clone()), end, sweep);
-        worked?;
-        tracing::info!("Server has ended");
-        Ok(())
+    let way_out = settings.way_out();
+    if let Some(way) = &way_out {
+        tracing::info!("{way}");
     }
-}
-
-/// Done when everything is to end.
-fn stopped(stop: &watch::Sender<bool>) -> impl Future<Output = ()> + Send + use<> {
-    let mut stop = stop.subscribe();
-    async move {
-        // Should the sender be gone, everything ends.
-        let _ = stop.wait_for(|stop| *stop).await;
+    let guarded =
+        Guarded { by_token: settings.token.is_some(), listen: "HOST and PORT", token: "WINDLASS_TOKEN" };
+    let listener = bind(&address(&settings.host, settings.port), guarded).await?;
+    let store = open_store(&settings, &*stores).await?;
+    // Only whoever holds the queue file may look for what was left behind.
+    let swept = sweep_orphans();
+    if swept > 0 {
+        tracing::warn!(swept, "Ended processes that an earlier start had left behind");
     }
-}
-
-async fn listen(settings: &Settings) -> Result<TcpListener, StartError> {
-    let Settings { host, port, .. } = settings;
-    let name = format!("{host}:{port}");
-    let listener = TcpListener::bind((host.as_str(), *port)).await;
-    let listener = listener.map_err(|error| StartError::Listen(name, error))?;
+    let worker = queue::worker(store.clone(), &settings)?;
+    let files = JobFiles::beside(&settings.queue_file);
+    let client = Client::in_world(store.clone(), world.clone());
+    let form = Errors { development: settings.mode == Mode::Development };
+    let token = settings.token.clone();
+    let api = Arc::new(Api { client, files: files.clone(), world: world.clone(), settings });
+    let door = Door::new(routes::all(&api), world.clone()).token(token.as_ref());
+    let door = door.form(form, CROWDED).ignores_last_slash();
+    let stop = Stop::on_signals()?;
     let addr = listener.local_addr()?;
-    if is_exposed(addr) && settings.token.is_none() {
-        return Err(StartError::Open(addr));
-    }
-    Ok(listener)
+    tracing::info!(%addr, "Server listens");
+    welcome(addr, way_out);
+    Parts::new(stop)
+        .with("worker", |stop| async move { worker.run_until(stop.wait()).await.map(drop) })
+        .with("door", |stop| async move { door.serve(listener, stop.wait()).await })
+        .with("sweeper", |stop| async move {
+            tokio::select! { () = sweep_daily(&*store, &files, &*world) => {}, () = stop.wait() => {} }
+            Ok::<(), Infallible>(())
+        })
+        .run()
+        .await?;
+    tracing::info!("Server has ended");
+    Ok(())
 }
 
-async fn open_store<F>(
-    settings: &Settings,
-    open: impl FnOnce(StoreWish) -> F,
-) -> Result<Arc<dyn Store>, StartError>
-where
-    F: Future<Output = Result<Arc<dyn Store>, StoreError>>,
-{
+/// An address as it is written: one of IPv6 stands in brackets.
+fn address(host: &str, port: u16) -> String {
+    if host.contains(':') && !host.starts_with('[') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
+}
+
+async fn open_store(settings: &Settings, stores: &dyn Stores) -> Result<Arc<dyn Store>, StartError> {
     let path = settings.queue_file.clone();
     let cannot = |what: &str| {
         let what = what.to_owned();
@@ -181,8 +109,8 @@ where
     JobFiles::beside(&path).create().map_err(cannot("the folder beside PATH_TO_QUEUE_FILE"))?;
     std::fs::create_dir_all(&settings.responses_folder).map_err(cannot("PATH_TO_SAVE_CHATGPT_RESPONSES"))?;
     let layout = Arc::new(QueueFile { clock: Arc::new(RealWorld::new()) });
-    let wish = StoreWish { path, layout, age_ms_max: u64::from(DAYS_KEPT) * DAY_MS };
-    let store = open(wish).await?;
+    let wish = QueueFileWish { path, layout, age_ms_max: u64::from(DAYS_KEPT) * DAY_MS };
+    let store = stores.open_queue_file(wish).await?;
     store.put_queue(queue::name(), queue::policy()).await?;
     Ok(store)
 }

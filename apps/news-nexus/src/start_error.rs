@@ -1,11 +1,8 @@
 //! Why the server does not start.
 
-use std::net::SocketAddr;
-
-use windlass_engine::WorkerError;
+use windlass_app::door::DoorError;
+use windlass_app::{PartError, SettingsError};
 use windlass_engine::core::error::StoreError;
-
-use crate::settings::SettingsError;
 
 /// Why the server does not start, or had to end.
 #[derive(Debug, thiserror::Error)]
@@ -16,15 +13,9 @@ pub enum StartError {
     /// `.env` is there and cannot be read.
     #[error("the file .env cannot be read: {0}")]
     EnvFile(std::io::Error),
-    /// It would be open to the network.
-    #[error(
-        "refusing to listen on {0}: it can be reached from other machines and no token is set, so anybody could \
-         run jobs. Set WINDLASS_TOKEN to a long random text, or HOST to 127.0.0.1"
-    )]
-    Open(SocketAddr),
-    /// The address cannot be had.
-    #[error("cannot listen on {0}: {1}; set HOST and PORT to an address that is free")]
-    Listen(String, std::io::Error),
+    /// The door cannot be opened.
+    #[error(transparent)]
+    Door(#[from] DoorError),
     /// A folder or file cannot be had.
     #[error("{0} cannot be used: {1}; check that it is there and may be written")]
     File(String, std::io::Error),
@@ -34,9 +25,9 @@ pub enum StartError {
     /// The queue file cannot be used.
     #[error("the queue file cannot be used: {0}")]
     Store(#[from] StoreError),
-    /// The worker cannot run.
+    /// A part of it failed.
     #[error(transparent)]
-    Worker(#[from] WorkerError),
+    Part(#[from] PartError),
     /// The machine refused a signal or a thread.
     #[error("the program cannot run: {0}")]
     Machine(#[from] std::io::Error),

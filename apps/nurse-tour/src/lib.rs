@@ -15,7 +15,6 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
-pub mod log;
 pub mod mapping;
 pub mod resume;
 pub mod retry;
@@ -25,11 +24,13 @@ pub mod status;
 pub mod webhook;
 pub mod worker;
 
+mod answer;
+mod app;
 mod database;
 mod fit;
 mod gate;
-mod http;
 mod job;
+mod log;
 mod message;
 mod meter;
 mod migrate;
@@ -41,6 +42,8 @@ mod stops;
 mod together;
 mod trouble;
 mod types;
+mod verbs;
 mod watch;
 
+pub use app::NurseTourApp;
 pub use database::DatabaseError;

@@ -1,16 +1,56 @@
-//! The settings, read from the environment: the seed's variables and ours.
+//! The settings: the seed's variables and ours, in one table.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use url::Url;
+use windlass_app::door::is_exposed;
+use windlass_app::{Environment, Reading, Setting, SettingsError};
 use windlass_engine::core::policy::ladder::Ladder;
 use windlass_outside::secret::Secret;
 use windlass_outside::{openai, twilio};
 
-/// Where a variable comes from: the environment, or what a test says.
-pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+const AUDIO: &str = "Where audio is kept";
+const PROVIDERS: &str = "Providers";
+/// The heading of what the webhook needs beside the first.
+pub(crate) const WEBHOOK: &str = "The webhook";
+
+/// All that can be set.
+pub(crate) static TABLE: &[Setting] = &[
+    Setting::required("DATABASE_URL", "where the messages are; enough for migrate, check, status, retry and resume").secret(),
+    Setting::required("OPENAI_API_KEY", "the key of OpenAI").secret(),
+    Setting::required("TWILIO_ACCOUNT_SID", "the account at Twilio"),
+    Setting::required("TWILIO_AUTH_TOKEN", "its token").secret(),
+    Setting::optional("WORKER_ID", "made up", "the worker's name"),
+    Setting::new("WORKER_BATCH_SIZE", "5", "messages in one claim"),
+    Setting::optional("WORKER_CONCURRENCY", "the batch size", "messages at once"),
+    Setting::new("WORKER_LOCK_DURATION_MINUTES", "10", "how long a lock lasts; it is renewed while its worker lives"),
+    Setting::new("WORKER_POLL_INTERVAL_MS", "5000", "how long an idle worker waits before it asks again"),
+    Setting::new("WORKER_MAX_RETRIES", "5", "tries before FAILED"),
+    Setting::new("WORKER_RETRY_LADDER", "1m,5m,15m,30m,1h", "the last rung is repeated when there are more tries"),
+    Setting::new("WORKER_GRACE_SECONDS", "20", "how long running stages may go on after SIGTERM"),
+    Setting::new("WORKER_REQUEUE_SECONDS", "60", "how long a requeued message waits; 0 makes a deploy cost nothing"),
+    Setting::new("WORKER_COOL_DOWN_MAX_SECONDS", "900", "how long a provider is left alone at most, whatever its Retry-After says"),
+    Setting::optional("WORKER_HTTP_LISTEN", "off", "the address of /health and /metrics"),
+    Setting::optional("WORKER_HTTP_TOKEN", "none", "for /metrics; needed elsewhere than on this machine").secret(),
+    Setting::optional("DEBUG", "off", "anything: say more"),
+    Setting::optional("AUDIO_STORE_URL", "from the two below", "gs://bucket/prefix or file:///folder").section(AUDIO),
+    Setting::optional("DEFAULT_OBJECT_STORAGE_BUCKET_ID", "a local folder", "a bucket of Google Cloud Storage").section(AUDIO),
+    Setting::new("PRIVATE_OBJECT_DIR", ".private", "the prefix in the bucket, or the folder").section(AUDIO),
+    Setting::optional("AUDIO_STORE_BASE_URL", "Google's", "for a proxy or a stand-in").section(AUDIO),
+    Setting::optional("AUDIO_STORE_TOKEN", "the environment's credentials", "for a proxy or a stand-in").section(AUDIO).secret(),
+    Setting::new("TRANSCRIBE_MODEL", "whisper-1", "the model that transcribes").section(PROVIDERS),
+    Setting::optional("TRANSCRIBE_LANGUAGE", "detected", "two letters, such as de").section(PROVIDERS),
+    Setting::new("ANALYSIS_MODEL", "gpt-4o", "the model that analyses").section(PROVIDERS),
+    Setting::new("OPENAI_BASE_URL", openai::URL, "the key goes to this host and no other").section(PROVIDERS),
+    Setting::new("OPENAI_TIMEOUT_SECONDS", "300", "for a whole call").section(PROVIDERS),
+    Setting::new("TWILIO_BASE_URL", twilio::URL, "the token goes to this host and no other").section(PROVIDERS),
+    Setting::new("TWILIO_TIMEOUT_SECONDS", "120", "for a whole call").section(PROVIDERS),
+    Setting::optional("WORKER_ALLOW_ORIGINS", "none", "inner origins that media may be redirected to; for stand-ins only").section(PROVIDERS),
+    Setting::required("WEBHOOK_PUBLIC_URL", "the URL exactly as it stands in Twilio's console, for it is signed (what stands behind # may stay or go)").section(WEBHOOK),
+    Setting::new("WEBHOOK_LISTEN", "127.0.0.1:8080", "put a proxy with TLS in front of it; /health is for that proxy").section(WEBHOOK),
+    Setting::new("WEBHOOK_SESSION_HOURS", "8", "how long a care session lasts that a nurse opens with a patient's code").section(WEBHOOK),
+];
 
 /// Everything that a worker must know.
 #[derive(Debug, Clone)]
@@ -102,255 +142,135 @@ pub struct Worker {
 impl Default for Worker {
     /// What the seed says.
     fn default() -> Self {
-        Reader::new(&|_| None).worker()
+        worker(&mut Reading::new(&Environment::default(), TABLE))
     }
 }
-
-/// What is wrong with the settings: all of it at once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettingsError {
-    missing: Vec<&'static str>,
-    wrong: Vec<String>,
-}
-
-impl fmt::Display for SettingsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts = Vec::new();
-        if !self.missing.is_empty() {
-            parts.push(format!(
-                "these environment variables are missing: {}; set them",
-                self.missing.join(", ")
-            ));
-        }
-        parts.extend(self.wrong.iter().cloned());
-        f.write_str(&parts.join("; "))
-    }
-}
-
-impl std::error::Error for SettingsError {}
 
 impl Settings {
     /// Reads all settings of the worker.
-    pub fn read(env: Env<'_>) -> Result<Self, SettingsError> {
-        let mut reader = Reader::new(env);
+    pub fn read(environment: &Environment) -> Result<Self, SettingsError> {
+        let mut reading = Reading::new(environment, TABLE);
         let settings = Self {
-            database_url: reader.secret("DATABASE_URL"),
+            database_url: reading.secret("DATABASE_URL"),
             openai: OpenAi {
-                key: reader.secret("OPENAI_API_KEY"),
-                base: reader.url("OPENAI_BASE_URL", openai::URL),
-                transcribe_model: reader.text("TRANSCRIBE_MODEL", "whisper-1"),
-                analysis_model: reader.text("ANALYSIS_MODEL", "gpt-4o"),
-                language: reader.optional("TRANSCRIBE_LANGUAGE"),
-                timeout: reader.seconds("OPENAI_TIMEOUT_SECONDS", 300.0),
+                key: reading.secret("OPENAI_API_KEY"),
+                base: reading.url("OPENAI_BASE_URL"),
+                transcribe_model: reading.text("TRANSCRIBE_MODEL"),
+                analysis_model: reading.text("ANALYSIS_MODEL"),
+                language: reading.optional("TRANSCRIBE_LANGUAGE"),
+                timeout: seconds(&mut reading, "OPENAI_TIMEOUT_SECONDS"),
             },
-            twilio: reader.twilio(),
-            audio: reader.audio(),
-            worker: reader.worker(),
-            allow_origins: reader.origins("WORKER_ALLOW_ORIGINS"),
+            twilio: twilio(&mut reading),
+            audio: audio(&mut reading),
+            worker: worker(&mut reading),
+            allow_origins: reading.list("WORKER_ALLOW_ORIGINS", "a URL"),
         };
-        reader.done(settings)
+        reading.finish(settings)
     }
 
     /// Reads where the database is, and nothing else: enough to look at it.
-    pub fn read_database(env: Env<'_>) -> Result<Secret<String>, SettingsError> {
-        let mut reader = Reader::new(env);
-        let url = reader.secret("DATABASE_URL");
-        reader.done(url)
+    pub fn read_database(environment: &Environment) -> Result<Secret<String>, SettingsError> {
+        let mut reading = Reading::new(environment, TABLE);
+        let url = reading.secret("DATABASE_URL");
+        reading.finish(url)
+    }
+
+    /// Whether more is to be said.
+    pub(crate) fn read_debug(environment: &Environment) -> bool {
+        Reading::new(environment, TABLE).is_given("DEBUG")
     }
 }
 
-/// Reads variables, and gathers what is wrong with them.
-pub(crate) struct Reader<'a> {
-    env: Env<'a>,
-    error: SettingsError,
-}
-
-impl<'a> Reader<'a> {
-    pub(crate) fn new(env: Env<'a>) -> Self {
-        Self { env, error: SettingsError { missing: Vec::new(), wrong: Vec::new() } }
-    }
-
-    pub(crate) fn done<T>(self, value: T) -> Result<T, SettingsError> {
-        let fine = self.error.missing.is_empty() && self.error.wrong.is_empty();
-        if fine { Ok(value) } else { Err(self.error) }
-    }
-
-    /// A variable that was said; an empty one was not.
-    pub(crate) fn optional(&mut self, name: &str) -> Option<String> {
-        (self.env)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
-    }
-
-    pub(crate) fn text(&mut self, name: &str, default: &str) -> String {
-        self.optional(name).unwrap_or_else(|| default.to_owned())
-    }
-
-    pub(crate) fn required(&mut self, name: &'static str) -> String {
-        let value = self.optional(name);
-        if value.is_none() {
-            self.error.missing.push(name);
-        }
-        value.unwrap_or_default()
-    }
-
-    /// A secret: the variable itself, or the file that `NAME_FILE` names.
-    pub(crate) fn secret(&mut self, name: &'static str) -> Secret<String> {
-        if let Some(value) = self.optional(name) {
-            return Secret::new(value);
-        }
-        match self.optional(&format!("{name}_FILE")).map(std::fs::read_to_string) {
-            Some(Ok(value)) if !value.trim().is_empty() => return Secret::new(value.trim().to_owned()),
-            Some(Ok(_)) => self.wrong(format!("the file that {name}_FILE names is empty")),
-            Some(Err(error)) => {
-                self.wrong(format!("the file that {name}_FILE names cannot be read: {}", error.kind()));
-            }
-            None => self.error.missing.push(name),
-        }
-        Secret::new(String::new())
-    }
-
-    pub(crate) fn url(&mut self, name: &str, default: &str) -> Url {
-        let text = self.text(name, default);
-        match Url::parse(&text) {
-            Ok(url) if matches!(url.scheme(), "http" | "https") => url,
-            _ => {
-                self.wrong(format!("{name} is not a URL such as {default}"));
-                fallback()
-            }
-        }
-    }
-
-    pub(crate) fn address(&mut self, name: &str) -> Option<SocketAddr> {
-        let text = self.optional(name)?;
-        let address = text.parse().ok();
-        if address.is_none() {
-            self.wrong(format!("{name} is not an address such as 127.0.0.1:9090"));
-        }
-        address
-    }
-
-    pub(crate) fn twilio(&mut self) -> Twilio {
-        Twilio {
-            account: self.required("TWILIO_ACCOUNT_SID"),
-            token: self.secret("TWILIO_AUTH_TOKEN"),
-            base: self.url("TWILIO_BASE_URL", twilio::URL),
-            timeout: self.seconds("TWILIO_TIMEOUT_SECONDS", 120.0),
-        }
-    }
-
-    fn audio(&mut self) -> AudioStore {
-        let prefix = self.text("PRIVATE_OBJECT_DIR", ".private");
-        let bucket = self.optional("DEFAULT_OBJECT_STORAGE_BUCKET_ID");
-        let url = match (self.optional("AUDIO_STORE_URL"), bucket) {
-            (Some(url), _) => url,
-            (None, Some(bucket)) => {
-                // Where the bucket's owner is Replit, the prefix names the bucket again.
-                let inner = prefix.trim_matches('/');
-                let inner = inner.strip_prefix(&bucket).map_or(inner, |rest| rest.trim_matches('/'));
-                format!("gs://{bucket}/{inner}")
-            }
-            (None, None) => self.folder(&prefix),
-        };
-        let base = self.optional("AUDIO_STORE_BASE_URL");
-        let base = base.map(|_| self.url("AUDIO_STORE_BASE_URL", "https://storage.googleapis.com"));
-        AudioStore { url, base, token: self.optional("AUDIO_STORE_TOKEN").map(Secret::new) }
-    }
-
-    fn folder(&mut self, prefix: &str) -> String {
-        let folder = std::path::absolute(prefix).ok().and_then(|path| Url::from_file_path(path).ok());
-        match folder {
-            Some(url) => url.to_string(),
-            None => {
-                self.wrong("PRIVATE_OBJECT_DIR is not a folder's name".to_owned());
-                String::new()
-            }
-        }
-    }
-
-    fn worker(&mut self) -> Worker {
-        let batch_size = self.number("WORKER_BATCH_SIZE", 5.0, 1.0..=1_000.0) as usize;
-        let max_retries = self.number("WORKER_MAX_RETRIES", 5.0, 1.0..=100.0) as u32;
-        let minutes = self.number("WORKER_LOCK_DURATION_MINUTES", 10.0, 0.01..=1_440.0);
-        let listen = self.address("WORKER_HTTP_LISTEN");
-        let listen_token = self.optional("WORKER_HTTP_TOKEN").map(Secret::new);
-        if listen.is_some_and(|address| !address.ip().is_loopback()) && listen_token.is_none() {
-            let why = "WORKER_HTTP_LISTEN is open to other machines: set WORKER_HTTP_TOKEN to a long random text, \
-                       or listen on 127.0.0.1";
-            self.wrong(why.to_owned());
-        }
-        Worker {
-            id: self.optional("WORKER_ID"),
-            batch_size,
-            concurrency: self.number("WORKER_CONCURRENCY", batch_size as f64, 1.0..=1_024.0) as usize,
-            lock: Duration::from_millis((minutes * 60_000.0) as u64),
-            poll: Duration::from_millis(
-                self.number("WORKER_POLL_INTERVAL_MS", 5_000.0, 10.0..=3_600_000.0) as u64
-            ),
-            max_retries,
-            ladder: self.ladder(max_retries),
-            grace: self.seconds("WORKER_GRACE_SECONDS", 20.0),
-            requeue: self.seconds("WORKER_REQUEUE_SECONDS", 60.0),
-            cool_down_max: self.seconds("WORKER_COOL_DOWN_MAX_SECONDS", 900.0),
-            listen,
-            listen_token,
-        }
-    }
-
-    /// The ladder, with its last rung repeated until it has one for each try.
-    fn ladder(&mut self, max_retries: u32) -> Ladder {
-        let text = self.text("WORKER_RETRY_LADDER", "1m,5m,15m,30m,1h");
-        let parsed = text.parse::<Ladder>().ok().filter(|ladder| !ladder.rungs().is_empty());
-        let Some(parsed) = parsed else {
-            self.wrong("WORKER_RETRY_LADDER is not a list of delays such as 1m,5m,15m,30m,1h".to_owned());
-            return Ladder::NONE;
-        };
-        let mut rungs = parsed.rungs().to_vec();
-        while rungs.len() < max_retries as usize
-            && let Some(last) = rungs.last().copied()
-        {
-            rungs.push(last);
-        }
-        Ladder::new(rungs).unwrap_or(parsed)
-    }
-
-    fn seconds(&mut self, name: &str, default: f64) -> Duration {
-        Duration::from_secs_f64(self.number(name, default, 0.0..=86_400.0))
-    }
-
-    fn number(&mut self, name: &str, default: f64, range: std::ops::RangeInclusive<f64>) -> f64 {
-        let Some(text) = self.optional(name) else { return default };
-        match text.parse::<f64>() {
-            Ok(number) if range.contains(&number) => number,
-            _ => {
-                self.wrong(format!("{name} is not a number from {} to {}", range.start(), range.end()));
-                default
-            }
-        }
-    }
-
-    fn origins(&mut self, name: &str) -> Vec<Url> {
-        let text = self.optional(name).unwrap_or_default();
-        let mut origins = Vec::new();
-        for one in text.split(',').map(str::trim).filter(|one| !one.is_empty()) {
-            match Url::parse(one) {
-                Ok(url) => origins.push(url),
-                Err(_) => self.wrong(format!("{name} holds something that is not a URL")),
-            }
-        }
-        origins
-    }
-
-    pub(crate) fn wrong(&mut self, why: String) {
-        self.error.wrong.push(why);
+pub(crate) fn twilio(reading: &mut Reading<'_>) -> Twilio {
+    Twilio {
+        account: reading.text("TWILIO_ACCOUNT_SID"),
+        token: reading.secret("TWILIO_AUTH_TOKEN"),
+        base: reading.url("TWILIO_BASE_URL"),
+        timeout: seconds(reading, "TWILIO_TIMEOUT_SECONDS"),
     }
 }
 
-/// Stands for a URL that was refused; nobody ever sees it.
-fn fallback() -> Url {
-    Url::parse("https://invalid.invalid").expect("it is a URL")
+fn audio(reading: &mut Reading<'_>) -> AudioStore {
+    let prefix = reading.text("PRIVATE_OBJECT_DIR");
+    let bucket = reading.optional("DEFAULT_OBJECT_STORAGE_BUCKET_ID");
+    let url = match (reading.optional("AUDIO_STORE_URL"), bucket) {
+        (Some(url), _) => url,
+        (None, Some(bucket)) => {
+            // Where the bucket's owner is Replit, the prefix names the bucket again.
+            let inner = prefix.trim_matches('/');
+            let inner = inner.strip_prefix(&bucket).map_or(inner, |rest| rest.trim_matches('/'));
+            format!("gs://{bucket}/{inner}")
+        }
+        (None, None) => folder(reading, &prefix),
+    };
+    let base = reading.is_given("AUDIO_STORE_BASE_URL").then(|| reading.url("AUDIO_STORE_BASE_URL"));
+    AudioStore { url, base, token: reading.optional_secret("AUDIO_STORE_TOKEN") }
+}
+
+fn folder(reading: &mut Reading<'_>, prefix: &str) -> String {
+    let folder = std::path::absolute(prefix).ok().and_then(|path| Url::from_file_path(path).ok());
+    match folder {
+        Some(url) => url.to_string(),
+        None => {
+            reading.refuse("PRIVATE_OBJECT_DIR", "PRIVATE_OBJECT_DIR is not a folder's name");
+            String::new()
+        }
+    }
+}
+
+fn worker(reading: &mut Reading<'_>) -> Worker {
+    let batch_size = reading.number("WORKER_BATCH_SIZE", 1..=1_000);
+    let concurrency = reading.is_given("WORKER_CONCURRENCY");
+    let minutes = reading.number("WORKER_LOCK_DURATION_MINUTES", 0.01..=1_440.0);
+    let max_retries = reading.number("WORKER_MAX_RETRIES", 1..=100);
+    let listen = reading.is_given("WORKER_HTTP_LISTEN").then(|| reading.address("WORKER_HTTP_LISTEN"));
+    let listen_token = reading.optional_secret("WORKER_HTTP_TOKEN");
+    if listen.is_some_and(is_exposed) && listen_token.is_none() {
+        let why = "WORKER_HTTP_LISTEN is open to other machines: set WORKER_HTTP_TOKEN to a long random text, \
+                   or listen on 127.0.0.1";
+        reading.refuse("WORKER_HTTP_LISTEN", why);
+    }
+    Worker {
+        id: reading.optional("WORKER_ID"),
+        batch_size,
+        concurrency: if concurrency { reading.number("WORKER_CONCURRENCY", 1..=1_024) } else { batch_size },
+        lock: Duration::from_millis((minutes * 60_000.0) as u64),
+        poll: Duration::from_millis(reading.number("WORKER_POLL_INTERVAL_MS", 10..=3_600_000)),
+        max_retries,
+        ladder: ladder(reading, max_retries),
+        grace: seconds(reading, "WORKER_GRACE_SECONDS"),
+        requeue: seconds(reading, "WORKER_REQUEUE_SECONDS"),
+        cool_down_max: seconds(reading, "WORKER_COOL_DOWN_MAX_SECONDS"),
+        listen,
+        listen_token,
+    }
+}
+
+/// The ladder, with its last rung repeated until it has one for each try.
+fn ladder(reading: &mut Reading<'_>, max_retries: u32) -> Ladder {
+    const NAME: &str = "WORKER_RETRY_LADDER";
+    let what = "a list of delays such as 1m,5m,15m,30m,1h";
+    let parsed = reading.parsed(NAME, what).unwrap_or(Ladder::NONE);
+    let mut rungs = parsed.rungs().to_vec();
+    if rungs.is_empty() {
+        reading.refuse(NAME, format!("{NAME} must be {what}"));
+    }
+    while rungs.len() < max_retries as usize
+        && let Some(last) = rungs.last().copied()
+    {
+        rungs.push(last);
+    }
+    Ladder::new(rungs).unwrap_or(parsed)
+}
+
+fn seconds(reading: &mut Reading<'_>, name: &str) -> Duration {
+    Duration::from_secs_f64(reading.number(name, 0.0..=86_400.0))
 }
 
 #[cfg(test)]
 mod tests {
+    use windlass_app::settings::{hold_guide, problems};
+
     use super::*;
 
     fn read(pairs: &[(&str, &str)]) -> Result<Settings, SettingsError> {
@@ -360,16 +280,19 @@ mod tests {
             ("TWILIO_ACCOUNT_SID", "AC1"),
             ("TWILIO_AUTH_TOKEN", "t"),
         ];
-        let find = |name: &str| {
-            let pairs = pairs.iter().chain(&required);
-            pairs.clone().find(|(found, _)| *found == name).map(|(_, value)| (*value).to_owned())
-        };
-        Settings::read(&find)
+        Settings::read(&required.into_iter().chain(pairs.iter().copied()).collect())
+    }
+
+    #[test]
+    fn the_table_and_the_guide() {
+        assert_eq!(problems(TABLE), Vec::<String>::new());
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/nurse-tour.md");
+        hold_guide(std::path::Path::new(page), TABLE);
     }
 
     #[test]
     fn every_missing_variable_is_named() {
-        let error = Settings::read(&|_| None).unwrap_err().to_string();
+        let error = Settings::read(&Environment::default()).unwrap_err().to_string();
         for name in ["DATABASE_URL", "OPENAI_API_KEY", "TWILIO_ACCOUNT_SID", "TWILIO_AUTH_TOKEN"] {
             assert!(error.contains(name), "{error}");
         }

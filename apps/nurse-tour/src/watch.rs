@@ -2,15 +2,16 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use async_trait::async_trait;
+use axum::Router;
+use axum::response::Response;
 use deadpool_postgres::Pool;
-use http::{Method, StatusCode};
-use sha2::{Digest, Sha256};
+use http::StatusCode;
+use windlass_app::door::{Answered, Door, Refusal};
 use windlass_engine::world::World;
 use windlass_outside::secret::Secret;
 
+use crate::answer::{Plain, plain, refusal};
 use crate::gate::Gate;
-use crate::http::{Answer, Asked, Service};
 use crate::meter::Meter;
 use crate::status::Status;
 
@@ -27,48 +28,44 @@ pub(crate) struct Watch {
     pub(crate) seen: Mutex<Option<(u64, String)>>,
 }
 
-#[async_trait]
-impl Service for Watch {
-    async fn answer(&self, asked: Asked) -> Answer {
-        if asked.method != Method::GET {
-            return Answer::text(StatusCode::METHOD_NOT_ALLOWED, "only GET");
-        }
-        match asked.uri.path() {
-            "/health" => self.health().await,
-            "/metrics" if !self.may(&asked) => Answer::text(
-                StatusCode::UNAUTHORIZED,
-                "send `Authorization: Bearer …` with WORKER_HTTP_TOKEN",
-            ),
-            "/metrics" => self.metrics().await,
-            _ => Answer::text(StatusCode::NOT_FOUND, "there are /health and /metrics"),
-        }
-    }
-}
-
 impl Watch {
-    /// Compared by digest, so that the time tells nothing of the token.
-    fn may(&self, asked: &Asked) -> bool {
-        let Some(token) = &self.token else { return true };
-        let given = asked.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
-        let digest = |text: &str| Sha256::digest(text.as_bytes());
-        given.is_some_and(|given| digest(given) == digest(token.expose()))
+    /// Health for everybody, and metrics for those who know the token, if there is one.
+    pub(crate) fn door(self) -> Door {
+        let watch = Arc::new(self);
+        let (for_health, for_metrics) = (watch.clone(), watch.clone());
+        let health = move || {
+            let watch = for_health.clone();
+            async move { watch.health().await }
+        };
+        let metrics = move || {
+            let watch = for_metrics.clone();
+            async move { watch.metrics().await }
+        };
+        let nowhere = || async { refusal(StatusCode::NOT_FOUND, "there are /health and /metrics") };
+        let door = Door::new(Router::new().fallback(nowhere), watch.world.clone());
+        let door = door.health(health).open_to_all("/health").metrics(metrics).token(watch.token.as_ref());
+        Plain::door(door).any_host()
     }
 
-    async fn health(&self) -> Answer {
+    async fn health(&self) -> Answered {
         if let Some(why) = self.gate.why_closed() {
-            return Answer::text(StatusCode::SERVICE_UNAVAILABLE, &format!("claiming stopped: {why}"));
+            return Err(refusal(StatusCode::SERVICE_UNAVAILABLE, format!("claiming stopped: {why}")));
         }
         match self.pool.get().await {
-            Ok(_) => match self.gate.why_cooling() {
-                // A provider that wants to be left alone is no fault of ours.
-                Some(why) => Answer::text(StatusCode::OK, &format!("ok; claiming rests: {why}")),
-                None => Answer::text(StatusCode::OK, "ok"),
-            },
-            Err(_) => Answer::text(StatusCode::SERVICE_UNAVAILABLE, "the database does not answer"),
+            Ok(_) => Ok(self.working()),
+            Err(_) => Err(refusal(StatusCode::SERVICE_UNAVAILABLE, "the database does not answer")),
         }
     }
 
-    async fn metrics(&self) -> Answer {
+    fn working(&self) -> Response {
+        match self.gate.why_cooling() {
+            // A provider that wants to be left alone is no fault of ours.
+            Some(why) => plain(StatusCode::OK, &format!("ok; claiming rests: {why}")),
+            None => plain(StatusCode::OK, "ok"),
+        }
+    }
+
+    async fn metrics(&self) -> Result<String, Refusal> {
         let mut out = String::new();
         self.meter.write(&mut out);
         let stopped = u8::from(self.gate.why_closed().is_some());
@@ -77,9 +74,9 @@ impl Watch {
         ));
         match self.queue().await {
             Some(text) => out.push_str(&text),
-            None => return Answer::text(StatusCode::SERVICE_UNAVAILABLE, "the database does not answer"),
+            None => return Err(refusal(StatusCode::SERVICE_UNAVAILABLE, "the database does not answer")),
         }
-        Answer::new(StatusCode::OK, "text/plain; version=0.0.4", out)
+        Ok(out)
     }
 
     async fn queue(&self) -> Option<String> {

@@ -5,21 +5,26 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use async_trait::async_trait;
+use axum::Router;
+use axum::extract::State;
+use bytes::Bytes;
 use deadpool_postgres::Pool;
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, Uri};
 use tokio::net::TcpListener;
 use tokio_postgres::types::Type;
 use url::Url;
+use windlass_app::door::{Answered, Door, Refusal, text};
+use windlass_app::{AppError, Environment, Reading, SettingsError};
+use windlass_engine::world::World;
 use windlass_outside::secret::Secret;
 use windlass_outside::twilio::is_signed_form;
 
+use crate::answer::{Plain, plain, refusal};
 use crate::database::{DatabaseError, Param};
-use crate::http::{Answer, Asked, Service, serve};
 use crate::mapping::MESSAGES;
 use crate::message::is_plain;
 use crate::schema::{SESSIONS, Types};
-use crate::settings::{Env, Reader, SettingsError, Twilio};
+use crate::settings::{TABLE, Twilio, twilio};
 
 const TWIML: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Response></Response>";
 
@@ -40,36 +45,35 @@ pub struct WebhookSettings {
 
 impl WebhookSettings {
     /// Reads them.
-    pub fn read(env: Env<'_>) -> Result<Self, SettingsError> {
-        let mut reader = Reader::new(env);
-        let hours = reader.text("WEBHOOK_SESSION_HOURS", "8");
-        let session_hours = hours.parse().ok().filter(|hours| (1..=168).contains(hours));
-        if session_hours.is_none() {
-            reader.wrong("WEBHOOK_SESSION_HOURS is not a number from 1 to 168".into());
+    pub fn read(environment: &Environment) -> Result<Self, SettingsError> {
+        let mut reading = Reading::new(environment, TABLE);
+        // With its query, which is signed too.
+        let public_url: Option<Url> =
+            reading.parsed("WEBHOOK_PUBLIC_URL", "a URL such as https://example.com/twilio");
+        let public_url = public_url.filter(|url| matches!(url.scheme(), "http" | "https"));
+        if public_url.is_none() && reading.is_given("WEBHOOK_PUBLIC_URL") {
+            reading.refuse("WEBHOOK_PUBLIC_URL", "WEBHOOK_PUBLIC_URL must be an http or https address");
         }
-        let public = reader.required("WEBHOOK_PUBLIC_URL");
-        let public_url = match public.is_empty() {
-            true => reader.url("WEBHOOK_PUBLIC_URL", "https://example.com/twilio"),
-            false => reader.url("WEBHOOK_PUBLIC_URL", &public),
-        };
         let settings = Self {
-            database_url: reader.secret("DATABASE_URL"),
-            twilio: reader.twilio(),
-            listen: reader.address("WEBHOOK_LISTEN").unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8080))),
-            public_url,
-            session_hours: session_hours.unwrap_or(8),
+            database_url: reading.secret("DATABASE_URL"),
+            twilio: twilio(&mut reading),
+            listen: reading.address("WEBHOOK_LISTEN"),
+            public_url: public_url
+                .unwrap_or_else(|| Url::parse("https://invalid.invalid").expect("it is a URL")),
+            session_hours: reading.number("WEBHOOK_SESSION_HOURS", 1..=168),
         };
-        reader.done(settings)
+        reading.finish(settings)
     }
 }
 
 /// Serves until `shutdown` is done.
 pub async fn run(
     listener: TcpListener,
-    shutdown: impl Future<Output = ()>,
+    shutdown: impl Future<Output = ()> + Send,
     settings: WebhookSettings,
     pool: Pool,
-) -> Result<(), DatabaseError> {
+    world: Arc<dyn World>,
+) -> Result<(), AppError> {
     let types = Types::read(&pool).await?;
     let insert = include_str!("../sql/webhook_insert.sql")
         .replace("{received_at}", &types.moment(MESSAGES, "received_at", "clock_timestamp()"));
@@ -88,8 +92,11 @@ pub async fn run(
             "{expires_at}",
             &types.moment(SESSIONS, "expires_at", "clock_timestamp() + $4::bigint * interval '1 hour'"),
         );
-    serve(listener, shutdown, Arc::new(Webhook { settings, pool, insert, bind, session })).await;
-    Ok(())
+    let webhook = Arc::new(Webhook { settings, pool, insert, bind, session });
+    let router = Router::new().fallback(answer).with_state(webhook);
+    // Every call is signed, and comes by the name that Twilio knows.
+    let door = Plain::door(Door::new(router, world)).proves_itself();
+    Ok(door.serve(listener, shutdown).await?)
 }
 
 struct Webhook {
@@ -110,56 +117,50 @@ struct Call {
     kind: &'static str,
 }
 
-#[async_trait]
-impl Service for Webhook {
-    async fn answer(&self, asked: Asked) -> Answer {
+/// A request, read whole.
+struct Asked {
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+async fn answer(
+    State(webhook): State<Arc<Webhook>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Answered {
+    webhook.answer(Asked { method, uri, headers, body }).await
+}
+
+impl Webhook {
+    async fn answer(&self, asked: Asked) -> Answered {
         if asked.method == Method::GET && asked.uri.path() == "/health" {
-            return Answer::text(StatusCode::OK, "ok");
+            return Ok(plain(StatusCode::OK, "ok"));
         }
         if asked.method != Method::POST {
-            return Answer::text(StatusCode::METHOD_NOT_ALLOWED, "only POST");
+            return Err(refusal(StatusCode::METHOD_NOT_ALLOWED, "only POST"));
         }
         let form: Vec<(String, String)> = url::form_urlencoded::parse(&asked.body).into_owned().collect();
         if !self.is_signed(&asked, &form) {
             tracing::warn!("Webhook refused: the signature is not Twilio's");
-            return Answer::text(
-                StatusCode::FORBIDDEN,
-                "the signature is wrong; check WEBHOOK_PUBLIC_URL and the token",
-            );
+            let why = "the signature is wrong; check WEBHOOK_PUBLIC_URL and the token";
+            return Err(refusal(StatusCode::FORBIDDEN, why));
         }
         let Some(call) = self.read(&form) else {
-            return Answer::text(StatusCode::BAD_REQUEST, "this is not a message of this account");
+            return Err(refusal(StatusCode::BAD_REQUEST, "this is not a message of this account"));
         };
         match self.store(&call).await {
             Ok(new) => {
                 tracing::info!(messageSid = call.sid, kind = call.kind, new, "Webhook accepted");
-                Answer::new(StatusCode::OK, "text/xml", TWIML)
+                Ok(text(StatusCode::OK, "text/xml", TWIML))
             }
-            // The database is away: it is of use to call again.
-            Err(error) if error.is_transient() => {
-                tracing::error!(
-                    messageSid = call.sid,
-                    code = error.code(),
-                    "Webhook not stored: the database did not answer"
-                );
-                Answer::text(StatusCode::SERVICE_UNAVAILABLE, "the message was not stored; send it again")
-            }
-            Err(error) => {
-                tracing::error!(
-                    messageSid = call.sid,
-                    code = error.code(),
-                    "Webhook not stored: the database refused it; look with `windlass nurse-tour check`"
-                );
-                Answer::text(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "the message was not stored: the tables do not take it",
-                )
-            }
+            Err(error) => Err(not_stored(&call, &error)),
         }
     }
-}
 
-impl Webhook {
     fn is_signed(&self, asked: &Asked, form: &[(String, String)]) -> bool {
         let mut url = self.settings.public_url.clone();
         // What stands behind # tells Twilio how often to call (connection overrides); it is neither sent nor signed.
@@ -167,7 +168,8 @@ impl Webhook {
         if url.query().is_none() {
             url.set_query(asked.uri.query());
         }
-        let Some(signature) = asked.header("x-twilio-signature") else { return false };
+        let signature = asked.headers.get("x-twilio-signature").and_then(|value| value.to_str().ok());
+        let Some(signature) = signature else { return false };
         let url = url.as_str();
         // A URL without a path is called with one, and signed as it was written.
         let bare = url.strip_suffix('/').unwrap_or(url);
@@ -227,4 +229,19 @@ impl Webhook {
         transaction.commit().await?;
         Ok(new)
     }
+}
+
+fn not_stored(call: &Call, error: &DatabaseError) -> Refusal {
+    let (sid, code) = (&call.sid, error.code());
+    // The database is away: it is of use to call again.
+    if error.is_transient() {
+        tracing::error!(messageSid = sid, code, "Webhook not stored: the database did not answer");
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, "the message was not stored; send it again");
+    }
+    tracing::error!(
+        messageSid = sid,
+        code,
+        "Webhook not stored: the database refused it; look with `windlass nurse-tour check`"
+    );
+    refusal(StatusCode::INTERNAL_SERVER_ERROR, "the message was not stored: the tables do not take it")
 }

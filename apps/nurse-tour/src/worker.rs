@@ -1,12 +1,12 @@
 //! The worker: everything put together, until it is told to stop.
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use deadpool_postgres::Pool;
-use tokio::net::TcpListener;
 use url::Url;
+use windlass_app::door::{DoorError, Guarded, bind};
+use windlass_app::{PartError, Parts, Stop};
 use windlass_engine::core::store::Source;
 use windlass_engine::world::World;
 use windlass_engine::{Summary, Worker, WorkerError};
@@ -16,7 +16,6 @@ use windlass_outside::safe_http::{Guard, Http, Limits, Refusal};
 use windlass_outside::twilio::Twilio;
 
 use crate::gate::Gate;
-use crate::http::serve;
 use crate::job::VoiceMessages;
 use crate::mapping::{KIND, QUEUE};
 use crate::meter::Meter;
@@ -57,16 +56,11 @@ pub enum RunError {
     )]
     Objects(#[from] ObjectsError),
     /// Health and metrics cannot be served.
-    #[error("cannot listen on {address}: {why}; choose another with WORKER_HTTP_LISTEN")]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// Why not.
-        why: std::io::ErrorKind,
-    },
-    /// The worker failed.
     #[error(transparent)]
-    Worker(#[from] WorkerError),
+    Door(#[from] DoorError),
+    /// A part of it failed.
+    #[error(transparent)]
+    Part(#[from] PartError),
 }
 
 /// A worker that is ready to run.
@@ -140,7 +134,7 @@ impl NurseTour {
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<Summary, RunError> {
         let Self { worker, watch, gate, names: _, name, settings } = self;
         let listener = match settings.listen {
-            Some(address) => Some(listen(address).await?),
+            Some(address) => Some(bind(&address.to_string(), guarded(&settings)).await?),
             None => None,
         };
         tracing::info!(
@@ -152,31 +146,34 @@ impl NurseTour {
             maxRetries = settings.max_retries,
             "Worker starting"
         );
-        let told = async move {
+        let stop = Stop::default();
+        stop.after(async move {
             shutdown.await;
             tracing::info!("Shutdown requested: claiming stopped");
-        };
-        let (ended, end) = tokio::sync::oneshot::channel::<()>();
-        let serving = listener.map(|listener| {
-            let until = async move { drop(end.await) };
-            tokio::spawn(serve(listener, until, Arc::new(watch)))
         });
-        gate.start().await;
-        let summary = worker.run_until(told).await;
-        gate.end().await;
-        drop(ended);
-        if let Some(serving) = serving {
-            // It has nothing to say any more, however it ends.
-            let _ = serving.await;
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let mut parts = Parts::new(stop).with("worker", |stop| async move {
+            gate.start().await;
+            let summary = worker.run_until(stop.wait()).await;
+            gate.end().await;
+            // Should nobody wait for it, the work was done all the same.
+            let _ = tell.send(summary?);
+            Ok::<(), WorkerError>(())
+        });
+        // It tells how the worker is until the worker has ended.
+        if let Some(listener) = listener {
+            parts = parts.then("door", |stop| async move { watch.door().serve(listener, stop.wait()).await });
         }
-        let Summary { claimed, settled, lost, stuck } = summary?;
+        parts.run().await?;
+        let Summary { claimed, settled, lost, stuck } = told.await.unwrap_or_default();
         tracing::info!(claimed, settled, lost, stuck, "Worker stopped");
         Ok(Summary { claimed, settled, lost, stuck })
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
-    TcpListener::bind(address).await.map_err(|error| RunError::Listen { address, why: error.kind() })
+fn guarded(settings: &settings::Worker) -> Guarded {
+    let by_token = settings.listen_token.is_some();
+    Guarded { by_token, listen: "WORKER_HTTP_LISTEN", token: "WORKER_HTTP_TOKEN" }
 }
 
 /// Public hosts, the configured bases, and what the operator put on the list.

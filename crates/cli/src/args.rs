@@ -4,8 +4,8 @@
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use crate::command::{
-    bench, budgets, cancel, completions, config, doctor, enqueue, explain, job, jobs, migrate, nurse_tour,
-    queues, retry, schedules, serve, top, work, workers,
+    bench, budgets, cancel, completions, config, doctor, enqueue, explain, job, jobs, migrate, queues, retry,
+    schedules, serve, top, work, workers,
 };
 
 /// Durable background work: jobs that survive any crash.
@@ -60,27 +60,12 @@ pub enum Verb {
     Doctor(doctor::DoctorArgs),
     /// Measure a store: enqueue, drain, latency
     Bench(bench::BenchArgs),
-    /// Run the job server of the News Nexus system
-    NewsNexus(windlass_news_nexus::NewsNexusArgs),
     /// Create or update the schema of a store, and say that it is ready
     Migrate(migrate::MigrateArgs),
     /// Check windlass.toml
     Config(config::ConfigArgs),
-    /// Work the voice messages of Nurse Tour
-    NurseTour(nurse_tour::NurseTourArgs),
     /// Print a completion script for your shell
     Completions(completions::CompletionsArgs),
-}
-
-impl Verb {
-    /// Whether the verb has a log of its own, in its own form, on stdout.
-    pub fn logs_by_itself(&self) -> bool {
-        match self {
-            Self::NewsNexus(_) => true,
-            Self::NurseTour(args) => args.logs_to_stdout(),
-            _ => false,
-        }
-    }
 }
 
 /// Which store.

@@ -1,5 +1,6 @@
 //! The `windlass` binary.
 
+mod apps;
 mod args;
 mod command;
 mod config;
@@ -11,19 +12,16 @@ mod wiring;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+pub(crate) use windlass_app::say;
 
 use crate::args::Args;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    // The apps have a log of their own, as their operators know it.
-    if !args.verb.logs_by_itself() {
-        output::start_logging();
-    }
+    let matches = apps::with_apps(Args::command(), false).get_matches();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ended = match runtime {
-        Ok(runtime) => runtime.block_on(command::run(args.verb, args.json)),
+        Ok(runtime) => runtime.block_on(run(&matches)),
         Err(error) => Err(error.into()),
     };
     match ended {
@@ -33,4 +31,14 @@ fn main() -> ExitCode {
             exit::Code::of(&error).into()
         }
     }
+}
+
+/// Runs an app, or a verb of the product's own.
+async fn run(matches: &ArgMatches) -> anyhow::Result<exit::Code> {
+    if let Some((app, of_app)) = apps::asked(matches) {
+        return apps::run(app, of_app, matches.get_flag("json")).await;
+    }
+    let args = Args::from_arg_matches(matches).unwrap_or_else(|error| error.exit());
+    output::start_logging();
+    command::run(args.verb, args.json).await
 }

@@ -104,6 +104,12 @@ names! {
     WorkerName, "worker", 256;
     /// The name of a schedule.
     ScheduleName, "schedule", 128;
+    /// The name of a shelf of records.
+    ShelfName, "shelf", 128;
+    /// The name of a record on its shelf.
+    RecordKey, "record", 512;
+    /// What a record is marked with.
+    Label, "label", 128;
 }
 
 impl Default for QueueName {

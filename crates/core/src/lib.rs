@@ -34,6 +34,8 @@ pub mod event;
 pub mod mapping;
 pub mod memory;
 pub mod query;
+pub mod record;
+pub mod secret;
 pub mod store;
 
 pub mod error;

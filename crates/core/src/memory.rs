@@ -9,12 +9,13 @@ use crate::book::Book;
 use crate::eligible::Explanation;
 use crate::error::StoreError;
 use crate::event::{Event, Position};
-use crate::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
+use crate::id::{BudgetName, JobId, Label, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName};
 use crate::job::{Job, NewJob};
 use crate::policy::budget::BudgetPolicy;
 use crate::policy::queue::QueuePolicy;
 use crate::policy::schedule::{Schedule, SchedulePolicy};
 use crate::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use crate::record::{BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan};
 use crate::store::{
     BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, Offer,
     OfferFn, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn,
@@ -122,6 +123,10 @@ impl Source for MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
+    fn records(&self) -> Result<&dyn Records, StoreError> {
+        Ok(self)
+    }
+
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
         let answers = self.book().enqueue(jobs, self.time())?;
         self.wake();
@@ -226,5 +231,29 @@ impl Store for MemoryStore {
 
     async fn now(&self) -> Result<Time, StoreError> {
         Ok(self.time())
+    }
+}
+
+#[async_trait]
+impl Records for MemoryStore {
+    async fn write(&self, batch: RecordBatch) -> Result<BatchAnswer, StoreError> {
+        let answer = self.book().write_records(&batch, self.time())?;
+        if matches!(&answer, BatchAnswer::Done { jobs, .. } if !jobs.is_empty()) {
+            self.wake();
+        }
+        Ok(answer)
+    }
+
+    async fn read(&self, shelf: ShelfName, keys: Vec<RecordKey>) -> Result<Vec<Option<Record>>, StoreError> {
+        let (book, now) = (self.book(), self.time());
+        Ok(keys.iter().map(|key| book.record(&shelf, key, now).cloned()).collect())
+    }
+
+    async fn scan(&self, scan: Scan) -> Result<RecordPage, StoreError> {
+        Ok(self.book().scan_records(&scan, self.time()))
+    }
+
+    async fn count(&self, shelf: ShelfName, prefix: String) -> Result<Vec<(Option<Label>, u64)>, StoreError> {
+        Ok(self.book().count_records(&shelf, &prefix, self.time()))
     }
 }

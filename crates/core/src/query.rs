@@ -36,12 +36,15 @@ pub struct JobFilter {
 }
 
 impl JobFilter {
-    /// Refuses a search text that is empty or too long.
+    /// Refuses a search text that is empty or too long, or that no job can have.
     pub fn checked(self) -> Result<Self, Invalid> {
         match &self.text {
             Some(text) if text.is_empty() => Err(Invalid::new("text", "is empty; leave it out")),
             Some(text) if text.len() > TEXT_BYTES_MAX => {
                 Err(Invalid::new("text", format!("is longer than {TEXT_BYTES_MAX} bytes")))
+            }
+            Some(text) if text.contains('\0') => {
+                Err(Invalid::new("text", "contains NUL, which no job can have; leave it out"))
             }
             _ => Ok(self),
         }

@@ -22,6 +22,7 @@ use crate::policy::budget::{Budget, BudgetPolicy};
 use crate::policy::queue::QueuePolicy;
 use crate::policy::schedule::{Schedule, SchedulePolicy};
 use crate::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use crate::record::Records;
 use crate::time::Time;
 use crate::transition::Outcome;
 
@@ -353,6 +354,11 @@ pub struct FiredRun {
 pub trait Store: Source {
     /// Accepts jobs, all or none, at most [`ENQUEUE_MAX`], and answers in the order asked.
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError>;
+
+    /// The records that workers keep beside their jobs, where the store can keep any.
+    fn records(&self) -> Result<&dyn Records, StoreError> {
+        Err(StoreError::Unsupported("keep records"))
+    }
 
     /// Whether enqueues that come at the same time share a commit by themselves. Otherwise whoever calls
     /// does well to gather them.

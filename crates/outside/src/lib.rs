@@ -9,18 +9,28 @@
 //! What comes from outside is hostile until it was read: feeds, web pages,
 //! workbooks and answers all have limits on size, depth and number.
 
+pub mod article;
 pub mod google_rss;
 pub mod html;
+pub mod models;
+pub mod news;
 pub mod objects;
 pub mod openai;
 pub mod retry_after;
 pub mod safe_http;
-pub mod secret;
 pub mod twilio;
 pub mod workbook;
+pub mod workers_ai;
+pub mod workers_kv;
 
+/// Values that must never be printed.
+pub use windlass_core::secret;
+
+mod beginning;
 mod charset;
+mod cloudflare;
 mod multipart;
 mod pieces;
 mod text;
+mod time;
 mod xml;

@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::ask::{Answer, Ask};
 use crate::multipart;
+use crate::schema::fit;
 use crate::server::{Server, Service};
 
 const KEY: &str = "sk-standin-0123456789";
@@ -170,31 +171,6 @@ fn made_up(schema: Option<&Value>, messages: &[Value]) -> String {
     match schema {
         Some(schema) => fit(schema, &seed).to_string(),
         None => format!("An answer to {seed}."),
-    }
-}
-
-/// A value that fits a schema.
-fn fit(schema: &Value, seed: &str) -> Value {
-    if let Some(first) = schema["enum"].as_array().and_then(|list| list.first()) {
-        return first.clone();
-    }
-    let kind = match &schema["type"] {
-        // What may be missing was not said.
-        Value::Array(kinds) if kinds.iter().any(|kind| kind == "null") => None,
-        Value::Array(kinds) => kinds.iter().find_map(Value::as_str),
-        kind => kind.as_str(),
-    };
-    match kind {
-        Some("object") => {
-            let properties = schema["properties"].as_object().into_iter().flatten();
-            Value::Object(properties.map(|(name, of)| (name.clone(), fit(of, seed))).collect::<Map<_, _>>())
-        }
-        Some("array") => json!([fit(&schema["items"], seed)]),
-        Some("string") => json!(format!("text {seed}")),
-        Some("integer") => json!(7),
-        Some("number") => json!(0.5),
-        Some("boolean") => json!(true),
-        _ => Value::Null,
     }
 }
 

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod eventually;
 pub mod model;
 pub mod needs;
+pub mod program;
 pub mod small_disk;
 pub mod subject;
 

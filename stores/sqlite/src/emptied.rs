@@ -35,16 +35,22 @@ impl Emptied {
 /// Nobody waits in this line any more; the last that has left it stood here.
 pub fn add(tx: &mut Tx<'_>, slot: i64, gate: i64, (rank, seq): (i64, i64)) -> Done<()> {
     tx.memory.emptied.0.insert(slot, (gate, rank, seq));
-    if tx.memory.emptied.0.len() >= LINES_MAX { sweep(tx) } else { Ok(()) }
-}
-
-/// Sweeps the lines that have run empty.
-pub fn sweep(tx: &mut Tx<'_>) -> Done<()> {
-    tx.memory.heed_others(tx.conn)?;
-    let mut lines: Vec<_> = tx.memory.emptied.0.drain().collect();
-    lines.sort_unstable();
-    for (slot, (gate, rank, seq)) in lines {
-        line::sweep(tx, slot, gate, (rank, seq))?;
+    if tx.memory.emptied.0.len() >= LINES_MAX {
+        sweep(tx, LINES_MAX)?;
     }
     Ok(())
+}
+
+/// Sweeps lines that have run empty, `most` at most; answers how many.
+pub fn sweep(tx: &mut Tx<'_>, most: usize) -> Done<usize> {
+    tx.memory.heed_others(tx.conn)?;
+    let emptied = &mut tx.memory.emptied.0;
+    let mut lines: Vec<_> = emptied.drain().collect();
+    lines.sort_unstable();
+    let later = lines.split_off(most.min(lines.len()));
+    emptied.extend(later);
+    for (slot, (gate, rank, seq)) in &lines {
+        line::sweep(tx, *slot, *gate, (*rank, *seq))?;
+    }
+    Ok(lines.len())
 }

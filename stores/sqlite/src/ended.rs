@@ -33,15 +33,18 @@ pub fn next_queue(tx: &Tx<'_>, after: &str) -> Done<Option<String>> {
     Ok(select.query_row(params![after], |row| row.get(0)).optional()?)
 }
 
-/// The jobs of a queue that ended first: those of one moment, about `enough` of them at most.
-pub fn oldest(tx: &Tx<'_>, queue: &str, enough: u64) -> Done<Option<Ended>> {
+/// So many jobs of one moment are looked at together, so that the first accepted of them go first.
+const TOGETHER: usize = 10_000;
+
+/// The jobs of a queue that ended first: those of one moment, about [`TOGETHER`] of them at most.
+pub fn oldest(tx: &Tx<'_>, queue: &str) -> Done<Option<Ended>> {
     let mut select = tx.sql(include_str!("../sql/ended_oldest.sql"))?;
     let mut rows = select.query(params![queue])?;
     let mut found: Option<Ended> = None;
     while let Some(row) = rows.next()? {
         let at = Time::from_ms(row.get(0)?);
         let ended = found.get_or_insert_with(|| Ended { at, seqs: Vec::new(), positions: Vec::new() });
-        if ended.at != at || ended.seqs.len() as u64 >= enough {
+        if ended.at != at || ended.seqs.len() >= TOGETHER {
             break;
         }
         ended.positions.push(row.get(1)?);

@@ -9,6 +9,7 @@ use windlass_core::time::Time;
 
 use crate::fail::{Done, Fail};
 use crate::head::{Head, signed};
+use crate::tx::Tx;
 
 /// Writes an event.
 pub fn insert(
@@ -59,9 +60,8 @@ pub fn list(conn: &Connection, head: &Head, since: Option<Position>, limit: u32)
     Ok(events)
 }
 
-/// Deletes the events that are not kept any more.
-pub fn sweep(conn: &Connection, head: &Head) -> Done<()> {
-    let oldest = signed(head.next_event.saturating_sub(EVENTS_KEPT))?;
-    conn.prepare_cached(include_str!("../sql/event_sweep.sql"))?.execute(params![oldest])?;
-    Ok(())
+/// Deletes events that are not kept any more, the oldest first and `most` at most; answers how many.
+pub fn sweep(tx: &mut Tx<'_>, most: usize) -> Done<usize> {
+    let oldest = signed(tx.head.next_event.saturating_sub(EVENTS_KEPT))?;
+    Ok(tx.sql(include_str!("../sql/event_sweep.sql"))?.execute(params![oldest, most.cast_signed()])?)
 }

@@ -15,8 +15,8 @@ use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::store::{
     BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, Holder, LeaseRef,
-    OfferFn, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn,
-    WorkerBeat, Written,
+    OfferFn, PRUNE_MAX, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store,
+    WakeFn, WorkerBeat, Written,
 };
 use windlass_core::time::{Clock, Time};
 
@@ -218,7 +218,19 @@ impl Store for SqliteStore {
     }
 
     async fn prune(&self) -> Result<u64, StoreError> {
-        self.change(prune::prune).await
+        let mut pruned = 0;
+        let mut cursor = Some(prune::Cursor::default());
+        while let Some(from) = cursor.filter(|_| pruned < u64::from(PRUNE_MAX)) {
+            let clock = Arc::clone(&self.clock);
+            let jobs_max = u64::from(PRUNE_MAX) - pruned;
+            let bite = self.change(move |tx| prune::bite(tx, &*clock, &from, jobs_max)).await?;
+            pruned += bite.jobs;
+            cursor = bite.next;
+            if cursor.is_some() {
+                prune::rest().await;
+            }
+        }
+        Ok(pruned)
     }
 
     async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
+use windlass_app::Stop;
 use windlass_embed::{EmbedError, LoadError, Model};
 use windlass_outside::workbook::{self, Limits, Sheet};
 
 use super::Job;
-use crate::child::{Stop, Work, memory_mib};
+use crate::child::{Work, memory_mib};
 use crate::database::{Database, DatabaseError, Score, ScoreText};
 use crate::files::write_whole;
 use crate::report::{End, Report, Tally};
@@ -281,7 +282,7 @@ async fn embed(model: &Arc<Model>, texts: Vec<String>, stop: &Stop) -> Result<Ve
     let (model, stop) = (model.clone(), stop.clone());
     let vectors = blocking(move || {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let go_on = |_| if stop.asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        let go_on = |_| if stop.is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         model.embed_with(&texts, go_on)
     });
     match vectors.await.map_err(Ended::Failed)? {

@@ -12,14 +12,25 @@ use axum::Router;
 use axum::routing::get;
 use http::{Method, StatusCode, Uri};
 use serde_json::json;
+use windlass_engine::Client;
+use windlass_engine::world::World;
 
 use crate::answer::{Refusal, answer};
-use crate::http::Api;
+use crate::job_files::JobFiles;
+use crate::settings::Settings;
 
 const SERVICE: &str = "worker-node";
 
 /// The longest part of a path that an answer repeats.
 const PATH_CHARS_MAX: usize = 200;
+
+/// What the routes work with.
+pub(crate) struct Api {
+    pub client: Client,
+    pub settings: Settings,
+    pub files: JobFiles,
+    pub world: Arc<dyn World>,
+}
 
 /// All routes.
 pub(crate) fn all(api: &Arc<Api>) -> Router {

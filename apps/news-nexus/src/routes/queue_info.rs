@@ -14,8 +14,8 @@ use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::CancelAnswer;
 
-use crate::answer::{Answered, Refusal, answer};
-use crate::http::Api;
+use super::Api;
+use crate::answer::{Answered, Refusal, answer, conflict, invalid_field};
 use crate::record::{Record, id_of};
 
 /// The longest id that an answer repeats.
@@ -81,7 +81,7 @@ async fn cancel_job(State(api): State<Arc<Api>>, Path(job_id): Path<String>) -> 
         CancelAnswer::NotFound => return Err(not_found(&job_id)),
         CancelAnswer::Final => {
             let id = cut(&job_id);
-            return Err(Refusal::conflict(format!("The job has already ended and was not changed: {id}")));
+            return Err(conflict(format!("The job has already ended and was not changed: {id}")));
         }
     };
     tracing::info!(jobId = job_id, outcome, "Job cancel");
@@ -93,9 +93,9 @@ async fn latest_job(State(api): State<Arc<Api>>, uri: Uri) -> Answered {
     let query = url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
     let name = query.into_iter().find_map(|(name, value)| (name == "endpointName").then_some(value));
     let name = name.map(|name| name.trim().trim_end_matches('/').to_owned()).filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| Refusal::field("endpointName", "is required"))?;
+    let name = name.ok_or_else(|| invalid_field("endpointName", "is required"))?;
     let Ok(kind) = Kind::new(&name) else {
-        return Err(Refusal::field("endpointName", "is not the name of an endpoint"));
+        return Err(invalid_field("endpointName", "is not the name of an endpoint"));
     };
     let filter = JobFilter { kind: Some(kind), ..JobFilter::default() };
     let mut request = ListRequest { filter, limit: 1, after: None };
@@ -115,7 +115,7 @@ fn latest(job: Option<&Job>) -> Response {
 
 fn given(job_id: &str) -> Result<&str, Refusal> {
     let id = job_id.trim();
-    if id.is_empty() { Err(Refusal::field("jobId", "is required")) } else { Ok(id) }
+    if id.is_empty() { Err(invalid_field("jobId", "is required")) } else { Ok(id) }
 }
 
 fn not_found(job_id: &str) -> Refusal {

@@ -8,9 +8,9 @@ use axum::routing::post;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::Api;
 use super::start_job::{accept, object, require_file, unknown_fields};
-use crate::answer::{Answered, Refusal};
-use crate::http::Api;
+use crate::answer::{Answered, invalid};
 use crate::jobs::request_google_rss::JOB;
 
 const HOURS: &str = "doNotRepeatRequestsWithinHours";
@@ -31,7 +31,7 @@ async fn start_job(State(api): State<Arc<Api>>, body: Bytes) -> Answered {
         wrong.extend(read.as_ref().err().map(|why| (name.to_owned(), why.clone())));
     }
     let (Ok(hours), Ok(after), true) = (hours, after, wrong.is_empty()) else {
-        return Err(Refusal::invalid(&wrong));
+        return Err(invalid(&wrong));
     };
     let setting = "PATH_AND_FILENAME_FOR_QUERY_SPREADSHEET_AUTOMATED";
     require_file(&api.settings.spreadsheet, "Query spreadsheet", setting)?;

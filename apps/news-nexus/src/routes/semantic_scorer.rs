@@ -8,9 +8,9 @@ use axum::routing::post;
 use bytes::Bytes;
 use serde_json::json;
 
+use super::Api;
 use super::start_job::{accept, object, require_file, require_folder, unknown_fields};
-use crate::answer::{Answered, Refusal};
-use crate::http::Api;
+use crate::answer::{Answered, invalid};
 use crate::jobs::semantic_scorer::{JOB, KEYWORDS_FILE};
 
 pub(super) fn routes() -> Router<Arc<Api>> {
@@ -20,7 +20,7 @@ pub(super) fn routes() -> Router<Arc<Api>> {
 async fn start_job(State(api): State<Arc<Api>>, body: Bytes) -> Answered {
     let wrong = unknown_fields(&object(&body)?, &[]);
     if !wrong.is_empty() {
-        return Err(Refusal::invalid(&wrong));
+        return Err(invalid(&wrong));
     }
     let folder = &api.settings.scorer_folder;
     require_folder(folder, "Semantic scorer folder", "PATH_TO_SEMANTIC_SCORER_DIR")?;

@@ -13,8 +13,8 @@ use windlass_engine::core::json::Json;
 use windlass_engine::core::state::StateName;
 use windlass_engine::world::new_id;
 
-use crate::answer::{Answered, Refusal, answer};
-use crate::http::Api;
+use super::Api;
+use crate::answer::{Answered, Refusal, answer, invalid_field};
 use crate::jobs::Job;
 use crate::queue::{QUEUE, waiting};
 
@@ -23,7 +23,7 @@ pub(super) async fn accept(api: &Api, job: &'static Job, parameters: Value) -> A
     let id = new_id(&*api.world);
     keep(api, id, parameters.clone()).await?;
     let new = JobRequest::new(job.endpoint, &parameters).id(id).queue(QUEUE).build();
-    let new = new.map_err(|error| Refusal::field("body", &error.to_string()))?;
+    let new = new.map_err(|error| invalid_field("body", &error.to_string()))?;
     api.client.enqueue_new(new).await?;
     let depth = waiting(&**api.client.store()).await;
     tracing::info!(jobId = %id, endpointName = job.endpoint, depth, "Job enqueued");
@@ -47,10 +47,10 @@ pub(super) fn object(body: &[u8]) -> Result<Map<String, Value>, Refusal> {
     if body.trim_ascii().is_empty() {
         return Ok(Map::new());
     }
-    let json = Json::payload(body).map_err(|error| Refusal::field("body", &error.why))?;
+    let json = Json::payload(body).map_err(|error| invalid_field("body", &error.why))?;
     match json.read() {
         Ok(Value::Object(fields)) => Ok(fields),
-        _ => Err(Refusal::field("body", "must be a JSON object")),
+        _ => Err(invalid_field("body", "must be a JSON object")),
     }
 }
 

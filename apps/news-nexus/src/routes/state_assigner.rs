@@ -8,9 +8,9 @@ use axum::routing::post;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::Api;
 use super::start_job::{accept, object, unknown_fields};
-use crate::answer::{Answered, Refusal};
-use crate::http::Api;
+use crate::answer::{Answered, invalid};
 use crate::jobs::state_assigner::JOB;
 
 const DAYS: &str = "targetArticleThresholdDaysOld";
@@ -33,7 +33,7 @@ async fn start_job(State(api): State<Arc<Api>>, body: Bytes) -> Answered {
         }
     }
     if !wrong.is_empty() {
-        return Err(Refusal::invalid(&wrong));
+        return Err(invalid(&wrong));
     }
     let number = |name: &str| fields.get(name).and_then(whole);
     accept(&api, &JOB, json!({ DAYS: number(DAYS), COUNT: number(COUNT) })).await

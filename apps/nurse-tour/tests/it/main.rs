@@ -1,7 +1,9 @@
-//! The worker in one process: a real database, real HTTP, real files.
+//! The worker in one process, with a real database, real HTTP, real files; and
+//! the program as its operator meets it (`program`, `deploy`).
 
 mod canaries;
 mod claims;
+mod deploy;
 mod errors;
 mod happy;
 mod ladder;
@@ -9,6 +11,7 @@ mod migrate;
 mod notes;
 mod operators;
 mod people;
+mod program;
 mod recordings;
 mod safety;
 mod scene;

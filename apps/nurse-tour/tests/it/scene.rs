@@ -82,7 +82,7 @@ impl Scene {
     }
 
     pub fn settings(&self) -> Settings {
-        Settings::read(&|name| self.env.get(name).cloned()).unwrap()
+        Settings::read(&self.env.clone().into_iter().collect()).unwrap()
     }
 
     pub async fn worker(&self) -> NurseTour {

@@ -24,13 +24,14 @@ impl Hook {
     async fn at(scene: &Scene, url: &str) -> Self {
         let mut env = scene.env.clone();
         env.insert("WEBHOOK_PUBLIC_URL".into(), url.into());
-        let settings = WebhookSettings::read(&|name| env.get(name).cloned()).unwrap();
+        let settings = WebhookSettings::read(&env.into_iter().collect()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let pool = pool_of(&scene.database.url(), &Options::default()).unwrap();
+        let world = scene.world.clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let until = async move { drop(stopped.await) };
-        let task = tokio::spawn(async move { run(listener, until, settings, pool).await.unwrap() });
+        let task = tokio::spawn(async move { run(listener, until, settings, pool, world).await.unwrap() });
         Self { port, stop, task }
     }
 

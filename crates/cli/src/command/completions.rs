@@ -1,12 +1,14 @@
 //! `windlass completions`: a script that completes the command line.
 
-use clap::{Args, CommandFactory};
+use clap::CommandFactory;
 use clap_complete::Shell;
 
+use crate::apps::with_apps;
+use crate::args::Args;
 use crate::exit::Code;
 
 /// For which shell.
-#[derive(Debug, Args)]
+#[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  windlass completions bash > /etc/bash_completion.d/windlass")]
 pub struct CompletionsArgs {
     /// The shell
@@ -15,7 +17,7 @@ pub struct CompletionsArgs {
 
 /// Prints the script.
 pub fn run(args: CompletionsArgs) -> anyhow::Result<Code> {
-    let mut command = crate::args::Args::command();
+    let mut command = with_apps(Args::command(), true);
     clap_complete::generate(args.shell, &mut command, "windlass", &mut std::io::stdout());
     Ok(Code::Done)
 }

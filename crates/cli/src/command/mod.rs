@@ -12,8 +12,6 @@ pub mod filter;
 pub mod job;
 pub mod jobs;
 pub mod migrate;
-pub mod news_nexus;
-pub mod nurse_tour;
 pub mod queues;
 pub mod retry;
 pub mod schedules;
@@ -43,10 +41,8 @@ pub async fn run(verb: Verb, json: bool) -> anyhow::Result<Code> {
         Verb::Top(args) => top::run(args, json).await,
         Verb::Doctor(args) => doctor::run(args, json).await,
         Verb::Bench(args) => bench::run(args, json).await.map(|()| Code::Done),
-        Verb::NewsNexus(args) => news_nexus::run(args).await,
         Verb::Migrate(args) => migrate::run(args).await,
         Verb::Config(args) => config::run(args, json),
-        Verb::NurseTour(args) => nurse_tour::run(args, json).await,
         Verb::Completions(args) => completions::run(args),
     }
 }

@@ -16,7 +16,7 @@ use windlass_engine::{Client, JobRequest};
 use windlass_testkit::eventually::eventually;
 
 use crate::history::History;
-use crate::programs::{Program, example};
+use windlass_testkit::program::{Program, example};
 
 /// How often each store is killed: `WINDLASS_CRASHES`, 20 when nothing is said.
 fn crashes() -> u32 {

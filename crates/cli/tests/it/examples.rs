@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::programs::example;
+use windlass_testkit::program::example;
 
 fn check(name: &str, url: Option<&str>, expected: &[&str]) {
     let folder = tempfile::tempdir().unwrap();

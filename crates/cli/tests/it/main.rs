@@ -7,6 +7,3 @@ mod examples;
 mod faults;
 mod features;
 mod history;
-mod nurse_tour;
-mod nurse_tour_deploy;
-mod programs;

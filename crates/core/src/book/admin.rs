@@ -173,6 +173,7 @@ impl Book {
     pub fn prune(&mut self, now: Time) -> u64 {
         self.claims.retain(|_, memory| memory.at > now.plus_ms(-CLAIM_MEMORY_MS));
         self.workers.retain(|_, worker| worker.seen_at > now.plus_ms(-WORKER_FORGET_MS));
+        self.prune_records(now);
         let mut finished: BTreeMap<QueueName, Vec<(Time, u64)>> = BTreeMap::new();
         for job in self.jobs.values() {
             if let Some(ended_at) = job.state.ended_at() {

@@ -8,6 +8,7 @@ pub mod admin;
 pub mod claim;
 pub mod find;
 pub mod layout;
+pub mod records;
 pub mod write;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -18,12 +19,13 @@ use uuid::Uuid;
 
 use crate::error::{Invalid, StoreError};
 use crate::event::{Event, Position, What};
-use crate::id::{BudgetName, DedupeKey, JobId, QueueName, ScheduleName, WorkerName};
+use crate::id::{BudgetName, DedupeKey, JobId, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName};
 use crate::job::{Job, NewJob};
 use crate::policy::budget::Budget;
 use crate::policy::queue::QueuePolicy;
 use crate::policy::schedule::Schedule;
 use crate::query::WorkerStatus;
+use crate::record::Record;
 use crate::state::State;
 use crate::store::{ENQUEUE_MAX, EVENTS_KEPT, Enqueued};
 use crate::time::Time;
@@ -41,6 +43,8 @@ pub struct Book {
     claims: BTreeMap<Uuid, Remembered>,
     events: Vec<Event>,
     next_event: u64,
+    shelves: BTreeMap<ShelfName, BTreeMap<RecordKey, Record>>,
+    next_rev: u64,
     // What follows is found again from the jobs when a book is read.
     by_id: HashMap<JobId, u64>,
     by_dedupe: HashMap<DedupeKey, u64>,
@@ -91,6 +95,15 @@ pub struct Document {
     jobs: Vec<Arc<Job>>,
     #[serde(default)]
     events: Vec<Event>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    shelves: BTreeMap<ShelfName, BTreeMap<RecordKey, Record>>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    next_rev: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Book {
@@ -111,13 +124,26 @@ impl Book {
             claims: self.claims.clone(),
             jobs: self.jobs.values().cloned().collect(),
             events: self.events.clone(),
+            shelves: self.shelves.clone(),
+            next_rev: self.next_rev,
         }
     }
 
     /// The book of a document. Refuses one that contradicts itself.
     pub fn from_document(document: Document) -> Result<Self, Invalid> {
-        let Document { next_seq, next_event, queues, budgets, schedules, workers, claims, jobs, events } =
-            document;
+        let Document {
+            next_seq,
+            next_event,
+            queues,
+            budgets,
+            schedules,
+            workers,
+            claims,
+            jobs,
+            events,
+            shelves,
+            next_rev,
+        } = document;
         let mut book = Self {
             next_seq,
             next_event,
@@ -127,6 +153,8 @@ impl Book {
             workers,
             claims,
             events,
+            shelves,
+            next_rev,
             ..Self::default()
         };
         for job in jobs {

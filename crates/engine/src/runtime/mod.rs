@@ -133,7 +133,7 @@ pub(crate) struct Counts {
 }
 
 /// What a worker did, when it has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Attempts that it began.
     pub claimed: u64,

@@ -2,6 +2,7 @@
 
 use crate::charset;
 use crate::html;
+use crate::time::moment;
 use crate::xml::{Part, Xml, XmlError};
 
 const DEPTH_MAX: usize = 32;
@@ -117,20 +118,6 @@ fn date(xml: &mut Xml<'_>, item: &mut Item) -> Result<(), XmlError> {
     item.published = field(xml, 100)?;
     item.published_ms = item.published.as_deref().and_then(moment);
     Ok(())
-}
-
-/// A date as e-mails have it, as the standard says, or as ISO 8601 has it, as
-/// many feeds do; one without a zone is UTC.
-fn moment(text: &str) -> Option<i64> {
-    // The day of the week says nothing that the date does not say better.
-    const PARSER: jiff::fmt::rfc2822::DateTimeParser =
-        jiff::fmt::rfc2822::DateTimeParser::new().relaxed_weekday(true);
-    let zoned = || PARSER.parse_timestamp(text).ok().or_else(|| text.parse::<jiff::Timestamp>().ok());
-    let civil = || {
-        let civil = text.parse::<jiff::civil::DateTime>().ok()?;
-        civil.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
-    };
-    Some(zoned().or_else(civil)?.as_millisecond())
 }
 
 #[cfg(test)]

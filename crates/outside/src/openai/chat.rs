@@ -104,6 +104,17 @@ impl Chat {
 impl OpenAi {
     /// Asks the model. An answer that is not finished is an error that says why.
     pub async fn chat(&self, chat: &Chat) -> Result<ChatAnswer, OpenAiError> {
+        let answer = self.say(chat).await?;
+        let is_json = |text: &str| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+        if chat.schema.is_some() && !is_json(answer.content.expose()) {
+            return Err(OpenAiError::Malformed("its content is not JSON, though a schema was given"));
+        }
+        Ok(answer)
+    }
+
+    /// Asks the model, and takes plain words also where a schema was given: not every server that speaks
+    /// OpenAI's language keeps to one.
+    pub(crate) async fn say(&self, chat: &Chat) -> Result<ChatAnswer, OpenAiError> {
         let body = Body::bytes(chat.body().to_string());
         let answer = self.post("chat/completions", "application/json", body).await?;
         let request_id = request_id(&answer);
@@ -120,9 +131,6 @@ impl OpenAi {
             _ => {}
         }
         let content = choice.message.content.ok_or(OpenAiError::Malformed("its message has no content"))?;
-        if chat.schema.is_some() && serde_json::from_str::<serde::de::IgnoredAny>(&content).is_err() {
-            return Err(OpenAiError::Malformed("its content is not JSON, though a schema was given"));
-        }
         Ok(ChatAnswer { content: Phi::new(content), model, request_id })
     }
 }

@@ -18,6 +18,7 @@ pub use chat::{Chat, ChatAnswer, Message, Role, Schema};
 pub use error::OpenAiError;
 pub use transcribe::{Audio, Transcript, Transcription, takes};
 
+use crate::beginning::beginning;
 use crate::safe_http::{Base, Body, Credentials, Http, HttpError, Limits, Refusal, Request, Response};
 use crate::secret::Secret;
 use crate::text::identifier;
@@ -27,9 +28,6 @@ pub const URL: &str = "https://api.openai.com/v1";
 
 /// OpenAI's code for a model that it does not know.
 const MODEL_NOT_FOUND: &str = "model_not_found";
-
-/// How much of an error's body is read: enough for its code.
-const ERROR_BYTES_MAX: usize = 64 * 1024;
 
 /// The client.
 #[derive(Debug, Clone)]
@@ -104,17 +102,6 @@ impl OpenAi {
         let code = mac.finalize().into_bytes();
         code[..20].iter().map(|byte| format!("{byte:02x}")).collect()
     }
-}
-
-async fn beginning(mut answer: Response) -> Vec<u8> {
-    let mut all = Vec::new();
-    while let Ok(Some(piece)) = answer.chunk().await {
-        all.extend_from_slice(&piece);
-        if all.len() > ERROR_BYTES_MAX {
-            break;
-        }
-    }
-    all
 }
 
 /// OpenAI's id of a call, for logs.

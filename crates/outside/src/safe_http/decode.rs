@@ -1,13 +1,47 @@
 //! Decoding a compressed body, never past its limit.
 
-use std::io::{self, Write};
+mod codec;
 
-use bytes::{Bytes, BytesMut};
-use flate2::write::MultiGzDecoder;
+use bytes::Bytes;
 
-/// How much compressed input is taken at once: at gzip's best ratio of about
-/// 1000 to 1 it becomes 4 MB at most.
+use super::request::Accepts;
+use codec::{Codec, Sink};
+
+/// How much compressed input is taken at once, so that a body is given on as it comes. What it becomes is
+/// bounded by the sink and not by this: brotli makes megabytes out of a few bytes.
 const INPUT_BYTES_MAX: usize = 4096;
+
+/// How a body is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Identity,
+    Gzip,
+    /// With zlib's frame, as the standard says, or without, as some servers have it.
+    Deflate,
+    Brotli,
+}
+
+impl Encoding {
+    /// What `Content-Encoding` says. More than one on top of another is none that was asked for.
+    pub(super) fn named(name: &[u8]) -> Option<Self> {
+        match name.trim_ascii().to_ascii_lowercase().as_slice() {
+            b"" | b"identity" => Some(Self::Identity),
+            b"gzip" | b"x-gzip" => Some(Self::Gzip),
+            b"deflate" => Some(Self::Deflate),
+            b"br" => Some(Self::Brotli),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_within(self, accepts: Accepts) -> bool {
+        match self {
+            Self::Identity => true,
+            // Some servers compress whoever asks; gzip is unpacked for all.
+            Self::Gzip => true,
+            Self::Deflate | Self::Brotli => accepts == Accepts::All,
+        }
+    }
+}
 
 /// Why decoding ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,21 +53,16 @@ pub(super) enum DecodeError {
 /// Counts and decodes the bytes of a body.
 pub(super) struct Decoder {
     left: u64,
-    gzip: Option<MultiGzDecoder<Sink>>,
+    codec: Option<Codec>,
     input: Bytes,
     /// Whether anything came at all: nothing is an empty body in any encoding.
     begun: bool,
 }
 
 impl Decoder {
-    pub(super) fn new(gzip: bool, bytes_max: u64) -> Self {
-        let sink = Sink { out: BytesMut::new(), left: bytes_max, full: false };
-        Self {
-            left: bytes_max,
-            gzip: gzip.then(|| MultiGzDecoder::new(sink)),
-            input: Bytes::new(),
-            begun: false,
-        }
+    pub(super) fn new(encoding: Encoding, bytes_max: u64) -> Self {
+        let codec = Codec::new(encoding, Sink::new(bytes_max));
+        Self { left: bytes_max, codec, input: Bytes::new(), begun: false }
     }
 
     /// Takes what came over the wire; [`Decoder::next`] gives what it means.
@@ -45,11 +74,11 @@ impl Decoder {
     /// The next decoded bytes; `None` when more input is needed.
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, DecodeError> {
         while !self.input.is_empty() {
-            let out = match &mut self.gzip {
+            let out = match &mut self.codec {
                 None => self.plain()?,
-                Some(gzip) => {
+                Some(codec) => {
                     let piece = self.input.split_to(self.input.len().min(INPUT_BYTES_MAX));
-                    inflate(gzip, |gzip| gzip.write_all(&piece))?
+                    codec.step(|codec| codec.write(&piece))?
                 }
             };
             if !out.is_empty() {
@@ -61,8 +90,8 @@ impl Decoder {
 
     /// What is left when the input has ended. A body that ends too early is an error.
     pub(super) fn finish(&mut self) -> Result<Option<Bytes>, DecodeError> {
-        let Some(gzip) = self.gzip.as_mut().filter(|_| self.begun) else { return Ok(None) };
-        let out = inflate(gzip, MultiGzDecoder::try_finish)?;
+        let Some(codec) = self.codec.as_mut().filter(|_| self.begun) else { return Ok(None) };
+        let out = codec.step(Codec::finish)?;
         Ok((!out.is_empty()).then_some(out))
     }
 
@@ -73,49 +102,12 @@ impl Decoder {
     }
 }
 
-/// One step of the decompressor, and what it gave. It is never flushed: what
-/// it still holds comes with the next step or with the last one, and after the
-/// last one a flush is an error for some backends and none for others.
-fn inflate(
-    gzip: &mut MultiGzDecoder<Sink>,
-    step: impl FnOnce(&mut MultiGzDecoder<Sink>) -> io::Result<()>,
-) -> Result<Bytes, DecodeError> {
-    let done = step(gzip);
-    if gzip.get_ref().full {
-        return Err(DecodeError::TooLarge);
-    }
-    done.map_err(|_| DecodeError::Broken)?;
-    Ok(gzip.get_mut().out.split().freeze())
-}
-
-/// Where the decompressor writes: it fails as soon as the limit is passed, so
-/// a bomb is never unpacked any further than that.
-struct Sink {
-    out: BytesMut,
-    left: u64,
-    full: bool,
-}
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
-            self.full = true;
-            return Err(io::Error::other("the limit is reached"));
-        };
-        self.left = left;
-        self.out.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use flate2::Compression;
-    use flate2::write::GzEncoder;
+    use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 
     use super::*;
 
@@ -125,8 +117,35 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    fn decode(pieces: &[&[u8]], gzip: bool, max: u64) -> Result<Vec<u8>, DecodeError> {
-        let mut decoder = Decoder::new(gzip, max);
+    fn zlib(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn raw(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn brotli(bytes: &[u8]) -> Vec<u8> {
+        let mut packed = Vec::new();
+        let how = brotli::enc::BrotliEncoderParams { quality: 5, ..Default::default() };
+        brotli::BrotliCompress(&mut &bytes[..], &mut packed, &how).unwrap();
+        packed
+    }
+
+    type Pack = fn(&[u8]) -> Vec<u8>;
+    const ALL: [(Encoding, Pack); 4] = [
+        (Encoding::Gzip, gzip),
+        (Encoding::Deflate, zlib),
+        (Encoding::Deflate, raw),
+        (Encoding::Brotli, brotli),
+    ];
+
+    fn decode(pieces: &[&[u8]], encoding: Encoding, max: u64) -> Result<Vec<u8>, DecodeError> {
+        let mut decoder = Decoder::new(encoding, max);
         let mut all = Vec::new();
         for piece in pieces {
             decoder.feed(Bytes::copy_from_slice(piece));
@@ -141,41 +160,72 @@ mod tests {
     #[test]
     fn pieces_of_any_size() {
         let text = b"what was sent ".repeat(1000);
-        let packed = gzip(&text);
-        for size in [1, 7, 100, packed.len()] {
-            let pieces: Vec<&[u8]> = packed.chunks(size).collect();
-            assert_eq!(decode(&pieces, true, 100_000).unwrap(), text, "{size}");
+        for (encoding, pack) in ALL {
+            let packed = pack(&text);
+            for size in [1, 7, 100, packed.len()] {
+                let pieces: Vec<&[u8]> = packed.chunks(size).collect();
+                assert_eq!(decode(&pieces, encoding, 100_000).unwrap(), text, "{encoding:?} {size}");
+            }
+            assert_eq!(decode(&[&pack(b"")], encoding, 10).unwrap(), b"", "{encoding:?}");
+            assert_eq!(decode(&[&pack(&text)], encoding, 14_000).unwrap(), text, "{encoding:?}: just fits");
+            assert_eq!(decode(&[&pack(&text)], encoding, 13_999), Err(DecodeError::TooLarge), "{encoding:?}");
         }
-        assert_eq!(decode(&[b"ab", b"c"], false, 3).unwrap(), b"abc");
-        assert_eq!(decode(&[b"ab", b"cd"], false, 3), Err(DecodeError::TooLarge));
+        assert_eq!(decode(&[b"ab", b"c"], Encoding::Identity, 3).unwrap(), b"abc");
+        assert_eq!(decode(&[b"ab", b"cd"], Encoding::Identity, 3), Err(DecodeError::TooLarge));
     }
 
     /// Fault 61: the limit counts decoded bytes, and stops the work.
     #[test]
-    fn fault_61_a_gzip_bomb_is_stopped_at_the_limit() {
-        let bomb = gzip(&vec![0; 50_000_000]);
-        assert!(bomb.len() < 60_000);
-        assert_eq!(decode(&[&bomb], true, 1_000_000), Err(DecodeError::TooLarge));
+    fn fault_61_a_bomb_is_stopped_at_the_limit() {
+        let zeros = vec![0; 50_000_000];
+        for (encoding, pack) in ALL {
+            let bomb = pack(&zeros);
+            assert!(bomb.len() < 60_000, "{encoding:?}");
+            assert_eq!(decode(&[&bomb], encoding, 1_000_000), Err(DecodeError::TooLarge), "{encoding:?}");
+        }
     }
 
     #[test]
     fn members_one_after_another_and_no_body_at_all() {
         let packed = [gzip(b"one "), gzip(b"two")].concat();
-        assert_eq!(decode(&[&packed], true, 1000).unwrap(), b"one two");
-        assert_eq!(decode(&[], true, 1000).unwrap(), b"");
-        assert_eq!(decode(&[b""], true, 1000).unwrap(), b"");
+        assert_eq!(decode(&[&packed], Encoding::Gzip, 1000).unwrap(), b"one two");
+        for (encoding, _) in ALL {
+            assert_eq!(decode(&[], encoding, 1000).unwrap(), b"");
+            assert_eq!(decode(&[b""], encoding, 1000).unwrap(), b"");
+        }
     }
 
     #[test]
     fn cut_and_damaged_input() {
-        let packed = gzip(b"some text that is long enough to be cut");
-        for length in 1..packed.len() {
-            assert_eq!(decode(&[&packed[..length]], true, 1000), Err(DecodeError::Broken), "{length}");
+        for (encoding, pack) in ALL {
+            let packed = pack(b"some text that is long enough to be cut");
+            for length in 1..packed.len() {
+                let found = decode(&[&packed[..length]], encoding, 1000);
+                assert_eq!(found, Err(DecodeError::Broken), "{encoding:?} {length}");
+            }
+            let no_such_thing = b"\xff\xff this is not compressed at all";
+            assert_eq!(decode(&[no_such_thing], encoding, 1000), Err(DecodeError::Broken), "{encoding:?}");
+            let more = [packed.clone(), b"and more".to_vec()].concat();
+            assert_eq!(decode(&[&more], encoding, 1000), Err(DecodeError::Broken), "{encoding:?}");
         }
-        assert_eq!(decode(&[b"this is no gzip at all"], true, 1000), Err(DecodeError::Broken));
-        let mut damaged = packed.clone();
+        let mut damaged = gzip(b"some text that is long enough to be cut");
         let last = damaged.len() - 5;
         damaged[last] ^= 1;
-        assert_eq!(decode(&[&damaged], true, 1000), Err(DecodeError::Broken), "the checksum is looked at");
+        let found = decode(&[&damaged], Encoding::Gzip, 1000);
+        assert_eq!(found, Err(DecodeError::Broken), "the checksum is looked at");
+    }
+
+    #[test]
+    fn names_of_encodings() {
+        for (name, expected) in [
+            ("", Some(Encoding::Identity)),
+            ("GZip", Some(Encoding::Gzip)),
+            (" br ", Some(Encoding::Brotli)),
+            ("deflate", Some(Encoding::Deflate)),
+            ("gzip, br", None),
+            ("zstd", None),
+        ] {
+            assert_eq!(Encoding::named(name.as_bytes()), expected, "{name}");
+        }
     }
 }

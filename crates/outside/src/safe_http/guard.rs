@@ -31,6 +31,18 @@ impl Guard {
         Ok(self)
     }
 
+    /// Puts a `host:port` on the list, with TLS and without: a site of a test or of an intranet. An address of
+    /// IPv6 stands in brackets.
+    pub fn allow_host(self, pair: &str) -> Result<Self, Refusal> {
+        let port = pair.trim().rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+        let fits = port.is_some() && !pair.contains(['/', '@', '?', '#', '\\']);
+        let parse = |scheme: &str| Url::parse(&format!("{scheme}://{}/", pair.trim()));
+        match (parse("http"), parse("https")) {
+            (Ok(plain), Ok(secure)) if fits => self.allow(&plain)?.allow(&secure),
+            _ => Err(Refusal::NotAUrl),
+        }
+    }
+
     /// Whether the operator put it on the list.
     pub fn is_allowed(&self, origin: &Origin) -> bool {
         self.allowed.contains(origin)
@@ -138,6 +150,19 @@ mod tests {
         }
         assert_eq!(check("https://EXAMPLE.com:443/a?b#c").unwrap().to_string(), "https://example.com");
         assert_eq!(check("http://8.8.8.8:443/").unwrap().to_string(), "http://8.8.8.8:443");
+    }
+
+    #[test]
+    fn hosts_on_the_list() {
+        let guard = Guard::new().allow_host("127.0.0.1:9000").unwrap().allow_host(" [::1]:80 ").unwrap();
+        let check = |url: &str| guard.check(&Url::parse(url).unwrap()).is_ok();
+        assert!(
+            check("http://127.0.0.1:9000/a") && check("https://127.0.0.1:9000/a") && check("http://[::1]/")
+        );
+        assert!(!check("http://127.0.0.1:9001/a"));
+        for pair in ["", "localhost", "localhost:", "localhost:99999", "a@b:80", "a:80/b", "http://a:80"] {
+            assert_eq!(Guard::new().allow_host(pair).err(), Some(Refusal::NotAUrl), "{pair}");
+        }
     }
 
     #[test]

@@ -49,7 +49,8 @@ pub(crate) use error::status_is_transient;
 pub(crate) use origin::Base;
 
 use connect::Connector;
-use decode::Decoder;
+use decode::{Decoder, Encoding};
+use request::Accepts;
 use response::Deadline;
 use tls::Tls;
 
@@ -124,7 +125,8 @@ impl Http {
     }
 
     async fn follow(&self, request: Request, deadline: Deadline) -> Result<Response, HttpError> {
-        let Request { method, mut url, headers, body, mut credentials, limits, gzip } = request;
+        let Request { method, mut url, headers, body, mut credentials, limits, accepts, follows: wanted } =
+            request;
         let follows = method == Method::GET || method == Method::HEAD;
         let private = credentials.is_some();
         let mut body = Some(body);
@@ -133,7 +135,7 @@ impl Http {
             let origin = self.guard.check(&url)?;
             let mut head = http::Request::builder().method(method.clone()).uri(uri(&url)?);
             let fields = head.headers_mut().ok_or(Refusal::NotAUrl)?;
-            *fields = self.fields(&headers, &origin, credentials.as_ref(), gzip)?;
+            *fields = self.fields(&headers, &origin, credentials.as_ref(), accepts)?;
             // Without TLS the proxy reads the request, and what it wants to know is part of it.
             let proxy = self.proxies.on_the_way(&origin, &self.guard).filter(|_| !origin.is_https());
             if let Some(credentials) = proxy.and_then(|proxy| proxy.credentials.clone()) {
@@ -149,8 +151,8 @@ impl Http {
             if let Some(proxy) = proxy.filter(|_| answer.status() == PROXY_AUTHENTICATION_REQUIRED) {
                 return Err(proxy.refused(&origin, answer.status().as_u16()));
             }
-            if !is_redirect(answer.status().as_u16()) {
-                return open(origin, answer, deadline, limits, method == Method::HEAD);
+            if !wanted || !is_redirect(answer.status().as_u16()) {
+                return open(origin, answer, deadline, limits, (method != Method::HEAD).then_some(accepts));
             }
             let next = target(&origin, &url, &answer, follows)?;
             if hops == limits.hops_max {
@@ -174,11 +176,11 @@ impl Http {
         headers: &HeaderMap,
         origin: &Origin,
         credentials: Option<&Credentials>,
-        gzip: bool,
+        accepts: Accepts,
     ) -> Result<HeaderMap, Refusal> {
         let mut fields = headers.clone();
         fields.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
-        fields.insert(ACCEPT_ENCODING, HeaderValue::from_static(if gzip { "gzip" } else { "identity" }));
+        fields.insert(ACCEPT_ENCODING, HeaderValue::from_static(accepts.header()));
         if let Some(Credentials { origin: meant, header }) = credentials {
             if meant != origin {
                 return Err(Refusal::Credentials { meant: meant.clone(), asked: origin.clone() });
@@ -216,24 +218,23 @@ fn target(
     url.join(location).map_err(|_| bad())
 }
 
+/// Opens an answer; without `accepts` it has no body, whatever its head says.
 fn open(
     origin: Origin,
     answer: http::Response<Incoming>,
     deadline: Deadline,
     limits: Limits,
-    headless: bool,
+    accepts: Option<Accepts>,
 ) -> Result<Response, HttpError> {
     let (head, body) = answer.into_parts();
-    let encoding = head.headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes);
-    let gzip = match encoding {
-        None | Some(b"" | b"identity") => false,
-        Some(encoding) if encoding.eq_ignore_ascii_case(b"gzip") || encoding == b"x-gzip" => !headless,
-        Some(_) => {
-            return Err(HttpError::Garbled {
-                origin,
-                why: "its body is encoded in a way that was not asked for",
-            });
-        }
+    let said = head.headers.get(CONTENT_ENCODING).map_or(&b""[..], HeaderValue::as_bytes);
+    let encoding = match accepts {
+        None => Some(Encoding::Identity),
+        Some(accepts) => Encoding::named(said).filter(|encoding| encoding.is_within(accepts)),
+    };
+    let Some(encoding) = encoding else {
+        let why = "its body is encoded in a way that was not asked for";
+        return Err(HttpError::Garbled { origin, why });
     };
     let bytes_max = limits.bytes_max;
     let response = Response {
@@ -241,13 +242,14 @@ fn open(
         status: head.status.as_u16(),
         headers: head.headers,
         body,
-        decoder: Decoder::new(gzip, bytes_max),
+        decoder: Decoder::new(encoding, bytes_max),
         deadline,
         bytes_max,
         ended: false,
     };
     // What says that it is too large is not read at all.
-    if !gzip && !headless && response.declared_bytes().is_some_and(|bytes| bytes > bytes_max) {
+    let is_plain = encoding == Encoding::Identity && accepts.is_some();
+    if is_plain && response.declared_bytes().is_some_and(|bytes| bytes > bytes_max) {
         return Err(HttpError::TooLarge { origin: response.origin, bytes_max });
     }
     Ok(response)

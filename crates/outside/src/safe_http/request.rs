@@ -99,11 +99,30 @@ pub struct Request {
     pub(super) body: Body,
     pub(super) credentials: Option<Credentials>,
     pub(super) limits: Limits,
-    pub(super) gzip: bool,
+    pub(super) accepts: Accepts,
+    pub(super) follows: bool,
+}
+
+/// How the body of an answer may be compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Accepts {
+    Nothing,
+    Gzip,
+    All,
+}
+
+impl Accepts {
+    pub(super) fn header(self) -> &'static str {
+        match self {
+            Self::Nothing => "identity",
+            Self::Gzip => "gzip",
+            Self::All => "gzip, deflate, br",
+        }
+    }
 }
 
 impl Request {
-    /// Asks for what is at a URL. Redirects are followed.
+    /// Asks for what is at a URL. Redirects are followed, unless it is [`Request::unfollowed`].
     pub fn get(url: Url) -> Self {
         Self::new(Method::GET, url, Body::empty())
     }
@@ -116,7 +135,7 @@ impl Request {
     /// A request with any method.
     pub fn new(method: Method, url: Url, body: Body) -> Self {
         let (headers, limits) = (HeaderMap::new(), Limits::default());
-        Self { method, url, headers, body, credentials: None, limits, gzip: true }
+        Self { method, url, headers, body, credentials: None, limits, accepts: Accepts::Gzip, follows: true }
     }
 
     /// Adds a header. Those that carry credentials or frame the message are refused.
@@ -146,7 +165,19 @@ impl Request {
 
     /// Asks for the body as it is, not compressed.
     pub fn identity(mut self) -> Self {
-        self.gzip = false;
+        self.accepts = Accepts::Nothing;
+        self
+    }
+
+    /// Takes the body in every compression that browsers take.
+    pub fn any_encoding(mut self) -> Self {
+        self.accepts = Accepts::All;
+        self
+    }
+
+    /// Gives a redirect back as an answer, for those who look at where it leads before they follow.
+    pub fn unfollowed(mut self) -> Self {
+        self.follows = false;
         self
     }
 }

@@ -147,6 +147,7 @@ async fn fault_66_filters_are_values() {
         ("cursor=x", "cursor"),
         ("since=yesterday", "since"),
         ("text=", "text"),
+        ("text=a%00b", "text"),
         ("kind=", "kind"),
         ("kind=a&kind=b", "kind"),
     ] {

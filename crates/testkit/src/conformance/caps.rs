@@ -201,9 +201,11 @@ pub async fn p19_senseless_policies_are_refused<S: Subject>() {
     refused(|policy| policy.ageing_ms = Some(0)).await;
     let queues = scene.store().queues().await.expect("queues");
     assert_eq!((queues.len(), queues[0].policy.limit), (1, Some(4)));
-    let long = JobFilter { text: Some("x".repeat(201)), ..Default::default() };
-    let answer = scene.store().list(ListRequest { filter: long, limit: 5, after: None }).await;
-    assert!(matches!(answer, Err(StoreError::Invalid(_))), "{answer:?}");
+    for text in ["x".repeat(201), String::new(), "a\0b".to_owned()] {
+        let filter = JobFilter { text: Some(text), ..Default::default() };
+        let answer = scene.store().list(ListRequest { filter, limit: 5, after: None }).await;
+        assert!(matches!(answer, Err(StoreError::Invalid(_))), "{answer:?}");
+    }
 }
 
 /// A claim gives 32 MiB of payloads and steps at most, in order, and at least one job; the rest stays queued.

@@ -23,7 +23,7 @@ END $$;
 -- The milliseconds of a length of time such as 700ms, 30s, 5m, 2h or 1d.
 CREATE FUNCTION windlass.span_1(p_field text, p_text text) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-    v_parts text[] := regexp_match(p_text, '^([0-9]{1,15})(ms|s|m|h|d)$');
+    v_parts text[] := regexp_match(p_text, '^([0-9]+)(ms|s|m|h|d)$');
     v_ms numeric;
 BEGIN
     IF v_parts IS NULL THEN
@@ -46,61 +46,96 @@ CREATE FUNCTION windlass.span_text_1(p_ms bigint) RETURNS text LANGUAGE sql IMMU
                 ELSE p_ms || 'ms' END
 $$;
 
--- JSON that has passed the gate, as minified text. jsonb has already refused
--- NUL and duplicate keys.
-CREATE FUNCTION windlass.gate_json_1(p_field text, p_json jsonb, p_bytes_max integer) RETURNS text LANGUAGE plpgsql AS $$
+-- Whether a number with an exponent, or of very many digits, is one that a double can hold: too small a one is 0.
+CREATE FUNCTION windlass.fits_double_1(p_number text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
-    v_text text := regexp_replace(p_json::text, '("(?:[^"\\]|\\.)*")|([,:]) ', '\1\2', 'g');
-    v_depth integer;
-    v_bad boolean;
+    v_parts text[];
+    v_whole text;
+    v_part text;
 BEGIN
-    IF octet_length(v_text) > p_bytes_max THEN
-        PERFORM windlass.refuse_1(format('%s has %s bytes; at most %s are allowed', p_field, octet_length(v_text), p_bytes_max));
+    PERFORM p_number::float8;
+    RETURN true;
+EXCEPTION WHEN numeric_value_out_of_range THEN
+    -- It is far above 1 or far below: the power of ten of its first digit tells which.
+    v_parts := regexp_match(p_number, '^-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$');
+    v_whole := ltrim(v_parts[1], '0');
+    v_part := coalesce(v_parts[2], '');
+    RETURN CASE WHEN v_whole <> '' THEN length(v_whole) ELSE length(ltrim(v_part, '0')) - length(v_part) END
+        + coalesce(v_parts[3], '0')::numeric < 0;
+END $$;
+
+-- JSON without the spaces between its parts.
+CREATE FUNCTION windlass.minified_1(p_json text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT regexp_replace(p_json, '("(?:[^"\\]|\\.)*")|[ \t\n\r]+', '\1', 'g')
+$$;
+
+-- JSON that has passed the gate, minified and otherwise as it came; mirrors json.rs of core. Text that is no JSON
+-- ends the call when it is read as such, half a surrogate pair and NUL when a string or a key is.
+CREATE FUNCTION windlass.gate_json_1(p_field text, p_json text, p_bytes_max integer, p_depth_max integer DEFAULT 64)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    v_depth integer;
+    v_twins boolean;
+    v_wide boolean;
+    v_huge boolean;
+    v_strings bigint;
+BEGIN
+    IF octet_length(p_json) > p_bytes_max THEN
+        PERFORM windlass.refuse_1(format('%s has %s bytes; at most %s are allowed', p_field, octet_length(p_json), p_bytes_max));
     END IF;
-    WITH RECURSIVE parts(value, depth) AS (
-        SELECT p_json, CASE WHEN jsonb_typeof(p_json) IN ('object', 'array') THEN 1 ELSE 0 END
+    WITH RECURSIVE parts(value, sort, depth) AS (
+        SELECT j.value, json_typeof(j.value), (json_typeof(j.value) IN ('object', 'array'))::integer
+          FROM (SELECT btrim(p_json, E' \t\n\r')::json AS value) j
         UNION ALL
-        SELECT inner_part.value, parts.depth + CASE WHEN jsonb_typeof(inner_part.value) IN ('object', 'array') THEN 1 ELSE 0 END
-          FROM parts CROSS JOIN LATERAL (
-               SELECT e.value FROM jsonb_each(CASE WHEN jsonb_typeof(parts.value) = 'object' THEN parts.value ELSE '{}' END) e
+        SELECT i.value, json_typeof(i.value), p.depth + (json_typeof(i.value) IN ('object', 'array'))::integer
+          FROM parts p CROSS JOIN LATERAL (
+               SELECT e.value FROM json_each(CASE p.sort WHEN 'object' THEN p.value ELSE '{}' END) e
                UNION ALL
-               SELECT a.value FROM jsonb_array_elements(CASE WHEN jsonb_typeof(parts.value) = 'array' THEN parts.value ELSE '[]' END) a
-          ) inner_part
-         WHERE parts.depth <= 64
+               SELECT a.value FROM json_array_elements(CASE p.sort WHEN 'array' THEN p.value ELSE '[]' END) a) i
+         WHERE p.depth <= p_depth_max
     )
     SELECT max(p.depth),
-           bool_or(CASE WHEN jsonb_typeof(p.value) <> 'number' THEN false
-                        WHEN p.value::text ~ '^-?[0-9]+$'
-                        THEN p.value::text::numeric NOT BETWEEN -9223372036854775808 AND 9223372036854775807
-                        ELSE abs(p.value::text::numeric) > 1.7e308 END)
-      INTO v_depth, v_bad FROM parts p;
-    IF v_depth > 64 THEN
-        PERFORM windlass.refuse_1(p_field || ' is nested deeper than 64');
-    ELSIF v_bad THEN
+           bool_or(CASE p.sort WHEN 'object' THEN (
+               SELECT count(*) <> count(DISTINCT k.key COLLATE "C") FROM json_object_keys(p.value) k(key)) END),
+           bool_or(CASE WHEN p.sort = 'number' AND p.value::text ~ '^-?[0-9]+$' THEN length(p.value::text) > 20
+               OR p.value::text::numeric NOT BETWEEN -9223372036854775808 AND 9223372036854775807 END),
+           bool_or(CASE WHEN p.sort = 'number' AND (p.value::text ~ '[eE]' OR length(p.value::text) > 300)
+               AND p.value::text !~ '^-?[0-9]+$' THEN NOT windlass.fits_double_1(p.value::text) END),
+           count(CASE p.sort WHEN 'string' THEN p.value #>> '{}' END)
+      INTO v_depth, v_twins, v_wide, v_huge, v_strings FROM parts p;
+    IF v_depth > p_depth_max THEN
+        PERFORM windlass.refuse_1(p_field || ' is nested deeper than ' || p_depth_max);
+    ELSIF v_twins THEN
+        PERFORM windlass.refuse_1(p_field || ' has an object with a duplicate key');
+    ELSIF v_wide THEN
         PERFORM windlass.refuse_1(p_field || ' has an integer that does not fit into 64 bits');
+    ELSIF v_huge THEN
+        PERFORM windlass.refuse_1(p_field || ' has a number that is too large');
     END IF;
-    RETURN v_text;
+    RETURN windlass.minified_1(p_json);
 END $$;
 
 -- A retry rule as the program writes it; given as a ladder such as '1m 5m 1h',
 -- or as an object with ladder and max_attempts.
-CREATE FUNCTION windlass.retry_rule_1(p_rule jsonb) RETURNS text LANGUAGE plpgsql AS $$
+CREATE FUNCTION windlass.retry_rule_1(p_rule json) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-    v_ladder text := CASE jsonb_typeof(p_rule) WHEN 'string' THEN p_rule #>> '{}' ELSE p_rule ->> 'ladder' END;
-    v_max jsonb := CASE WHEN jsonb_typeof(p_rule) = 'object' THEN p_rule -> 'max_attempts' END;
+    v_is text := json_typeof(p_rule);
+    v_ladder text := CASE v_is WHEN 'string' THEN p_rule #>> '{}' WHEN 'object' THEN p_rule ->> 'ladder' END;
+    v_max text := CASE v_is WHEN 'object' THEN nullif((p_rule -> 'max_attempts')::text, 'null') END;
     v_unknown text;
     v_rungs text[];
 BEGIN
-    IF jsonb_typeof(p_rule) = 'object' THEN
-        SELECT k INTO v_unknown FROM jsonb_object_keys(p_rule) k WHERE k NOT IN ('ladder', 'max_attempts') LIMIT 1;
+    IF v_is = 'object' THEN
+        SELECT k INTO v_unknown FROM json_object_keys(p_rule) k WHERE k NOT IN ('ladder', 'max_attempts') LIMIT 1;
     END IF;
-    IF v_ladder IS NULL OR v_unknown IS NOT NULL THEN
+    IF v_ladder IS NULL OR v_unknown IS NOT NULL
+       OR v_is = 'object' AND json_typeof(p_rule -> 'ladder') <> 'string' THEN
         PERFORM windlass.refuse_1('retry is neither a ladder such as "1m 5m" nor an object with ladder and max_attempts');
     END IF;
-    IF v_max IS NOT NULL AND (jsonb_typeof(v_max) <> 'number' OR v_max::text !~ '^[1-9][0-9]{0,8}$') THEN
-        PERFORM windlass.refuse_1('retry has a max_attempts that is not a whole number above 0');
+    IF v_max !~ '^[1-9][0-9]{0,9}$' OR v_max::numeric > 4294967295 THEN
+        PERFORM windlass.refuse_1('retry has a max_attempts that is not a whole number from 1 to 4294967295');
     END IF;
-    IF btrim(v_ladder) = 'none' THEN
+    IF btrim(v_ladder, E' \t\n\r\f\v') = 'none' THEN
         v_ladder := '';
     END IF;
     SELECT array_agg(windlass.span_text_1(windlass.span_1('retry', r.rung)) ORDER BY r.ord) INTO v_rungs
@@ -109,17 +144,44 @@ BEGIN
         PERFORM windlass.refuse_1('retry has more than 100 rungs');
     END IF;
     RETURN '{"ladder":"' || coalesce(array_to_string(v_rungs, ' '), 'none') || '"'
-        || coalesce(',"max_attempts":' || v_max::text, '') || '}';
+        || coalesce(',"max_attempts":' || v_max, '') || '}';
+END $$;
+
+-- Refuses options that are unknown, or of another sort than they must be.
+CREATE FUNCTION windlass.check_options_1(p_options json) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_unknown text;
+    v_no_text text;
+BEGIN
+    IF json_typeof(p_options) <> 'object' THEN
+        PERFORM windlass.refuse_1('options are not an object');
+    END IF;
+    SELECT string_agg(e.key, ', ' ORDER BY e.key) FILTER (WHERE e.key NOT IN (
+               'id', 'queue', 'priority', 'run_at', 'delay', 'key', 'dedupe_key', 'budgets', 'retry', 'timeout', 'meta')),
+           string_agg(e.key, ', ' ORDER BY e.key) FILTER (WHERE json_typeof(e.value) <> 'string' AND e.key IN (
+               'id', 'queue', 'run_at', 'delay', 'key', 'dedupe_key', 'timeout'))
+      INTO v_unknown, v_no_text FROM json_each(p_options) e;
+    IF v_unknown IS NOT NULL THEN
+        PERFORM windlass.refuse_1('unknown option ' || v_unknown || '; known are id, queue, priority, run_at, delay, '
+            || 'key, dedupe_key, budgets, retry, timeout, meta');
+    ELSIF v_no_text IS NOT NULL THEN
+        PERFORM windlass.refuse_1(v_no_text || ' must be text in quotes; leave out what is not wanted');
+    ELSIF json_typeof(p_options -> 'budgets') <> 'array' OR EXISTS (
+        SELECT FROM json_array_elements(CASE json_typeof(p_options -> 'budgets') WHEN 'array' THEN p_options -> 'budgets' END) b
+         WHERE json_typeof(b.value) <> 'string') THEN
+        PERFORM windlass.refuse_1('budgets are not an array of names');
+    END IF;
 END $$;
 
 -- Enqueues a job in the caller's own transaction: it is there when that
 -- commits, and never was when it does not. Answers with the id of the job that
--- is there now.
-CREATE FUNCTION windlass.enqueue(kind text, payload jsonb, options jsonb DEFAULT '{}')
+-- is there now. Payload and options are JSON as text, so that they are kept as
+-- they came, and a key that is said twice is refused.
+CREATE FUNCTION windlass.enqueue(kind text, payload text, options text DEFAULT '{}')
 RETURNS uuid LANGUAGE plpgsql AS $$
 DECLARE
-    o jsonb := coalesce(options, '{}');
-    v_unknown text;
+    -- One deeper than the meta in it may be.
+    o json := windlass.gate_json_1('options', coalesce(options, '{}'), 1048576, 65);
     v_budgets text[];
     v_run_at bigint;
     v_delay bigint;
@@ -128,20 +190,11 @@ DECLARE
     v_id uuid;
     v_there uuid;
 BEGIN
-    IF jsonb_typeof(o) <> 'object' THEN
-        PERFORM windlass.refuse_1('options are not an object');
-    END IF;
-    SELECT string_agg(k, ', ' ORDER BY k) INTO v_unknown FROM jsonb_object_keys(o) k
-     WHERE k NOT IN ('id', 'queue', 'priority', 'run_at', 'delay', 'key', 'dedupe_key', 'budgets', 'retry',
-                     'timeout', 'meta');
-    IF v_unknown IS NOT NULL THEN
-        PERFORM windlass.refuse_1('unknown option ' || v_unknown || '; known are id, queue, priority, run_at, delay, '
-            || 'key, dedupe_key, budgets, retry, timeout, meta');
-    END IF;
+    PERFORM windlass.check_options_1(o);
     IF payload IS NULL THEN
-        PERFORM windlass.refuse_1('payload is NULL; give ''null''::jsonb for an empty one');
+        PERFORM windlass.refuse_1('payload is NULL; give ''null'' for an empty one');
     END IF;
-    IF o ? 'id' THEN
+    IF (o -> 'id') IS NOT NULL THEN
         IF o ->> 'id' !~* '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN
             PERFORM windlass.refuse_1('id is not a UUID');
         END IF;
@@ -149,17 +202,17 @@ BEGIN
     ELSE
         v_id := gen_random_uuid();
     END IF;
-    IF o ? 'priority' THEN
-        IF jsonb_typeof(o -> 'priority') <> 'number' OR (o ->> 'priority') !~ '^-?[0-9]{1,5}$'
+    IF (o -> 'priority') IS NOT NULL THEN
+        IF (o -> 'priority')::text !~ '^(0|-?[1-9][0-9]{0,4})$'
            OR (o ->> 'priority')::integer NOT BETWEEN -32768 AND 32767 THEN
             PERFORM windlass.refuse_1('priority is not a whole number between -32768 and 32767');
         END IF;
         v_priority := (o ->> 'priority')::smallint;
     END IF;
-    IF o ? 'run_at' AND o ? 'delay' THEN
+    IF (o -> 'run_at') IS NOT NULL AND (o -> 'delay') IS NOT NULL THEN
         PERFORM windlass.refuse_1('run_at and delay exclude each other');
     END IF;
-    IF o ? 'run_at' THEN
+    IF (o -> 'run_at') IS NOT NULL THEN
         IF (o ->> 'run_at') !~ '^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$' THEN
             PERFORM windlass.refuse_1('run_at is not a moment such as 2026-01-31T12:00:00Z');
         END IF;
@@ -168,37 +221,40 @@ BEGIN
             PERFORM windlass.refuse_1('run_at lies outside the years 1970 to 9999');
         END IF;
     END IF;
-    IF o ? 'delay' THEN
+    IF (o -> 'delay') IS NOT NULL THEN
         v_delay := windlass.span_1('delay', o ->> 'delay');
     END IF;
-    IF o ? 'timeout' THEN
+    IF (o -> 'timeout') IS NOT NULL THEN
         v_timeout := windlass.span_1('timeout', o ->> 'timeout');
         IF v_timeout = 0 THEN
             PERFORM windlass.refuse_1('timeout is 0; leave it out for no limit');
         END IF;
     END IF;
-    IF o ? 'budgets' THEN
-        IF jsonb_typeof(o -> 'budgets') <> 'array' THEN
-            PERFORM windlass.refuse_1('budgets are not an array of names');
-        END IF;
+    IF (o -> 'budgets') IS NOT NULL THEN
         SELECT array_agg(DISTINCT windlass.name_1('budget', b.name, 128) COLLATE "C") INTO v_budgets
-          FROM jsonb_array_elements_text(o -> 'budgets') AS b(name);
+          FROM json_array_elements_text(o -> 'budgets') AS b(name);
         IF cardinality(v_budgets) > 8 THEN
             PERFORM windlass.refuse_1('budgets are more than 8');
         END IF;
     END IF;
     SELECT e.there INTO v_there FROM windlass.enqueue_1(
         NULL, true, ARRAY[v_id], ARRAY[windlass.name_1('kind', kind, 128)],
-        ARRAY[windlass.name_1('queue', CASE WHEN o ? 'queue' THEN o ->> 'queue' ELSE 'default' END, 128)],
+        ARRAY[windlass.name_1('queue', CASE WHEN (o -> 'queue') IS NOT NULL THEN o ->> 'queue' ELSE 'default' END, 128)],
         ARRAY[windlass.gate_json_1('payload', payload, 1048576)],
         ARRAY[v_priority],
-        ARRAY[CASE WHEN o ? 'key' THEN windlass.name_1('key', o ->> 'key', 512) END],
-        ARRAY[CASE WHEN o ? 'dedupe_key' THEN windlass.name_1('dedupe_key', o ->> 'dedupe_key', 512) END],
+        ARRAY[CASE WHEN (o -> 'key') IS NOT NULL THEN windlass.name_1('key', o ->> 'key', 512) END],
+        ARRAY[CASE WHEN (o -> 'dedupe_key') IS NOT NULL THEN windlass.name_1('dedupe_key', o ->> 'dedupe_key', 512) END],
         ARRAY[array_to_string(v_budgets, chr(31))],
-        ARRAY[CASE WHEN o ? 'retry' THEN windlass.retry_rule_1(o -> 'retry') END],
+        ARRAY[CASE WHEN (o -> 'retry') IS NOT NULL THEN windlass.retry_rule_1(o -> 'retry') END],
         ARRAY[v_timeout],
-        ARRAY[CASE WHEN o ? 'meta' THEN windlass.gate_json_1('meta', o -> 'meta', 16384) END],
+        ARRAY[CASE WHEN (o -> 'meta') IS NOT NULL THEN windlass.gate_json_1('meta', (o -> 'meta')::text, 16384) END],
         ARRAY[v_run_at], ARRAY[v_delay]) e;
     PERFORM pg_notify('windlass_work', '');
     RETURN coalesce(v_there, v_id);
 END $$;
+
+-- The same for whoever has made its JSON with functions of Postgres. What is in a jsonb is all that is known of it:
+-- of a key that was said twice, it has kept the last.
+CREATE FUNCTION windlass.enqueue(kind text, payload jsonb, options jsonb DEFAULT '{}') RETURNS uuid LANGUAGE sql AS $$
+    SELECT windlass.enqueue(kind, windlass.minified_1(payload::text), options::text)
+$$;

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use tokio_postgres::types::Type;
-use windlass_core::mapping::{Mapping, Use};
+use windlass_core::mapping::Mapping;
 
+use super::columns::{Use, columns};
 use super::statements::{claim_index, quote};
 use crate::error::Fault;
 use crate::link::Link;
@@ -36,8 +37,7 @@ pub(crate) async fn findings(link: &Link, mapping: &Mapping) -> Result<Vec<Findi
         let what = format!("there is no table {table}, or this role may not see it");
         return Ok(vec![Finding { what, sql: None, only_slow: false }]);
     };
-    let mut found: Vec<Finding> = mapping
-        .columns()
+    let mut found: Vec<Finding> = columns(mapping)
         .into_iter()
         .filter_map(|(column, used)| finding(table, column, used, &types))
         .collect();

@@ -17,6 +17,7 @@ mod asked;
 mod check;
 mod claim;
 mod codec;
+mod columns;
 mod expire;
 mod lease;
 mod moment;

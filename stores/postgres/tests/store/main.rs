@@ -11,3 +11,4 @@ mod offers;
 mod outage;
 mod scene;
 mod sql_enqueue;
+mod sql_gate;

@@ -121,14 +121,40 @@ async fn what_is_wrong_is_refused_by_name() {
         ("1", r#"{"timeout":"0s"}"#, "timeout is 0"),
         ("1", r#"{"budgets":"a"}"#, "budgets are not an array"),
         ("1", "[]", "options are not an object"),
+        ("1", r#"{"key":5}"#, "key must be text in quotes"),
+        ("1", r#"{"budgets":["a",5]}"#, "budgets are not an array"),
+        ("1", r#"{"key":"a","key":"b"}"#, "options has an object with a duplicate key"),
+        ("1", r#"{"retry":{"ladder":"1m","ladder":"2m"}}"#, "options has an object with a duplicate key"),
+        (
+            "1",
+            r#"{"retry":{"ladder":"1m","max_attempts":4294967296}}"#,
+            "max_attempts that is not a whole number",
+        ),
+        (r#"[{"a":1,"\u0061":2}]"#, "{}", "payload has an object with a duplicate key"),
         ("[9223372036854775808]", "{}", "does not fit into 64 bits"),
+        ("1e309", "{}", "a number that is too large"),
         (deep.as_str(), "{}", "nested deeper than 64"),
         (large.as_str(), "{}", "at most 1048576 are allowed"),
     ] {
-        let sql = "SELECT windlass.enqueue('k', $1::text::jsonb, $2::text::jsonb)";
+        let sql = "SELECT windlass.enqueue('k', $1::text, $2::text)";
         let refused = scene.client.query_one(sql, &[&payload, &options]).await.expect_err(why);
         let said = refused.as_db_error().map(|error| error.message().to_owned()).unwrap_or_default();
         assert!(said.contains(why), "{options}: {said}, expected {why}");
     }
     assert_eq!(count(&*store).await, 0);
+}
+
+/// What a jsonb holds is what is enqueued, whatever it was made of.
+#[tokio::test(flavor = "multi_thread")]
+async fn jsonb_is_taken_as_it_is() {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    let sql = "SELECT windlass.enqueue('k', '{\"b\": 1, \"b\": 1e2, \"a\": \"x, y: z\"}'::jsonb, \
+               jsonb_build_object('queue', 'q', 'meta', jsonb_build_array(1)))";
+    scene.client.query_one(sql, &[]).await.expect("enqueue");
+    let leases = store.claim(wish(1)).await.expect("claim").leases;
+    assert_eq!(leases[0].job.spec.payload.as_str(), r#"{"a":"x, y: z","b":100}"#);
+    assert_eq!(leases[0].job.spec.meta.as_ref().map(Json::as_str), Some("[1]"));
+    let wide = "SELECT windlass.enqueue('k', '1e19'::jsonb)";
+    scene.client.query_one(wide, &[]).await.expect_err("to a jsonb it is an integer, and too wide");
 }

@@ -14,5 +14,6 @@ mod log_growth;
 mod migration;
 mod offers;
 mod other_processes;
+mod pruning;
 mod scene;
 mod schema;

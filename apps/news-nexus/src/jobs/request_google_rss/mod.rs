@@ -111,7 +111,7 @@ impl Run {
     }
 
     async fn row(&mut self, search: &Search) -> Result<Row, DatabaseError> {
-        if self.work.stop.asked() {
+        if self.work.stop.is_asked() {
             return Ok(Row::Stopped);
         }
         self.database.follow()?;

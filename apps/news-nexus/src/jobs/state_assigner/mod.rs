@@ -182,7 +182,7 @@ impl Run {
     }
 
     async fn article(&mut self, article: i64) -> Result<Article, DatabaseError> {
-        if self.work.stop.asked() {
+        if self.work.stop.is_asked() {
             return Ok(Article::Stopped);
         }
         let Some(asked) = self.database.assign_text(article)? else {

@@ -1,0 +1,63 @@
+//! What the operator can ask for, a file each.
+
+pub(crate) mod check;
+pub(crate) mod migrate;
+pub(crate) mod resume;
+pub(crate) mod retry;
+pub(crate) mod status;
+pub(crate) mod webhook;
+pub(crate) mod work;
+
+use std::sync::Arc;
+
+use deadpool_postgres::Pool;
+use windlass_app::log::{Form, Json, Lines};
+use windlass_app::{AppError, Host};
+use windlass_engine::world::RealWorld;
+use windlass_outside::secret::Secret;
+
+use crate::app::LogForm;
+use crate::names::Names;
+use crate::schema;
+use crate::settings::Settings;
+
+/// The database that the settings name, and where it is.
+fn database(host: &Host) -> Result<(Pool, Secret<String>), AppError> {
+    let url = Settings::read_database(&host.environment)?;
+    Ok((pool(host, &url)?, url))
+}
+
+fn pool(host: &Host, url: &Secret<String>) -> Result<Pool, AppError> {
+    let pool = host.stores.pool(url);
+    Ok(pool.map_err(|error| format!("DATABASE_URL cannot be used: {error}"))?)
+}
+
+/// Refuses a database that lacks something: every message would fail on it.
+async fn is_migrated(pool: &Pool) -> Result<(), AppError> {
+    let more = |count: usize| match count - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    let missing = schema::missing(pool).await?;
+    if let Some(first) = missing.first() {
+        let (what, more) = (&first.what, more(missing.len()));
+        let next = "run `windlass nurse-tour migrate`, or look with `check`";
+        return Err(format!("the database lacks {what}{more}; {next}").into());
+    }
+    let wrong = schema::wrong(pool).await?;
+    if let Some(first) = wrong.first() {
+        let more = more(wrong.len());
+        let next = "look with `windlass nurse-tour check`";
+        return Err(format!("the database does not fit: {first}{more}; {next}").into());
+    }
+    Ok(())
+}
+
+fn start_logging(host: &Host, form: LogForm, worker: Option<(String, Arc<Names>)>) {
+    let form: Box<dyn Form> = match form {
+        LogForm::Lines => Box::new(Lines),
+        LogForm::Json => Box::new(Json),
+    };
+    let debug = Settings::read_debug(&host.environment);
+    crate::log::log(form, debug, Arc::new(RealWorld::new()), worker).out(std::io::stdout()).start();
+}

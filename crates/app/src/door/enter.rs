@@ -1,0 +1,126 @@
+//! The way of a request: through the door, to its route, into the log.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::Response;
+use futures::FutureExt;
+use http::header::{CONNECTION, HOST};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri};
+use hyper::body::Incoming;
+use tower_service::Service;
+use windlass_listen::origin::{is_from_elsewhere, is_own_host};
+use windlass_listen::{BodyError, read_body};
+
+use super::Door;
+use super::refusal::Refusal;
+
+/// How long a refused token waits for its answer: guessing is slow.
+const REFUSAL_MS: u64 = 250;
+
+/// Answers a request and writes its line.
+pub(super) async fn answer(door: &Door, port: u16, request: Request<Incoming>) -> Response {
+    let began_ms = door.world.boot_ms();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let id = request.headers().get("x-request-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let mut response = match enter(door, port, request).await {
+        Ok(response) => response,
+        Err(refusal) => refused(door, refusal, &method, &path),
+    };
+    if !door.keeps_connections {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    tracing::info!(
+        %method,
+        path,
+        statusCode = response.status().as_u16(),
+        durationMs = door.world.boot_ms().saturating_sub(began_ms),
+        requestId = id.as_deref().unwrap_or("null"),
+        "Request handled"
+    );
+    response
+}
+
+fn refused(door: &Door, refusal: Refusal, method: &Method, path: &str) -> Response {
+    let refusal = door.form.in_our_words(refusal);
+    let (code, status) = (refusal.code, refusal.status.as_u16());
+    match &refusal.cause {
+        Some(error) => tracing::error!(code, status, %method, path, error, "Request failed"),
+        None => tracing::warn!(code, status, %method, path, "Request refused"),
+    }
+    door.form.answer(refusal)
+}
+
+async fn enter(door: &Door, port: u16, request: Request<Incoming>) -> Result<Response, Refusal> {
+    pass(door, port, request.method(), request.uri().path(), request.headers()).await?;
+    let (mut parts, body) = request.into_parts();
+    if door.ignores_last_slash {
+        parts.uri = without_last_slash(&parts.uri);
+    }
+    let body = whole_body(door, &parts.headers, body).await?;
+    let request = Request::from_parts(parts, Body::from(body));
+    // A bug in one route must not end the connection without a word.
+    let called = AssertUnwindSafe(door.router.clone().call(request)).catch_unwind().await;
+    let mut response = match called {
+        Ok(Ok(response)) => response,
+        Ok(Err(never)) => match never {},
+        Err(_) => return Err(Refusal::internal("a route panicked; the panic's own message says where")),
+    };
+    match response.extensions_mut().remove::<Arc<Refusal>>().and_then(Arc::into_inner) {
+        Some(refusal) => Err(refusal),
+        None => Ok(response),
+    }
+}
+
+async fn whole_body(door: &Door, headers: &HeaderMap, body: Incoming) -> Result<axum::body::Bytes, Refusal> {
+    let limits = door.body;
+    let read = read_body(headers, body, limits.bytes_max, limits.idle_ms, &door.world);
+    let read = tokio::select! {
+        read = read => read,
+        () = door.world.sleep_ms(limits.total_ms) => Err(BodyError::TooSlow),
+    };
+    read.map_err(|error| match error {
+        BodyError::TooLarge(bytes_max) => Refusal::too_large(bytes_max),
+        BodyError::TooSlow => Refusal::too_slow(),
+        BodyError::Cut => Refusal::cut_off(),
+    })
+}
+
+fn without_last_slash(uri: &Uri) -> Uri {
+    let path = uri.path().trim_end_matches('/');
+    let path = if path.is_empty() { "/" } else { path };
+    let query = uri.query().map_or(String::new(), |query| format!("?{query}"));
+    // What was part of an address is one without its end as well.
+    Uri::try_from(format!("{path}{query}")).unwrap_or_else(|_| uri.clone())
+}
+
+/// Who may come in.
+async fn pass(
+    door: &Door,
+    port: u16,
+    method: &Method,
+    path: &str,
+    headers: &HeaderMap,
+) -> Result<(), Refusal> {
+    if door.proves_itself || (door.open_to_all.contains(&path) && *method == Method::GET) {
+        return Ok(());
+    }
+    if is_from_elsewhere(method, headers) {
+        return Err(Refusal::forbidden("The request comes from a page of another site"));
+    }
+    if let Some(token) = &door.token {
+        if token.admits(headers) {
+            return Ok(());
+        }
+        door.world.sleep_ms(REFUSAL_MS).await;
+        return Err(Refusal::unauthorized());
+    }
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("").to_ascii_lowercase();
+    if door.any_host || is_own_host(&host, port) {
+        return Ok(());
+    }
+    Err(Refusal::forbidden(
+        "This host name is not the server's; ask it by localhost or 127.0.0.1 and its port",
+    ))
+}

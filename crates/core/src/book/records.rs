@@ -1,0 +1,122 @@
+//! Records in memory.
+
+use std::collections::BTreeMap;
+
+use super::Book;
+use crate::error::StoreError;
+use crate::id::{Label, RecordKey, ShelfName};
+use crate::record::{
+    BatchAnswer, EXPIRED_MAX, IfRev, Put, Record, RecordBatch, RecordPage, RecordWrite, SCAN_BYTES_MAX,
+    SCAN_MAX, Scan, ScanCursor,
+};
+use crate::time::Time;
+
+impl Book {
+    /// Writes a batch, all or none.
+    pub fn write_records(&mut self, batch: &RecordBatch, now: Time) -> Result<BatchAnswer, StoreError> {
+        batch.checked()?;
+        if let Some(lease) = batch.lease {
+            let held = self.job(lease.job_id).and_then(|job| job.lease_for(lease.fence, now));
+            if held.is_none() {
+                return Ok(BatchAnswer::LeaseLost);
+            }
+        }
+        for (at, write) in batch.writes.iter().enumerate() {
+            let rev = self.record(&write.shelf, &write.key, now).map(|record| record.rev);
+            let fits = match write.if_rev {
+                IfRev::Any => true,
+                IfRev::Absent => rev.is_none(),
+                IfRev::Is(wanted) => rev == Some(wanted),
+            };
+            if !fits {
+                return Ok(BatchAnswer::Conflict { write: at, rev });
+            }
+        }
+        let jobs = self.enqueue(batch.jobs.clone(), now)?;
+        let revs = batch.writes.iter().map(|write| self.write_record(write, now)).collect();
+        Ok(BatchAnswer::Done { revs, jobs })
+    }
+
+    fn write_record(&mut self, write: &RecordWrite, now: Time) -> u64 {
+        self.next_rev += 1;
+        let rev = self.next_rev;
+        let shelf = self.shelves.entry(write.shelf.clone()).or_default();
+        match &write.put {
+            None => drop(shelf.remove(&write.key)),
+            Some(Put { value, sort, label, keep_ms }) => {
+                let expires_at = keep_ms.map(|ms| now.plus_ms(i64::try_from(ms).unwrap_or(i64::MAX)));
+                let (key, value, label) = (write.key.clone(), value.clone(), label.clone());
+                let record = Record { key, value, sort: *sort, label, rev, written_at: now, expires_at };
+                shelf.insert(record.key.clone(), record);
+            }
+        }
+        rev
+    }
+
+    /// A record that is there.
+    pub fn record(&self, shelf: &ShelfName, key: &RecordKey, now: Time) -> Option<&Record> {
+        self.shelves.get(shelf)?.get(key).filter(|record| record.is_there(now))
+    }
+
+    /// A page of a shelf.
+    pub fn scan_records(&self, scan: &Scan, now: Time) -> RecordPage {
+        let mut found: Vec<(ScanCursor, &Record)> = self
+            .shelf(&scan.shelf, &scan.prefix, now)
+            .filter(|record| scan.label.is_none() || record.label == scan.label)
+            .map(|record| (record.cursor(scan.order), record))
+            .filter(|(at, _)| match (&scan.after, scan.descending) {
+                (None, _) => true,
+                (Some(after), false) => at > after,
+                (Some(after), true) => at < after,
+            })
+            .collect();
+        found.sort_unstable_by(|(a, _), (b, _)| if scan.descending { b.cmp(a) } else { a.cmp(b) });
+        let limit = scan.limit.clamp(1, SCAN_MAX) as usize;
+        let (mut page, mut bytes) = (RecordPage::default(), 0);
+        for (at, record) in found {
+            bytes += record.value.as_str().len();
+            if page.records.len() == limit || (bytes > SCAN_BYTES_MAX && !page.records.is_empty()) {
+                page.next = page.records.last().map(|last| last.cursor(scan.order));
+                break;
+            }
+            debug_assert_eq!(at, record.cursor(scan.order));
+            page.records.push(record.clone());
+        }
+        page
+    }
+
+    /// How many records have keys that begin so, by label.
+    pub fn count_records(&self, shelf: &ShelfName, prefix: &str, now: Time) -> Vec<(Option<Label>, u64)> {
+        let mut counts: BTreeMap<Option<Label>, u64> = BTreeMap::new();
+        for record in self.shelf(shelf, prefix, now) {
+            *counts.entry(record.label.clone()).or_default() += 1;
+        }
+        counts.into_iter().collect()
+    }
+
+    /// Deletes expired records; answers how many went.
+    pub(super) fn prune_records(&mut self, now: Time) -> usize {
+        let gone = self.shelves.iter().flat_map(|(shelf, records)| {
+            let expired = records.values().filter(|record| !record.is_there(now));
+            expired.map(|record| (shelf.clone(), record.key.clone()))
+        });
+        let gone: Vec<_> = gone.take(EXPIRED_MAX).collect();
+        for (shelf, key) in &gone {
+            if let Some(records) = self.shelves.get_mut(shelf) {
+                records.remove(key);
+            }
+        }
+        self.shelves.retain(|_, records| !records.is_empty());
+        gone.len()
+    }
+
+    fn shelf<'b>(
+        &'b self,
+        shelf: &ShelfName,
+        prefix: &'b str,
+        now: Time,
+    ) -> impl Iterator<Item = &'b Record> {
+        let records = self.shelves.get(shelf).into_iter().flat_map(BTreeMap::values);
+        records.filter(move |record| record.key.as_str().starts_with(prefix) && record.is_there(now))
+    }
+}
