@@ -163,9 +163,7 @@ mod tests {
 
     #[test]
     fn pages_without_text() {
-        for html in
-            ["", " ", "<html></html>", "<script>x</script>", "<!-- x", "<title>only</title>", "<!"]
-        {
+        for html in ["", " ", "<html></html>", "<script>x</script>", "<!-- x", "<title>only</title>", "<!"] {
             assert_eq!(text(html, 100), "", "{html}");
         }
     }
