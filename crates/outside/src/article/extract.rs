@@ -175,10 +175,10 @@ mod tests {
         let fonts: String = (0..60_000).map(|number| format!("<font size={number}>")).collect();
         let attributes: String = (0..150_000).map(|number| format!(" a{number}=1")).collect();
         let bolds: String = (0..500).map(|number| format!("<b id={number}>")).collect();
-        let all = |piece: &str| piece.repeat(HTML_BYTES_MAX / piece.len());
+        let all = |piece: &str| piece.repeat(HTML_BYTES_MAX / 4 / piece.len());
         for html in [
             "<div>".repeat(100_000),
-            all("<div>"),
+            "<div>".repeat(HTML_BYTES_MAX / 5),
             all("<div>x"),
             all("<div></div>"),
             all("<p>x"),

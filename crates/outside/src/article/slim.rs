@@ -17,6 +17,8 @@ use kind::{Kind, kind};
 const DEPTH_MAX: usize = 128;
 /// How many elements are kept. What comes after is cut off; a page of 2 MiB has 20,000.
 const ELEMENTS_MAX: usize = 50_000;
+/// How much is written. A page of 2 MiB comes to a quarter of it, and a `<` that is text to four times.
+const OUT_BYTES_MAX: usize = 1024 * 1024;
 /// Attributes that say what an element is for, and whether it is seen.
 const ATTRIBUTES: [&str; 8] = ["class", "id", "role", "style", "hidden", "aria-hidden", "href", "itemprop"];
 const ATTRIBUTE_BYTES_MAX: usize = 256;
@@ -46,7 +48,7 @@ pub(super) fn slim(html: &str) -> String {
                 Kind::Inline | Kind::Block => slim.open(tag),
             },
         }
-        if slim.elements >= ELEMENTS_MAX {
+        if slim.elements >= ELEMENTS_MAX || slim.out.len() >= OUT_BYTES_MAX {
             break;
         }
     }
@@ -71,6 +73,7 @@ struct Element<'a> {
 impl<'a> Slim<'a> {
     /// A `<` that begins no tag must not begin one in what is written.
     fn text(&mut self, text: &str) {
+        let text = crate::text::cut(text, OUT_BYTES_MAX.saturating_sub(self.out.len()));
         let mut parts = text.split('<');
         self.out.push_str(parts.next().unwrap_or_default());
         for part in parts {
@@ -238,5 +241,9 @@ mod tests {
         assert!(deep.contains("words"));
         let wide = slim(&"<p>x".repeat(200_000));
         assert_eq!(wide.matches("<p>").count(), ELEMENTS_MAX);
+        for much in ["<", "x", "&", "ü", "<x> ", "<p class=\"a long name\">"] {
+            let most = OUT_BYTES_MAX + DEPTH_MAX * 16 + ATTRIBUTES.len() * (ATTRIBUTE_BYTES_MAX + 16);
+            assert!(slim(&much.repeat(2_000_000 / much.len())).len() <= most, "{much}");
+        }
     }
 }
