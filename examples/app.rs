@@ -72,7 +72,7 @@ impl App for Reminders {
         let token = settings.optional_secret("REMINDERS_TOKEN");
         let sender = Sender(settings.text("REMINDERS_SENDER"));
         settings.finish(())?;
-        Log::new(Lines, Arc::new(RealWorld::new())).out(std::io::stderr()).start();
+        Log::new(Lines, Arc::new(RealWorld::new())).own(module_path!()).out(std::io::stderr()).start();
 
         let guarded =
             Guarded { by_token: token.is_some(), listen: "REMINDERS_LISTEN", token: "REMINDERS_TOKEN" };

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use rusqlite::{Connection, OpenFlags};
 use windlass_app::{Finding, Host};
 
-use crate::database::Database;
 use crate::jobs::semantic_scorer::{KEYWORDS_FILE, MODEL_FILES, MODEL_FOLDER, MODEL_NAME};
 use crate::settings::Settings;
 
@@ -55,19 +55,28 @@ fn file(path: &Path, what: &str, to_do: &str) -> Finding {
     }
 }
 
-/// A database that is not there is not made by looking.
+/// Read and not written: neither the file nor a table is made by looking.
 fn database_finding(path: &Path) -> Finding {
     let shown = path.display();
     if !path.is_file() {
-        return Finding::wrong(
-            format!("the database: {shown} is not there"),
-            "`windlass news-nexus init` makes it",
-        );
+        let what = format!("the database: {shown} is not there");
+        return Finding::wrong(what, "`windlass news-nexus init` makes it");
     }
-    match Database::open(path) {
-        Ok(_) => Finding::fine(format!("the database: {shown}")),
+    let opened = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
+    let read = opened.and_then(|open| {
+        open.query_row("SELECT count(*) FROM sqlite_master WHERE name = 'Articles'", [], |row| {
+            row.get::<_, i64>(0)
+        })
+    });
+    match read {
+        Ok(1) => Finding::fine(format!("the database: {shown}")),
+        Ok(_) => {
+            let what = format!("the database: {shown} has no table Articles");
+            Finding::wrong(what, "`windlass news-nexus init` makes what is missing")
+        }
         Err(error) => {
-            Finding::wrong(format!("the database: {shown}: {error}"), "check that it may be read and written")
+            let what = format!("the database: {shown}: {error}");
+            Finding::wrong(what, "check that it is a SQLite database and may be read")
         }
     }
 }

@@ -6,6 +6,7 @@ mod house;
 mod tables;
 
 mod cancel;
+mod check;
 mod hostile;
 mod init;
 mod proxy;

@@ -36,11 +36,24 @@ impl Log {
     /// what Windlass and its apps say from `INFO` on, and what others say from
     /// `WARN` on.
     pub fn new(form: impl Form, clock: Arc<dyn Clock>) -> Self {
-        let admits: Admits = Box::new(|metadata| {
-            let own = metadata.target().starts_with("windlass");
+        let log = Self {
+            form: Box::new(form),
+            outs: Vec::new(),
+            admits: Box::new(|_| true),
+            clock,
+            quiet_panics: false,
+        };
+        log.own("windlass")
+    }
+
+    /// The same for an app whose modules begin otherwise: `module_path!()`.
+    #[must_use]
+    pub fn own(self, beginning: &'static str) -> Self {
+        self.admit(move |metadata| {
+            let target = metadata.target();
+            let own = target.starts_with("windlass") || target.starts_with(beginning);
             *metadata.level() <= if own { Level::INFO } else { Level::WARN }
-        });
-        Self { form: Box::new(form), outs: Vec::new(), admits, clock, quiet_panics: false }
+        })
     }
 
     /// Lines go there, too.
