@@ -35,6 +35,7 @@ pub mod mapping;
 pub mod memory;
 pub mod query;
 pub mod store;
+pub mod wake;
 
 pub mod error;
 pub mod json;
