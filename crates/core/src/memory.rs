@@ -17,26 +17,26 @@ use crate::policy::schedule::{Schedule, SchedulePolicy};
 use crate::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use crate::store::{
     BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, Offer,
-    OfferFn, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn,
-    WorkerBeat, Written,
+    OfferFn, OfferFns, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store,
+    WakeFn, WakeFns, WorkerBeat, Written,
 };
 use crate::time::{Clock, Time};
-use crate::wake::{Registered, Registration, Work};
+use crate::wake::{Registration, Work};
 use async_trait::async_trait;
 
 /// A store in memory.
 #[derive(Clone)]
 pub struct MemoryStore {
     book: Arc<Mutex<Book>>,
-    wakes: Registered<dyn Fn(&Work) + Send + Sync>,
-    offers: Registered<dyn Fn(&Work) -> Option<Offer> + Send + Sync>,
+    wakes: WakeFns,
+    offers: OfferFns,
     clock: Arc<dyn Clock>,
 }
 
 impl MemoryStore {
     /// An empty store that reads the time from `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { book: Arc::default(), wakes: Registered::default(), offers: Registered::default(), clock }
+        Self { book: Arc::default(), wakes: WakeFns::default(), offers: OfferFns::default(), clock }
     }
 
     /// The book itself, to look at or to spoil.

@@ -24,7 +24,7 @@ use crate::policy::schedule::{Schedule, SchedulePolicy};
 use crate::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use crate::time::Time;
 use crate::transition::Outcome;
-use crate::wake::{Registration, Work};
+use crate::wake::{Registered, Registration, Work};
 
 /// How many jobs one enqueue may carry.
 pub const ENQUEUE_MAX: usize = 10_000;
@@ -193,6 +193,9 @@ pub enum Spent {
 /// What is called when there may be new work, with where it is. It must return at once.
 pub type WakeFn = Arc<dyn Fn(&Work) + Send + Sync>;
 
+/// Those that a source calls by [`Source::on_work`].
+pub type WakeFns = Registered<dyn Fn(&Work) + Send + Sync>;
+
 /// A claim that an idle worker makes at this very moment, and who hears what it gave.
 pub struct Offer {
     /// The claim.
@@ -203,6 +206,9 @@ pub struct Offer {
 
 /// What is asked for a claim inside a commit that brings new work, with where it is. It must return at once.
 pub type OfferFn = Arc<dyn Fn(&Work) -> Option<Offer> + Send + Sync>;
+
+/// Those that a source asks by [`Source::on_commit`].
+pub type OfferFns = Registered<dyn Fn(&Work) -> Option<Offer> + Send + Sync>;
 
 /// Where a worker claims from. An adopted table is a source and not a store.
 #[async_trait]

@@ -6,9 +6,10 @@ use std::thread::JoinHandle;
 
 use windlass_core::book::Book;
 use windlass_core::error::StoreError;
+use windlass_core::store::WakeFns;
 use windlass_core::time::{Clock, Time};
 use windlass_core::timekeeper::Timekeeper;
-use windlass_core::wake::{Registered, Work};
+use windlass_core::wake::Work;
 
 use crate::desk::{Change, Desk, Sheet};
 use crate::file::StoreFile;
@@ -29,7 +30,7 @@ pub struct JsonStore {
     jobs_max: usize,
     age_ms_max: Option<u64>,
     opening: Opening,
-    pub(crate) wakes: Registered<dyn Fn(&Work) + Send + Sync>,
+    pub(crate) wakes: WakeFns,
     on_open: OnOpen,
     file: StoreFile,
     writer: Option<JoinHandle<()>>,
@@ -71,7 +72,7 @@ impl JsonStore {
             jobs_max,
             age_ms_max,
             opening,
-            wakes: Registered::default(),
+            wakes: WakeFns::default(),
             on_open,
             file,
             writer: Some(writer),

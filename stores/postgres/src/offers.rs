@@ -1,10 +1,10 @@
 //! Claims of idle workers of this program, for the enqueue that brings their work.
 
-use windlass_core::store::Offer;
-use windlass_core::wake::{Registered, Work};
+use windlass_core::store::{Offer, OfferFns};
+use windlass_core::wake::Work;
 
 #[derive(Default)]
-pub(crate) struct Offers(pub(crate) Registered<dyn Fn(&Work) -> Option<Offer> + Send + Sync>);
+pub(crate) struct Offers(pub(crate) OfferFns);
 
 impl Offers {
     /// The claim of the first worker that stands by for such work.

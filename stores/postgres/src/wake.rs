@@ -17,8 +17,8 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use windlass_core::id::QueueName;
-use windlass_core::store::WakeFn;
-use windlass_core::wake::{Registered, Registration, Work};
+use windlass_core::store::{WakeFn, WakeFns};
+use windlass_core::wake::{Registration, Work};
 
 use crate::error::Fault;
 use crate::link::{Lines, Link};
@@ -45,7 +45,7 @@ pub(crate) struct Listen {
 }
 
 #[derive(Default)]
-struct Callbacks(Registered<dyn Fn(&Work) + Send + Sync>);
+struct Callbacks(WakeFns);
 
 impl Callbacks {
     fn call(&self, work: &Work) {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use tokio::task::AbortHandle;
 use windlass_core::error::StoreError;
-use windlass_core::store::WakeFn;
-use windlass_core::wake::{Registered, Registration, Work};
+use windlass_core::store::{WakeFn, WakeFns};
+use windlass_core::wake::{Registration, Work};
 
 use crate::http_call::Caller;
 use crate::store::RemoteStore;
@@ -20,12 +20,10 @@ const COME_BACK_MAX: Duration = Duration::from_secs(10);
 /// The server gives a sign of life every 15 s.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-type Wakes = Registered<dyn Fn(&Work) + Send + Sync>;
-
 /// Those who want to be told, and the task that tells them.
 #[derive(Default)]
 pub(crate) struct Listener {
-    wakes: Wakes,
+    wakes: WakeFns,
     task: Mutex<Option<AbortHandle>>,
 }
 
@@ -50,7 +48,7 @@ impl RemoteStore {
     }
 }
 
-async fn listen(caller: Arc<Caller>, wakes: Wakes) {
+async fn listen(caller: Arc<Caller>, wakes: WakeFns) {
     let mut pause = COME_BACK_MIN;
     loop {
         match listen_once(&caller, &wakes, &mut pause).await {
@@ -67,7 +65,7 @@ async fn listen(caller: Arc<Caller>, wakes: Wakes) {
     }
 }
 
-async fn listen_once(caller: &Caller, wakes: &Wakes, pause: &mut Duration) -> Result<(), StoreError> {
+async fn listen_once(caller: &Caller, wakes: &WakeFns, pause: &mut Duration) -> Result<(), StoreError> {
     let mut stream = caller.stream("/v1/events").await?;
     *pause = COME_BACK_MIN;
     while let Ok(Some(Ok(frame))) = tokio::time::timeout(SILENCE_MAX, stream.frame()).await {

@@ -1,15 +1,15 @@
 //! Who wants to hear of new work.
 
-use windlass_core::store::Offer;
-use windlass_core::wake::{Registered, Work};
+use windlass_core::store::{Offer, OfferFns, WakeFns};
+use windlass_core::wake::Work;
 
 /// The callbacks of the workers in this process.
 #[derive(Default)]
 pub struct Wakers {
     /// Called after a commit.
-    pub wakes: Registered<dyn Fn(&Work) + Send + Sync>,
+    pub wakes: WakeFns,
     /// These may claim inside of a commit.
-    pub offers: Registered<dyn Fn(&Work) -> Option<Offer> + Send + Sync>,
+    pub offers: OfferFns,
 }
 
 impl Wakers {
