@@ -13,6 +13,7 @@ use windlass_engine::core::store::{
     StepWrite, WakeFn, Written,
 };
 use windlass_engine::core::transition::Outcome;
+use windlass_engine::core::wake::Registration;
 use windlass_engine::world::World;
 
 use crate::meter::Meter;
@@ -427,7 +428,7 @@ impl Source for Gate {
         self.source.cool_down(budget, for_ms).await
     }
 
-    fn on_work(&self, wake: WakeFn) {
-        self.source.on_work(wake);
+    fn on_work(&self, wake: WakeFn) -> Registration {
+        self.source.on_work(wake)
     }
 }

@@ -18,25 +18,26 @@ use crate::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use crate::record::{BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan};
 use crate::store::{
     BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, Offer,
-    OfferFn, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn,
-    WorkerBeat, Written,
+    OfferFn, OfferFns, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store,
+    WakeFn, WakeFns, WorkerBeat, Written,
 };
 use crate::time::{Clock, Time};
+use crate::wake::{Registration, Work};
 use async_trait::async_trait;
 
 /// A store in memory.
 #[derive(Clone)]
 pub struct MemoryStore {
     book: Arc<Mutex<Book>>,
-    wakes: Arc<Mutex<Vec<WakeFn>>>,
-    offers: Arc<Mutex<Vec<OfferFn>>>,
+    wakes: WakeFns,
+    offers: OfferFns,
     clock: Arc<dyn Clock>,
 }
 
 impl MemoryStore {
     /// An empty store that reads the time from `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { book: Arc::default(), wakes: Arc::default(), offers: Arc::default(), clock }
+        Self { book: Arc::default(), wakes: WakeFns::default(), offers: OfferFns::default(), clock }
     }
 
     /// The book itself, to look at or to spoil.
@@ -44,20 +45,23 @@ impl MemoryStore {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many callbacks are registered, of those who wait for work.
+    pub fn registered(&self) -> usize {
+        self.wakes.all().len() + self.offers.all().len()
+    }
+
     fn time(&self) -> Time {
         self.clock.wall()
     }
 
     /// Who stands by claims before anybody is called, as in the commit of a store on a disk.
-    fn wake(&self) {
-        let offers = self.offers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for Offer { request, answer } in offers.iter().filter_map(|offer| offer()) {
+    fn wake(&self, work: &Work) {
+        for Offer { request, answer } in self.offers.all().iter().filter_map(|offer| offer(work)) {
             let claimed = self.book().claim(&request, self.time());
             answer(claimed);
         }
-        let wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for wake in wakes {
-            wake();
+        for wake in self.wakes.all() {
+            wake(work);
         }
     }
 }
@@ -91,14 +95,14 @@ impl Source for MemoryStore {
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
         let answers = self.book().settle(&settlements, self.time());
-        self.wake();
+        self.wake(&Work::Anywhere);
         Ok(answers)
     }
 
     async fn expire(&self) -> Result<Expired, StoreError> {
         let expired = self.book().expire(self.time());
         if !expired.jobs.is_empty() {
-            self.wake();
+            self.wake(&Work::Anywhere);
         }
         Ok(expired)
     }
@@ -112,12 +116,12 @@ impl Source for MemoryStore {
         Ok(())
     }
 
-    fn on_work(&self, wake: WakeFn) {
-        self.wakes.lock().unwrap_or_else(PoisonError::into_inner).push(wake);
+    fn on_work(&self, wake: WakeFn) -> Registration {
+        self.wakes.add(wake)
     }
 
-    fn on_commit(&self, offer: OfferFn) {
-        self.offers.lock().unwrap_or_else(PoisonError::into_inner).push(offer);
+    fn on_commit(&self, offer: OfferFn) -> Registration {
+        self.offers.add(offer)
     }
 }
 
@@ -128,8 +132,9 @@ impl Store for MemoryStore {
     }
 
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
+        let work = Work::in_queues(jobs.iter().map(|job| &job.spec.queue));
         let answers = self.book().enqueue(jobs, self.time())?;
-        self.wake();
+        self.wake(&work);
         Ok(answers)
     }
 
@@ -144,13 +149,13 @@ impl Store for MemoryStore {
 
     async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
         let answer = self.book().cancel(id, self.time());
-        self.wake();
+        self.wake(&Work::Anywhere);
         Ok(answer)
     }
 
     async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
         let answer = self.book().retry(id, self.time());
-        self.wake();
+        self.wake(&Work::Anywhere);
         Ok(answer)
     }
 
@@ -168,7 +173,7 @@ impl Store for MemoryStore {
 
     async fn pause_queue(&self, name: QueueName, paused: bool) -> Result<(), StoreError> {
         self.book().pause_queue(name, paused);
-        self.wake();
+        self.wake(&Work::Anywhere);
         Ok(())
     }
 
@@ -195,7 +200,7 @@ impl Store for MemoryStore {
 
     async fn fire_schedules(&self) -> Result<Fired, StoreError> {
         let fired = self.book().fire_schedules(self.time());
-        self.wake();
+        self.wake(&Work::Anywhere);
         Ok(fired)
     }
 

@@ -25,6 +25,7 @@ use crate::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use crate::record::Records;
 use crate::time::Time;
 use crate::transition::Outcome;
+use crate::wake::{Registered, Registration, Work};
 
 /// How many jobs one enqueue may carry.
 pub const ENQUEUE_MAX: usize = 10_000;
@@ -190,8 +191,11 @@ pub enum Spent {
     Never,
 }
 
-/// What is called when there may be new work. It must return at once.
-pub type WakeFn = Arc<dyn Fn() + Send + Sync>;
+/// What is called when there may be new work, with where it is. It must return at once.
+pub type WakeFn = Arc<dyn Fn(&Work) + Send + Sync>;
+
+/// Those that a source calls by [`Source::on_work`].
+pub type WakeFns = Registered<dyn Fn(&Work) + Send + Sync>;
 
 /// A claim that an idle worker makes at this very moment, and who hears what it gave.
 pub struct Offer {
@@ -201,8 +205,11 @@ pub struct Offer {
     pub answer: Box<dyn FnOnce(Result<ClaimAnswer, StoreError>) + Send>,
 }
 
-/// What is asked for a claim inside a commit that brings new work. It must return at once.
-pub type OfferFn = Arc<dyn Fn() -> Option<Offer> + Send + Sync>;
+/// What is asked for a claim inside a commit that brings new work, with where it is. It must return at once.
+pub type OfferFn = Arc<dyn Fn(&Work) -> Option<Offer> + Send + Sync>;
+
+/// Those that a source asks by [`Source::on_commit`].
+pub type OfferFns = Registered<dyn Fn(&Work) -> Option<Offer> + Send + Sync>;
 
 /// Where a worker claims from. An adopted table is a source and not a store.
 #[async_trait]
@@ -239,9 +246,9 @@ pub trait Source: Send + Sync {
     async fn cool_down(&self, budget: BudgetName, for_ms: u64) -> Result<(), StoreError>;
 
     /// Registers what is called when there may be new work, or a running job is
-    /// asked to cancel. Not being called means nothing: a worker also asks
-    /// from time to time.
-    fn on_work(&self, wake: WakeFn);
+    /// asked to cancel, until what is returned is dropped. Not being called
+    /// means nothing: a worker also asks from time to time.
+    fn on_work(&self, wake: WakeFn) -> Registration;
 
     /// How many claims of one worker are worth having under way at once, when there is more to do than one
     /// gives: more than one where the store works on them side by side.
@@ -251,9 +258,10 @@ pub trait Source: Send + Sync {
 
     /// Registers who may be asked for a claim inside the commit that brings new work: then a job that an idle
     /// worker waits for costs one commit until it starts, and not two. A source that cannot do that need not:
-    /// it calls by [`Source::on_work`] after the commit in any case.
-    fn on_commit(&self, offer: OfferFn) {
+    /// it calls by [`Source::on_work`] after the commit in any case. It ends with what is returned.
+    fn on_commit(&self, offer: OfferFn) -> Registration {
         drop(offer);
+        Registration::none()
     }
 }
 

@@ -21,6 +21,7 @@ use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::store::*;
 use windlass_core::time::Time;
 use windlass_core::transition::Outcome;
+use windlass_core::wake::Registration;
 use windlass_testkit::clock::FakeClock;
 use windlass_testkit::conformance::promises;
 use windlass_testkit::memory::MemoryStore;
@@ -120,8 +121,8 @@ impl<F: Flaw> Source for Broken<F> {
         self.inner.cool_down(budget, for_ms).await
     }
 
-    fn on_work(&self, wake: WakeFn) {
-        self.inner.on_work(wake);
+    fn on_work(&self, wake: WakeFn) -> Registration {
+        self.inner.on_work(wake)
     }
 }
 

@@ -7,6 +7,7 @@ use windlass_core::store::{
     ClaimAnswer, ClaimRequest, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, Source, Spent,
     StepWrite, WakeFn, Written,
 };
+use windlass_core::wake::{Registration, Work};
 
 use crate::desk::Change;
 use crate::store::JsonStore;
@@ -50,7 +51,7 @@ impl Source for JsonStore {
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
-        self.write_and_wake(|book, now| Ok(written(book.settle(&settlements, now)))).await
+        self.write_and_wake(Work::Anywhere, |book, now| Ok(written(book.settle(&settlements, now)))).await
     }
 
     /// Follows the wall clock first, when that has jumped: leases and budgets
@@ -70,7 +71,7 @@ impl Source for JsonStore {
             })
             .await?;
         if !expired.jobs.is_empty() {
-            self.wake();
+            self.wake(&Work::Anywhere);
         }
         Ok(expired)
     }
@@ -91,8 +92,8 @@ impl Source for JsonStore {
         .await
     }
 
-    fn on_work(&self, wake: WakeFn) {
-        self.add_wake(wake);
+    fn on_work(&self, wake: WakeFn) -> Registration {
+        self.wakes.add(wake)
     }
 }
 

@@ -1,14 +1,15 @@
 //! The store: opened, asked, closed.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use windlass_core::book::Book;
 use windlass_core::error::StoreError;
-use windlass_core::store::WakeFn;
+use windlass_core::store::WakeFns;
 use windlass_core::time::{Clock, Time};
 use windlass_core::timekeeper::Timekeeper;
+use windlass_core::wake::Work;
 
 use crate::desk::{Change, Desk, Sheet};
 use crate::file::StoreFile;
@@ -29,7 +30,7 @@ pub struct JsonStore {
     jobs_max: usize,
     age_ms_max: Option<u64>,
     opening: Opening,
-    wakes: Mutex<Vec<WakeFn>>,
+    pub(crate) wakes: WakeFns,
     on_open: OnOpen,
     file: StoreFile,
     writer: Option<JoinHandle<()>>,
@@ -71,7 +72,7 @@ impl JsonStore {
             jobs_max,
             age_ms_max,
             opening,
-            wakes: Mutex::default(),
+            wakes: WakeFns::default(),
             on_open,
             file,
             writer: Some(writer),
@@ -158,16 +159,17 @@ impl JsonStore {
         Ok(self.write_with(at_now).await?.0)
     }
 
-    /// As [`Self::write`]; whoever waits for work is told when something changed.
+    /// As [`Self::write`]; whoever waits for this work is told when something changed.
     pub(crate) async fn write_and_wake<T>(
         &self,
+        work: Work,
         change: impl FnOnce(&mut Book, Time) -> Result<Change<T>, StoreError>,
     ) -> Result<T, StoreError> {
         let at_now =
             |book: &mut Book, timekeeper: &mut Timekeeper| change(book, timekeeper.now(self.clock()));
         let (answer, changed) = self.write_with(at_now).await?;
         if changed {
-            self.wake();
+            self.wake(&work);
         }
         Ok(answer)
     }
@@ -191,14 +193,9 @@ impl JsonStore {
         }
     }
 
-    pub(crate) fn add_wake(&self, wake: WakeFn) {
-        self.wakes.lock().unwrap_or_else(PoisonError::into_inner).push(wake);
-    }
-
-    pub(crate) fn wake(&self) {
-        let wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for wake in wakes {
-            wake();
+    pub(crate) fn wake(&self, work: &Work) {
+        for wake in self.wakes.all() {
+            wake(work);
         }
     }
 }

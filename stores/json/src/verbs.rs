@@ -13,6 +13,7 @@ use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::store::{BudgetStatus, CancelAnswer, Enqueued, Fired, RetryAnswer, Store, WorkerBeat};
 use windlass_core::time::Time;
+use windlass_core::wake::Work;
 
 use crate::desk::Change;
 use crate::store::JsonStore;
@@ -20,7 +21,8 @@ use crate::store::JsonStore;
 #[async_trait]
 impl Store for JsonStore {
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
-        self.write_and_wake(|book, now| {
+        let work = Work::in_queues(jobs.iter().map(|job| &job.spec.queue));
+        self.write_and_wake(work, |book, now| {
             refuse_overflow(book, &jobs, self.jobs_max(), now)?;
             let answer = book.enqueue(jobs, now)?;
             let changed = answer.iter().any(|enqueued| !enqueued.deduplicated);
@@ -40,7 +42,7 @@ impl Store for JsonStore {
     }
 
     async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
-        self.write_and_wake(|book, now| {
+        self.write_and_wake(Work::Anywhere, |book, now| {
             let answer = book.cancel(id, now);
             let changed = matches!(answer, CancelAnswer::Canceled | CancelAnswer::Requested);
             Ok(Change { answer, changed })
@@ -49,7 +51,7 @@ impl Store for JsonStore {
     }
 
     async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
-        self.write_and_wake(|book, now| {
+        self.write_and_wake(Work::Anywhere, |book, now| {
             let answer = book.retry(id, now);
             Ok(Change { answer, changed: answer == RetryAnswer::Retried })
         })
@@ -65,7 +67,7 @@ impl Store for JsonStore {
     }
 
     async fn put_queue(&self, name: QueueName, policy: QueuePolicy) -> Result<(), StoreError> {
-        self.write_and_wake(|book, _| {
+        self.write_and_wake(Work::Anywhere, |book, _| {
             book.put_queue(name, policy)?;
             Ok(DONE)
         })
@@ -73,7 +75,7 @@ impl Store for JsonStore {
     }
 
     async fn pause_queue(&self, name: QueueName, paused: bool) -> Result<(), StoreError> {
-        self.write_and_wake(|book, _| {
+        self.write_and_wake(Work::Anywhere, |book, _| {
             book.pause_queue(name, paused);
             Ok(DONE)
         })
@@ -85,7 +87,7 @@ impl Store for JsonStore {
     }
 
     async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
-        self.write_and_wake(|book, _| {
+        self.write_and_wake(Work::Anywhere, |book, _| {
             book.put_budget(name, policy);
             Ok(DONE)
         })
@@ -113,7 +115,7 @@ impl Store for JsonStore {
     }
 
     async fn fire_schedules(&self) -> Result<Fired, StoreError> {
-        self.write_and_wake(|book, now| {
+        self.write_and_wake(Work::Anywhere, |book, now| {
             let changed = book.schedules().iter().any(|schedule| !schedule.policy.paused);
             if changed && book.len() >= self.jobs_max() {
                 return Err(full(book.len(), self.jobs_max()));

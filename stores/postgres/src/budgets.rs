@@ -8,6 +8,7 @@ use windlass_core::id::BudgetName;
 use windlass_core::policy::budget::{Budget, BudgetPolicy};
 use windlass_core::store::{BudgetStatus, Spent};
 use windlass_core::time::Time;
+use windlass_core::wake::Work;
 
 use crate::error::Fault;
 use crate::find::now;
@@ -33,7 +34,7 @@ impl PostgresStore {
             (&per_day.map(i64::from), Type::INT8),
         ];
         self.link().await?.rows(include_str!("../sql/put_budget.sql"), &params).await?;
-        self.wake.work();
+        self.wake.work(Work::Anywhere);
         Ok(())
     }
 

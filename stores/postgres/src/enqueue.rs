@@ -10,9 +10,11 @@ use windlass_core::id::JobId;
 use windlass_core::job::{JobSpec, NewJob, Start};
 use windlass_core::store::{ClaimAnswer, ENQUEUE_MAX, Enqueued};
 use windlass_core::time::Time;
+use windlass_core::wake::Work;
 
 use crate::error::Fault;
 use crate::link::{Link, Param};
+use crate::wake::note_of;
 
 /// Refuses a batch that is too long, or that names one id for two contents.
 pub(crate) fn check(jobs: &[NewJob]) -> Result<(), StoreError> {
@@ -235,7 +237,7 @@ pub(crate) async fn insert(
 /// there with another content) is an error of the transaction, as any other of
 /// Postgres: it has to be rolled back.
 pub async fn enqueue_in(client: &impl GenericClient, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
-    const CALL: &str = "SELECT pg_notify('windlass_work', '')";
+    const CALL: &str = "SELECT pg_notify('windlass_work', $1)";
     check(jobs)?;
     if jobs.is_empty() {
         return Ok(Vec::new());
@@ -245,7 +247,8 @@ pub async fn enqueue_in(client: &impl GenericClient, jobs: &[NewJob]) -> Result<
     let asked = async {
         let rows = client.query_typed(SQL, &values.params()).await?;
         // Heard when the transaction has committed.
-        client.query_typed(CALL, &[]).await?;
+        let work = Work::in_queues(jobs.iter().map(|job| &job.spec.queue));
+        client.query_typed(CALL, &[(&note_of("", &work), Type::TEXT)]).await?;
         values.read(&rows)
     };
     asked.await.map_err(|fault| match fault {

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use windlass_core::error::StoreError;
 use windlass_core::job::NewJob;
 use windlass_core::store::{ClaimAnswer, Enqueued, Offer};
+use windlass_core::wake::Work;
 
 use crate::claim::{self, claim};
 use crate::connect::{Connections, settled};
@@ -119,7 +120,8 @@ impl Shared {
     /// The claim of a worker that waits for jobs such as these. With keys, locks would be taken out of order.
     fn offer(&self, jobs: &[NewJob]) -> Option<Offer> {
         let fit = jobs.len() < ALONE_MIN && jobs.iter().all(|job| job.spec.key.is_none());
-        if fit { self.offers.take() } else { None }
+        let work = Work::in_queues(jobs.iter().map(|job| &job.spec.queue));
+        if fit { self.offers.take(&work) } else { None }
     }
 
     /// Writes a batch and makes a claim in the same commit, sent together. Nothing when neither was done.

@@ -9,6 +9,7 @@ use windlass_core::job::Job;
 use windlass_core::store::{CancelAnswer, EXPIRE_MAX, Expired, RetryAnswer};
 use windlass_core::time::Time;
 use windlass_core::transition::{self, Cancel, Moved};
+use windlass_core::wake::Work;
 
 use crate::error::Fault;
 use crate::link::Link;
@@ -114,7 +115,7 @@ impl PostgresStore {
             }
         }
         if moving.commit().await? {
-            self.wake.work();
+            self.wake.work(Work::Anywhere);
         }
         expired.next_in_ms = next_expiry(&self.reserved_link().await?, now).await?;
         Ok(expired)
@@ -138,7 +139,7 @@ impl PostgresStore {
         }
         if moving.commit().await? {
             // The worker is to hear of it soon, and a key may be free now.
-            self.wake.work();
+            self.wake.work(Work::Anywhere);
         }
         Ok(answer)
     }
@@ -164,7 +165,7 @@ impl PostgresStore {
         }
         moving.moved(&stored.job, moved)?;
         moving.commit().await?;
-        self.wake.work();
+        self.wake.work(Work::Anywhere);
         Ok(RetryAnswer::Retried)
     }
 }

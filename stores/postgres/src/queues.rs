@@ -6,6 +6,7 @@ use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::query::{QueueStatus, WORKER_FORGET_MS};
 use windlass_core::store::{CLAIM_MEMORY_MS, EVENTS_KEPT, PRUNE_MAX};
 use windlass_core::time::Time;
+use windlass_core::wake::Work;
 
 use crate::error::Fault;
 use crate::row::read_policy;
@@ -77,7 +78,7 @@ impl PostgresStore {
             )
             .await?;
         // More may run now, or again.
-        self.wake.work();
+        self.wake.work(Work::Anywhere);
         Ok(())
     }
 

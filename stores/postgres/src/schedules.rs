@@ -8,6 +8,7 @@ use windlass_core::job::NewJob;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::store::{Fired, FiredRun};
 use windlass_core::time::Time;
+use windlass_core::wake::Work;
 
 use crate::enqueue::{Batch, insert};
 use crate::error::Fault;
@@ -61,7 +62,7 @@ impl PostgresStore {
         let runs = fire(&link, &mut schedules, moment).await?;
         link.commit().await?;
         if runs.iter().any(|run| !run.skipped) {
-            self.wake.work();
+            self.wake.work(Work::Anywhere);
         }
         Ok(Fired { runs, next_in_ms: next_in(&schedules, moment) })
     }

@@ -8,6 +8,7 @@ use windlass_core::event::What;
 use windlass_core::id::{JobId, QueueName};
 use windlass_core::store::{Settlement, Written};
 use windlass_core::transition::{self, Lost, Outcome};
+use windlass_core::wake::Work;
 
 use crate::enqueue::if_any;
 use crate::error::Fault;
@@ -39,7 +40,7 @@ impl PostgresStore {
         if all_complete {
             let done = complete(&link, settlements, &self.numbers.take(settlements), now, true).await?;
             if done.freed {
-                self.wake.work();
+                self.wake.work(Work::Anywhere);
             }
             if done.done == settlements.len() {
                 return Ok(vec![Written::Done; settlements.len()]);
@@ -51,7 +52,7 @@ impl PostgresStore {
         let twins = ids.len() != settlements.len();
         let answers = settle_mixed(&mut moving, settlements, &self.numbers, twins).await?;
         if moving.commit().await? {
-            self.wake.work();
+            self.wake.work(Work::Anywhere);
         }
         Ok(answers)
     }

@@ -20,6 +20,7 @@ use windlass_core::store::{
     WorkerBeat, Written,
 };
 use windlass_core::time::Time;
+use windlass_core::wake::{Registration, Work};
 
 use crate::connect::Connections;
 use crate::error::Fault;
@@ -133,12 +134,12 @@ impl Source for PostgresStore {
         call!(self, self.cool_down_once(&budget, for_ms))
     }
 
-    fn on_work(&self, wake: WakeFn) {
-        self.wake.register(wake);
+    fn on_work(&self, wake: WakeFn) -> Registration {
+        self.wake.register(wake)
     }
 
-    fn on_commit(&self, offer: OfferFn) {
-        self.offers.register(offer);
+    fn on_commit(&self, offer: OfferFn) -> Registration {
+        self.offers.0.add(offer)
     }
 }
 
@@ -146,9 +147,10 @@ impl Source for PostgresStore {
 impl Store for PostgresStore {
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
         crate::enqueue::check(&jobs)?;
+        let work = Work::in_queues(jobs.iter().map(|job| &job.spec.queue));
         let Entered { answers, taken } = self.gather.enqueue(jobs).await?;
         if !taken && answers.iter().any(|answer| !answer.deduplicated) {
-            self.wake.work();
+            self.wake.work(work);
         }
         Ok(answers)
     }

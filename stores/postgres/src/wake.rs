@@ -5,6 +5,7 @@
 //! [`NOTIFY_EVERY`], however many calls there were. It may get lost: workers
 //! also ask from time to time.
 
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,19 +16,23 @@ use tokio::task::AbortHandle;
 use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
-use windlass_core::store::WakeFn;
+use windlass_core::id::QueueName;
+use windlass_core::store::{WakeFn, WakeFns};
+use windlass_core::wake::{Registration, Work};
 
 use crate::error::Fault;
 use crate::link::{Lines, Link};
 
 const NOTIFY_EVERY: Duration = Duration::from_millis(2);
+/// What a note has at most; Postgres takes 8,000. With more queues than fit it names none.
+const NOTE_BYTES_MAX: usize = 4_000;
 const RECONNECT_MIN: Duration = Duration::from_millis(100);
 const RECONNECT_MAX: Duration = Duration::from_secs(5);
 
 /// Who is to be told, and the tasks that tell and listen.
 pub(crate) struct Wake {
     callbacks: Arc<Callbacks>,
-    told: Arc<Notify>,
+    untold: Arc<Untold>,
     tasks: Vec<AbortHandle>,
 }
 
@@ -40,44 +45,95 @@ pub(crate) struct Listen {
 }
 
 #[derive(Default)]
-struct Callbacks(Mutex<Vec<WakeFn>>);
+struct Callbacks(WakeFns);
 
 impl Callbacks {
-    fn call(&self) {
-        let callbacks = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for callback in callbacks {
-            callback();
+    fn call(&self, work: &Work) {
+        for callback in self.0.all() {
+            callback(work);
         }
     }
+}
+
+/// What others have still to be told.
+#[derive(Default)]
+struct Untold {
+    work: Mutex<Option<Work>>,
+    came: Notify,
+}
+
+impl Untold {
+    fn add(&self, work: Work) {
+        let mut untold = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *untold {
+            Some(before) => before.add(work),
+            None => *untold = Some(work),
+        }
+        drop(untold);
+        self.came.notify_one();
+    }
+
+    fn take(&self) -> Option<Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// What is sent: who says it, then the queues that have work, each on a line of its own. No queue means any.
+pub(crate) fn note_of(instance: &str, work: &Work) -> String {
+    let mut note = instance.to_owned();
+    if let Work::In(queues) = work {
+        // Names hold no control characters, so these part them.
+        let bytes: usize = queues.iter().map(|queue| queue.as_str().len() + 1).sum();
+        if note.len() + bytes <= NOTE_BYTES_MAX {
+            queues.iter().for_each(|queue| note.extend(["\n", queue.as_str()]));
+        }
+    }
+    note
+}
+
+/// What was heard; nothing when it was said by this program itself. One that listens to somebody else's channel
+/// has no name, and reads nothing into what is said there.
+fn heard(instance: &str, note: &str) -> Option<Work> {
+    let mut lines = note.split('\n');
+    let from_us = lines.next() == Some(instance);
+    if instance.is_empty() {
+        return Some(Work::Anywhere);
+    }
+    if from_us {
+        return None;
+    }
+    let queues: Result<BTreeSet<_>, _> = lines.map(QueueName::new).collect();
+    let queues = queues.ok().filter(|queues| !queues.is_empty());
+    Some(queues.map_or(Work::Anywhere, Work::In))
 }
 
 impl Wake {
     /// Starts to tell others, and to listen to them when there is a way to.
     pub(crate) fn start(instance: String, lines: Lines, listen: Option<Listen>) -> Self {
         let callbacks = Arc::new(Callbacks::default());
-        let told = Arc::new(Notify::new());
-        let mut tasks = vec![tokio::spawn(tell(instance.clone(), lines, Arc::clone(&told))).abort_handle()];
+        let untold = Arc::new(Untold::default());
+        let mut tasks = vec![tokio::spawn(tell(instance.clone(), lines, Arc::clone(&untold))).abort_handle()];
         if let Some(listen) = listen {
             tasks.push(tokio::spawn(hear(instance, listen, Arc::clone(&callbacks))).abort_handle());
         }
-        Self { callbacks, told, tasks }
+        Self { callbacks, untold, tasks }
     }
 
     /// Only listens: others are told by somebody else, such as a trigger.
     pub(crate) fn listening(runtime: &Handle, listen: Listen) -> Self {
         let callbacks = Arc::new(Callbacks::default());
         let hearing = runtime.spawn(hear(String::new(), listen, Arc::clone(&callbacks)));
-        Self { callbacks, told: Arc::default(), tasks: vec![hearing.abort_handle()] }
+        Self { callbacks, untold: Arc::default(), tasks: vec![hearing.abort_handle()] }
     }
 
-    pub(crate) fn register(&self, wake: WakeFn) {
-        self.callbacks.0.lock().unwrap_or_else(PoisonError::into_inner).push(wake);
+    pub(crate) fn register(&self, wake: WakeFn) -> Registration {
+        self.callbacks.0.add(wake)
     }
 
     /// There may be new work: those in this program are told at once, the others soon.
-    pub(crate) fn work(&self) {
-        self.callbacks.call();
-        self.told.notify_one();
+    pub(crate) fn work(&self, work: Work) {
+        self.callbacks.call(&work);
+        self.untold.add(work);
     }
 }
 
@@ -89,21 +145,22 @@ impl Drop for Wake {
     }
 }
 
-async fn tell(instance: String, lines: Lines, told: Arc<Notify>) {
+async fn tell(instance: String, lines: Lines, untold: Arc<Untold>) {
     let mut pace = tokio::time::interval(NOTIFY_EVERY);
     pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        told.notified().await;
+        untold.came.notified().await;
         pace.tick().await;
-        if let Err(fault) = tell_once(&instance, &lines).await {
+        let Some(work) = untold.take() else { continue };
+        if let Err(fault) = tell_once(&note_of(&instance, &work), &lines).await {
             tracing::debug!(?fault, "other workers were not told of new work; they will find it by asking");
         }
     }
 }
 
-async fn tell_once(instance: &str, lines: &Lines) -> Result<(), Fault> {
+async fn tell_once(note: &str, lines: &Lines) -> Result<(), Fault> {
     let link = Link::of(lines).await?;
-    link.rows(include_str!("../sql/notify.sql"), &[(&instance, Type::TEXT)]).await?;
+    link.rows(include_str!("../sql/notify.sql"), &[(&note, Type::TEXT)]).await?;
     Ok(())
 }
 
@@ -132,8 +189,10 @@ async fn hear_once(
     loop {
         tokio::select! {
             message = poll_fn(|context| connection.poll_message(context)) => match message {
-                Some(Ok(AsyncMessage::Notification(note))) if instance.is_empty() || note.payload() != instance => {
-                    callbacks.call();
+                Some(Ok(AsyncMessage::Notification(note))) => {
+                    if let Some(work) = heard(instance, note.payload()) {
+                        callbacks.call(&work);
+                    }
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error),
@@ -144,7 +203,7 @@ async fn hear_once(
                 is_listening = true;
                 *wait = RECONNECT_MIN;
                 // Whatever was said while nobody listened is made up for.
-                callbacks.call();
+                callbacks.call(&Work::Anywhere);
             }
         }
     }
@@ -153,4 +212,30 @@ async fn hear_once(
 /// Waits before connecting again. No decision of the store hangs on this time.
 async fn pause(time: Duration) {
     let _ = tokio::time::timeout(time, std::future::pending::<()>()).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_says_who_and_where() {
+        let queues = |names: &[&str]| -> Vec<QueueName> {
+            names.iter().map(|name| QueueName::new(*name).expect("a name")).collect()
+        };
+        let some = Work::in_queues(&queues(&["a b", "c"]));
+        let many: Vec<String> = (0..100).map(|at| format!("{at:0>100}")).collect();
+        let many = Work::in_queues(&queues(&many.iter().map(String::as_str).collect::<Vec<_>>()));
+        for (work, told) in [(&some, &some), (&many, &Work::Anywhere), (&Work::Anywhere, &Work::Anywhere)] {
+            let note = note_of("us", work);
+            assert!(note.len() <= NOTE_BYTES_MAX);
+            assert_eq!(heard("them", &note).as_ref(), Some(told));
+            assert_eq!(heard("us", &note), None);
+            assert_eq!(heard("", &note), Some(Work::Anywhere));
+        }
+        // A program of before, a plain NOTIFY, and what is no name.
+        for note in ["older", "", "\n", "x\n\u{7}"] {
+            assert_eq!(heard("us", note), Some(Work::Anywhere), "{note:?}");
+        }
+    }
 }

@@ -15,6 +15,7 @@ use windlass_core::store::{
 };
 use windlass_core::time::{Span, Time};
 use windlass_core::transition::Outcome;
+use windlass_core::wake::Registration;
 
 use crate::http_call::part;
 use crate::store::RemoteStore;
@@ -187,8 +188,8 @@ impl Source for RemoteStore {
         Ok(())
     }
 
-    fn on_work(&self, wake: WakeFn) {
-        self.listen(wake);
+    fn on_work(&self, wake: WakeFn) -> Registration {
+        self.listen(wake)
     }
 }
 

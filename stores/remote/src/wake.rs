@@ -9,7 +9,8 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use tokio::task::AbortHandle;
 use windlass_core::error::StoreError;
-use windlass_core::store::WakeFn;
+use windlass_core::store::{WakeFn, WakeFns};
+use windlass_core::wake::{Registration, Work};
 
 use crate::http_call::Caller;
 use crate::store::RemoteStore;
@@ -22,7 +23,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Those who want to be told, and the task that tells them.
 #[derive(Default)]
 pub(crate) struct Listener {
-    wakes: Arc<Mutex<Vec<WakeFn>>>,
+    wakes: WakeFns,
     task: Mutex<Option<AbortHandle>>,
 }
 
@@ -36,17 +37,18 @@ impl Drop for Listener {
 }
 
 impl RemoteStore {
-    pub(crate) fn listen(&self, wake: WakeFn) {
-        self.listener.wakes.lock().unwrap_or_else(PoisonError::into_inner).push(wake);
+    pub(crate) fn listen(&self, wake: WakeFn) -> Registration {
+        let registration = self.listener.wakes.add(wake);
         let mut task = self.listener.task.lock().unwrap_or_else(PoisonError::into_inner);
         if task.is_none() {
             let (caller, wakes) = (self.caller.clone(), self.listener.wakes.clone());
             *task = Some(tokio::spawn(listen(caller, wakes)).abort_handle());
         }
+        registration
     }
 }
 
-async fn listen(caller: Arc<Caller>, wakes: Arc<Mutex<Vec<WakeFn>>>) {
+async fn listen(caller: Arc<Caller>, wakes: WakeFns) {
     let mut pause = COME_BACK_MIN;
     loop {
         match listen_once(&caller, &wakes, &mut pause).await {
@@ -63,19 +65,14 @@ async fn listen(caller: Arc<Caller>, wakes: Arc<Mutex<Vec<WakeFn>>>) {
     }
 }
 
-async fn listen_once(
-    caller: &Caller,
-    wakes: &Mutex<Vec<WakeFn>>,
-    pause: &mut Duration,
-) -> Result<(), StoreError> {
+async fn listen_once(caller: &Caller, wakes: &WakeFns, pause: &mut Duration) -> Result<(), StoreError> {
     let mut stream = caller.stream("/v1/events").await?;
     *pause = COME_BACK_MIN;
     while let Ok(Some(Ok(frame))) = tokio::time::timeout(SILENCE_MAX, stream.frame()).await {
         // Whatever it says: something has happened, and a claim tells the rest.
         if frame.data_ref().is_some_and(|data| data.windows(6).any(|text| text == b"data: ")) {
-            let wakes = wakes.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            for wake in wakes {
-                wake();
+            for wake in wakes.all() {
+                wake(&Work::Anywhere);
             }
         }
     }

@@ -239,7 +239,7 @@ async fn a_worker_works_over_it() {
 async fn new_work_wakes() {
     let scene = Scene::new().await;
     let (told, mut hears) = tokio::sync::mpsc::unbounded_channel();
-    scene.far.on_work(Arc::new(move || {
+    let _registration = scene.far.on_work(Arc::new(move |_| {
         let _ = told.send(());
     }));
     // The greeting of the stream: from here on nothing is missed.

@@ -12,6 +12,7 @@ use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
 use windlass_core::error::StoreError;
 use windlass_core::time::Clock;
+use windlass_core::wake::Work;
 
 use crate::ballast::Ballast;
 use crate::due::DueChanges;
@@ -62,18 +63,30 @@ pub struct Crew {
 struct GroupState {
     head: Head,
     due: DueChanges,
+    /// Where there is new work.
+    wake: Option<Work>,
+}
+
+fn merged(one: Option<Work>, other: Option<Work>) -> Option<Work> {
+    match (one, other) {
+        (Some(mut one), Some(other)) => {
+            one.add(other);
+            Some(one)
+        }
+        (one, other) => one.or(other),
+    }
 }
 
 impl GroupState {
-    /// Goes on from what a call has finished; answers whether there is new work.
-    fn follow(&mut self, Finished { head, wake, due, due_counted }: Finished) -> bool {
+    /// Goes on from what a call has finished.
+    fn follow(&mut self, Finished { head, wake, due, due_counted }: Finished) {
         self.head = head;
         if due_counted {
             self.due = due;
         } else {
             self.due.merge(due);
         }
-        wake
+        self.wake = merged(self.wake.take(), wake);
     }
 }
 
@@ -136,8 +149,8 @@ impl Crew {
             for offered in group.split_off(self.callers.min(group.len())) {
                 offered.answer();
             }
-            if wake {
-                self.wakers.wake();
+            if let Some(work) = wake {
+                self.wakers.wake(&work);
             }
             self.expected = group.len();
             for call in group {
@@ -159,8 +172,8 @@ impl Crew {
         calls.recv().ok()
     }
 
-    /// What the callers of a group are told; answers whether there is new work.
-    fn conclude(&mut self, group: &mut [Box<dyn Call>], done: Done<bool>) -> bool {
+    /// What the callers of a group are told; answers where there is new work.
+    fn conclude(&mut self, group: &mut [Box<dyn Call>], done: Done<Option<Work>>) -> Option<Work> {
         let fail = match done {
             Ok(wake) => return wake,
             Err(fail) => fail,
@@ -173,7 +186,7 @@ impl Crew {
         for call in group {
             call.fail(error.clone());
         }
-        false
+        None
     }
 
     fn stop(&self, error: &StoreError) {
@@ -187,7 +200,7 @@ impl Crew {
         &mut self,
         group: &mut Vec<Box<dyn Call>>,
         calls: Option<&Receiver<Box<dyn Call>>>,
-    ) -> Done<bool> {
+    ) -> Done<Option<Work>> {
         let done = self.try_commit(group, calls);
         if done.is_err() {
             self.roll_back();
@@ -200,17 +213,19 @@ impl Crew {
         &mut self,
         group: &mut Vec<Box<dyn Call>>,
         calls: Option<&Receiver<Box<dyn Call>>>,
-    ) -> Done<bool> {
+    ) -> Done<Option<Work>> {
         self.room = None;
         self.run("BEGIN IMMEDIATE")?;
         self.memory.begin();
-        let mut state =
-            GroupState { head: Head::load(&self.conn, &*self.clock)?, due: DueChanges::default() };
+        let mut state = GroupState {
+            head: Head::load(&self.conn, &*self.clock)?,
+            due: DueChanges::default(),
+            wake: None,
+        };
         let changes = self.conn.total_changes();
-        let mut wake = false;
         let mut at = 0;
         while at < group.len() {
-            wake |= self.run_one(&mut *group[at], at == 0, &mut state)?;
+            self.run_one(&mut *group[at], at == 0, &mut state)?;
             at += 1;
             if at == group.len()
                 && at < GROUP_MAX
@@ -222,11 +237,9 @@ impl Crew {
         }
         if calls.is_some() {
             self.callers = group.len();
-            if wake {
-                self.run_offers(group, &mut state)?;
-            }
+            self.run_offers(group, &mut state)?;
         }
-        let GroupState { head, due } = state;
+        let GroupState { head, due, wake } = state;
         due.save(&self.conn)?;
         // A claim that found nothing writes nothing, not even the time.
         if self.conn.total_changes() != changes {
@@ -238,7 +251,8 @@ impl Crew {
 
     /// Runs the claims of those who wait for the work that this group brings.
     fn run_offers(&mut self, group: &mut Vec<Box<dyn Call>>, state: &mut GroupState) -> Done<()> {
-        for offer in self.wakers.offers() {
+        let Some(work) = state.wake.clone() else { return Ok(()) };
+        for offer in self.wakers.offers(&work) {
             let mut offered = Box::new(Offered::new(offer));
             let done = self.run_one(&mut *offered, false, state);
             // Whatever became of it: it is answered with the others.
@@ -260,10 +274,10 @@ impl Crew {
     /// Runs one call in a savepoint; the first of a group needs none, since
     /// there is nothing before it to keep. What a call is refused for is its
     /// own affair; an error of this function ends the whole group.
-    fn run_one(&mut self, call: &mut dyn Call, first: bool, state: &mut GroupState) -> Done<bool> {
+    fn run_one(&mut self, call: &mut dyn Call, first: bool, state: &mut GroupState) -> Done<()> {
         if call.sort() == Sort::Adds && !self.has_room() {
             call.fail(StoreError::CannotWrite(NO_ROOM.into()));
-            return Ok(false);
+            return Ok(());
         }
         if !first {
             self.run("SAVEPOINT call")?;
@@ -276,7 +290,8 @@ impl Crew {
                 if !first {
                     self.run("RELEASE call")?;
                 }
-                Ok(state.follow(finished))
+                state.follow(finished);
+                Ok(())
             }
             Err(fail) if fail.is_full() || fail.is_fatal() || self.conn.is_autocommit() => Err(fail),
             Err(fail) => {
@@ -288,7 +303,7 @@ impl Crew {
                     state.head = Head::load(&self.conn, &*self.clock)?;
                 }
                 call.fail(fail.into_store_error());
-                Ok(false)
+                Ok(())
             }
         }
     }

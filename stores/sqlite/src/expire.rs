@@ -62,5 +62,6 @@ fn follow_wall_clock(tx: &mut Tx<'_>, clock: &dyn Clock) -> Done<()> {
         tx.due_counted = true;
     }
     tx.wake = true;
+    tx.stepped = true;
     Ok(())
 }

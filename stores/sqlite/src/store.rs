@@ -19,6 +19,7 @@ use windlass_core::store::{
     WakeFn, WorkerBeat, Written,
 };
 use windlass_core::time::{Clock, Time};
+use windlass_core::wake::Registration;
 
 use crate::fail::Done;
 use crate::options::Options;
@@ -122,12 +123,12 @@ impl Source for SqliteStore {
         self.change(move |tx| budgets::cool_down(tx, &budget, for_ms)).await
     }
 
-    fn on_work(&self, wake: WakeFn) {
-        self.wakers.add(wake);
+    fn on_work(&self, wake: WakeFn) -> Registration {
+        self.wakers.wakes.add(wake)
     }
 
-    fn on_commit(&self, offer: OfferFn) {
-        self.wakers.add_offer(offer);
+    fn on_commit(&self, offer: OfferFn) -> Registration {
+        self.wakers.offers.add(offer)
     }
 }
 

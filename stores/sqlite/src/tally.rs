@@ -4,6 +4,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::id::{BudgetName, QueueName};
 use windlass_core::state::StateName;
+use windlass_core::wake::Work;
 
 use crate::fail::Done;
 
@@ -75,6 +76,16 @@ impl Changes {
             Some((_, sum)) => *sum += by,
             None => self.budgets.push((budget.clone(), by)),
         }
+    }
+
+    /// Where a worker may find something after these changes: what runs in a queue holds back only its own jobs,
+    /// but for budgets, which queues share. Without any change it was a policy that changed.
+    pub fn work(&self) -> Work {
+        let Self { queues, budgets } = self;
+        if queues.is_empty() || !budgets.is_empty() {
+            return Work::Anywhere;
+        }
+        Work::in_queues(queues.iter().map(|(name, _)| name))
     }
 
     /// Writes the changes.

@@ -11,6 +11,7 @@ use windlass_core::id::QueueName;
 use windlass_core::job::Job;
 use windlass_core::state::StateName;
 use windlass_core::time::Time;
+use windlass_core::wake::Work;
 
 use crate::due::DueChanges;
 use crate::emptied::Emptied;
@@ -96,8 +97,8 @@ impl Memory {
 pub struct Finished {
     /// The counters after it.
     pub head: Head,
-    /// Whether a worker may find something that it did not find before.
-    pub wake: bool,
+    /// Where a worker may find something that it did not find before.
+    pub wake: Option<Work>,
     /// What is still to be written.
     pub due: DueChanges,
     /// Everything that was still to be written before it is written by now.
@@ -126,6 +127,8 @@ pub struct Tx<'a> {
     pub ended: Grouped<QueueName, i64>,
     /// Whether a worker may find something that it did not find before.
     pub wake: bool,
+    /// The store's time has stepped: what a worker may find has not moved.
+    pub stepped: bool,
 }
 
 impl<'a> Tx<'a> {
@@ -143,6 +146,7 @@ impl<'a> Tx<'a> {
             due_counted: false,
             ended: Grouped::default(),
             wake: false,
+            stepped: false,
         }
     }
 
@@ -203,8 +207,9 @@ impl<'a> Tx<'a> {
             ended::add(&self, &queue, self.head.next_event.cast_signed(), &seqs)?;
         }
         self.changes.save(self.conn)?;
+        let wake = self.wake.then(|| if self.stepped { Work::Anywhere } else { self.changes.work() });
         self.head.seen = self.head.seen.max(self.now);
-        let Self { head, wake, due, due_counted, .. } = self;
+        let Self { head, due, due_counted, .. } = self;
         Ok(Finished { head, wake, due, due_counted })
     }
 }

@@ -1,42 +1,27 @@
 //! Who wants to hear of new work.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use windlass_core::store::{Offer, OfferFn, WakeFn};
+use windlass_core::store::{Offer, OfferFns, WakeFns};
+use windlass_core::wake::Work;
 
 /// The callbacks of the workers in this process.
 #[derive(Default)]
 pub struct Wakers {
-    wakes: Mutex<Vec<WakeFn>>,
-    offers: Mutex<Vec<OfferFn>>,
+    /// Called after a commit.
+    pub wakes: WakeFns,
+    /// These may claim inside of a commit.
+    pub offers: OfferFns,
 }
 
 impl Wakers {
-    /// Adds one that is called after a commit.
-    pub fn add(&self, wake: WakeFn) {
-        lock(&self.wakes).push(wake);
-    }
-
-    /// Adds one that may claim inside of a commit.
-    pub fn add_offer(&self, offer: OfferFn) {
-        lock(&self.offers).push(offer);
-    }
-
-    /// Calls all of them. They are called outside the lock: one may add another.
-    pub fn wake(&self) {
-        let all = lock(&self.wakes).clone();
-        for wake in all {
-            wake();
+    /// Calls all of them.
+    pub fn wake(&self, work: &Work) {
+        for wake in self.wakes.all() {
+            wake(work);
         }
     }
 
-    /// The claims of those who wait for work.
-    pub fn offers(&self) -> Vec<Offer> {
-        let all = lock(&self.offers).clone();
-        all.iter().filter_map(|offer| offer()).collect()
+    /// The claims of those who wait for such work.
+    pub fn offers(&self, work: &Work) -> Vec<Offer> {
+        self.offers.all().iter().filter_map(|offer| offer(work)).collect()
     }
-}
-
-fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
-    list.lock().unwrap_or_else(PoisonError::into_inner)
 }

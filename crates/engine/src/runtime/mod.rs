@@ -29,14 +29,15 @@ mod shutdown;
 mod standby;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{Notify, mpsc, watch};
 use windlass_core::error::StoreError;
 use windlass_core::id::{JobId, Kind, WorkerName};
 use windlass_core::store::{Settlement, Source, Store};
 use windlass_core::transition::Outcome;
+use windlass_core::wake::{Registration, Work};
 
 use crate::handler::Handler;
 use crate::signal::{Attempt, Stop};
@@ -91,6 +92,8 @@ pub(crate) struct Engine {
     pub(crate) news: Arc<News>,
     pub(crate) phase: watch::Sender<Phase>,
     pub(crate) counts: Arc<Counts>,
+    /// At the source, for as long as this engine is there.
+    registrations: OnceLock<Vec<Registration>>,
 }
 
 /// Where a worker is in its life.
@@ -163,26 +166,32 @@ impl Engine {
             news: Arc::default(),
             phase: watch::Sender::new(Phase::Working),
             counts: Arc::default(),
+            registrations: OnceLock::new(),
         });
-        engine.source.on_work(Arc::new({
-            // A store may outlive its workers; it must not keep them alive.
+        let wake = engine.source.on_work(Arc::new({
+            // What is registered ends with the engine; it must not keep it alive.
             let engine = Arc::downgrade(&engine);
-            move || {
+            move |work: &Work| {
                 if let Some(engine) = engine.upgrade() {
-                    engine.hear_of_work();
+                    engine.hear_of(work);
                 }
             }
         }));
-        standby::register(&engine);
+        let registrations = std::iter::once(wake).chain(standby::register(&engine)).collect();
+        // It is new, so there are none yet.
+        let _ = engine.registrations.set(registrations);
         (engine, settled)
     }
 
-    /// There may be new work, or a cancel: ask the store.
-    fn hear_of_work(&self) {
-        for pool in &self.pools {
+    /// There may be new work, or a cancel of a job: pools that claim from its queues ask the store.
+    fn hear_of(&self, work: &Work) {
+        let mut concerned = self.pools.iter().filter(|pool| work.concerns(&pool.queues)).peekable();
+        if concerned.peek().is_some() {
+            self.news.cancels.notify_one();
+        }
+        for pool in concerned {
             pool.work.notify_one();
         }
-        self.news.cancels.notify_one();
     }
 
     /// Runs the loops to their end, on the calling thread.

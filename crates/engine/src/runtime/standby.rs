@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use tokio::sync::{Mutex, MutexGuard, mpsc};
 use windlass_core::error::StoreError;
 use windlass_core::store::{ClaimAnswer, Offer};
+use windlass_core::wake::{Registration, Work};
 
 use super::pool::NOT_IDLE;
 use super::producer::{Claimed, Question, take};
@@ -64,9 +65,9 @@ impl Standby {
 }
 
 /// The claim of a worker that waits for work, for the store to make.
-pub(super) fn offer(engine: &Weak<Engine>, pool: &Weak<Pool>) -> Option<Offer> {
+pub(super) fn offer(engine: &Weak<Engine>, pool: &Weak<Pool>, work: &Work) -> Option<Offer> {
     let (engine, pool) = (engine.upgrade()?, pool.upgrade()?);
-    if !pool.standby.waits.swap(false, Ordering::SeqCst) {
+    if !work.concerns(&pool.queues) || !pool.standby.waits.swap(false, Ordering::SeqCst) {
         return None;
     }
     // From here on the producer waits for this hand.
@@ -115,10 +116,11 @@ impl Drop for Hand {
     }
 }
 
-/// Tells the source that this worker may be asked.
-pub(super) fn register(engine: &Arc<Engine>) {
-    for pool in &engine.pools {
+/// Tells the source that this worker may be asked, until what is returned is dropped.
+pub(super) fn register(engine: &Arc<Engine>) -> Vec<Registration> {
+    let register = |pool| {
         let (engine_of, pool) = (Arc::downgrade(engine), Arc::downgrade(pool));
-        engine.source.on_commit(Arc::new(move || offer(&engine_of, &pool)));
-    }
+        engine.source.on_commit(Arc::new(move |work: &Work| offer(&engine_of, &pool, work)))
+    };
+    engine.pools.iter().map(register).collect()
 }

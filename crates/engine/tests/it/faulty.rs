@@ -11,6 +11,7 @@ use windlass_engine::core::store::{
     ClaimAnswer, ClaimRequest, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, Source, Spent,
     StepWrite, WakeFn, Written,
 };
+use windlass_engine::core::wake::Registration;
 use windlass_engine::testing::TestWorld;
 
 /// Passes everything on, and fails as its switches say.
@@ -159,7 +160,7 @@ impl Source for Faulty {
         self.inner.cool_down(budget, for_ms).await
     }
 
-    fn on_work(&self, wake: WakeFn) {
-        self.inner.on_work(wake);
+    fn on_work(&self, wake: WakeFn) -> Registration {
+        self.inner.on_work(wake)
     }
 }

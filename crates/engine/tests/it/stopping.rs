@@ -129,3 +129,14 @@ async fn shutdown_lets_handlers_finish() {
     running.stop().await;
     assert_eq!(stage.job(id).await.state.name(), StateName::Completed);
 }
+
+/// A program may run a worker for each request that it gets: what they registered at the store goes with them.
+#[tokio::test]
+async fn workers_that_have_ended_leave_nothing_at_the_store() {
+    let stage = Stage::new();
+    for _ in 0..1_000 {
+        let worker = stage.worker().handle(async |_: Note, _: Context| Ok(()));
+        worker.run_until_idle().await.unwrap();
+    }
+    assert_eq!(stage.store.registered(), 0);
+}

@@ -128,10 +128,9 @@ async fn wait_for_work(api: &Arc<Api>, body: &ClaimBody) -> Result<ClaimAnswer, 
     let until_ms = api.world.boot_ms() + wait_ms;
     let request_id = body.request_id.unwrap_or_else(|| new_id(&*api.world).0);
     let mut stop = api.stop.subscribe();
-    let mut woken = api.wake.watch();
+    let waiter = api.wake.wait_for(&body.queues);
     loop {
         beat(api, body);
-        woken.mark_unchanged();
         let answer = claim_once(api, body, request_id).await?;
         let left_ms = until_ms.saturating_sub(api.world.boot_ms());
         if !answer.leases.is_empty() || left_ms == 0 || *stop.borrow() {
@@ -140,7 +139,7 @@ async fn wait_for_work(api: &Arc<Api>, body: &ClaimBody) -> Result<ClaimAnswer, 
         let due_ms = answer.next_due_in_ms.map_or(u64::MAX, |ms| ms.max(1));
         let pause_ms = jittered(&*api.world, POLL_MS).min(due_ms).min(left_ms);
         tokio::select! {
-            _ = woken.changed() => {}
+            () = waiter.woken() => {}
             _ = stop.changed() => {}
             () = api.world.sleep_ms(pause_ms) => {}
         }

@@ -4,6 +4,7 @@ mod house;
 
 mod admin;
 mod claims;
+mod counting;
 mod door;
 mod events;
 mod gate;
@@ -14,3 +15,4 @@ mod pages;
 mod remote;
 mod schemathesis;
 mod secrets;
+mod wakes;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use windlass_core::event::{Event, Position, What};
 use windlass_core::store::Store;
 use windlass_core::transition::Outcome;
+use windlass_core::wake::Work;
 
 use super::scene::*;
 use crate::eventually::answered;
@@ -100,7 +101,7 @@ pub async fn p20_new_work_wakes<S: Subject>() {
     let scene = Scene::<S>::new().await;
     let woken = Arc::new(tokio::sync::Notify::new());
     let bell = woken.clone();
-    scene.store().on_work(Arc::new(move || bell.notify_one()));
+    let _registration = scene.store().on_work(Arc::new(move |_| bell.notify_one()));
     let hears = async |what: &str| {
         let heard = tokio::time::timeout(std::time::Duration::from_secs(30), woken.notified()).await;
         assert!(heard.is_ok(), "nobody was woken by {what}");
@@ -110,4 +111,45 @@ pub async fn p20_new_work_wakes<S: Subject>() {
     scene.claim_one().await;
     scene.store().cancel(id(1)).await.expect("cancel");
     hears("a wish to cancel").await;
+}
+
+/// Whoever is woken by new jobs is told in which queues they are.
+pub async fn p20_new_work_says_where<S: Subject>() {
+    let scene = Scene::<S>::new().await;
+    let (told, mut hears) = tokio::sync::mpsc::unbounded_channel();
+    let _registration = scene.store().on_work(Arc::new(move |work: &Work| drop(told.send(work.clone()))));
+    scene.add(vec![job(1), job_with(2, |spec| spec.queue = queue("other"))]).await;
+    let heard = async {
+        loop {
+            // A store that has only just begun to listen knows no better.
+            match hears.recv().await.expect("the store is there") {
+                Work::Anywhere => {}
+                Work::In(queues) => break queues,
+            }
+        }
+    };
+    let heard = tokio::time::timeout(std::time::Duration::from_secs(30), heard).await;
+    let heard = heard.expect("somebody is told where the work is");
+    assert_eq!(heard, [job(1).spec.queue, queue("other")].into());
+}
+
+/// What was registered is let go of when its registration is dropped, and not called again.
+pub async fn p20_a_registration_ends<S: Subject>() {
+    let scene = Scene::<S>::new().await;
+    let (woken, bell) = (Arc::new(()), Arc::new(tokio::sync::Notify::new()));
+    let (held, ours) = (woken.clone(), bell.clone());
+    let wake = scene.store().on_work(Arc::new(move |_| {
+        let _ = &held;
+    }));
+    let held = woken.clone();
+    let offer = scene.store().on_commit(Arc::new(move |_| {
+        let _ = &held;
+        None
+    }));
+    let _stays = scene.store().on_work(Arc::new(move |_| ours.notify_one()));
+    drop((wake, offer));
+    scene.add(vec![job(1)]).await;
+    bell.notified().await;
+    let is_free = async || (Arc::strong_count(&woken) == 1).then_some(());
+    assert_eq!(answered(is_free).await, Some(()), "the store still holds what was taken back");
 }

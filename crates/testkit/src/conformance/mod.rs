@@ -119,6 +119,8 @@ macro_rules! each_promise {
             p20_events_tell_every_move
             p20_events_follow_a_position
             p20_new_work_wakes
+            p20_new_work_says_where
+            p20_a_registration_ends
             p21_generated_sequences_match_the_book
             p22_concurrent_claimers_keep_every_promise
             fault_26_29_the_fence_is_the_token_and_only_rises

@@ -249,7 +249,7 @@ BEGIN
         ARRAY[v_timeout],
         ARRAY[CASE WHEN (o -> 'meta') IS NOT NULL THEN windlass.gate_json_1('meta', (o -> 'meta')::text, 16384) END],
         ARRAY[v_run_at], ARRAY[v_delay]) e;
-    PERFORM pg_notify('windlass_work', '');
+    PERFORM pg_notify('windlass_work', E'\n' || coalesce(o ->> 'queue', 'default'));
     RETURN coalesce(v_there, v_id);
 END $$;
 

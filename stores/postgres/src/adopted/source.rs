@@ -11,6 +11,7 @@ use windlass_core::store::{
     ClaimAnswer, ClaimRequest, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, Source, Spent,
     StepWrite, WakeFn, Written,
 };
+use windlass_core::wake::Registration;
 
 use super::asked::Asked;
 use super::check::{Finding, column_types, findings};
@@ -112,9 +113,10 @@ impl Source for AdoptedTable {
     }
 
     /// Without a channel nobody tells of new rows: workers find them by asking.
-    fn on_work(&self, wake: WakeFn) {
-        if let Some(heard) = &self.wake {
-            heard.register(wake);
+    fn on_work(&self, wake: WakeFn) -> Registration {
+        match &self.wake {
+            Some(heard) => heard.register(wake),
+            None => Registration::none(),
         }
     }
 }

@@ -7,6 +7,7 @@ use windlass_core::id::Key;
 use windlass_core::json::Json;
 use windlass_core::state::StateName;
 use windlass_core::store::{CLAIM_MAX, ClaimAnswer, ClaimRequest, Offer, Source, Store};
+use windlass_core::wake::Registration;
 use windlass_postgres::PostgresStore;
 
 use crate::scene::{Scene, job, wish};
@@ -14,16 +15,16 @@ use crate::scene::{Scene, job, wish};
 type Heard = Arc<Mutex<Vec<Result<ClaimAnswer, StoreError>>>>;
 
 /// A worker that stands by once, with this claim.
-fn stand_by(store: &PostgresStore, request: ClaimRequest) -> Heard {
+fn stand_by(store: &PostgresStore, request: ClaimRequest) -> (Heard, Registration) {
     let heard = Heard::default();
     let ours = heard.clone();
     let waits = Mutex::new(Some(request));
-    store.on_commit(Arc::new(move || {
+    let registration = store.on_commit(Arc::new(move |_| {
         let request = waits.lock().expect("a lock").take()?;
         let ours = ours.clone();
         Some(Offer { request, answer: Box::new(move |answer| ours.lock().expect("a lock").push(answer)) })
     }));
-    heard
+    (heard, registration)
 }
 
 async fn state(store: &PostgresStore, n: u128) -> StateName {
@@ -41,7 +42,7 @@ async fn an_idle_worker_claims_in_the_commit_of_the_enqueue() {
     let scene = Scene::new().await;
     let store = scene.store(None).await;
     let request = wish(1);
-    let heard = stand_by(&store, request.clone());
+    let (heard, _registration) = stand_by(&store, request.clone());
     store.enqueue(vec![job(1), job(2)]).await.expect("two jobs");
     assert_eq!(commits(&scene).await, 1, "accepted and started in one commit");
     assert_eq!(state(&store, 1).await, StateName::Running);
@@ -59,7 +60,7 @@ async fn an_idle_worker_claims_in_the_commit_of_the_enqueue() {
 async fn a_refused_claim_leaves_the_enqueue_alone() {
     let scene = Scene::new().await;
     let store = scene.store(None).await;
-    let heard = stand_by(&store, wish(CLAIM_MAX + 1));
+    let (heard, _registration) = stand_by(&store, wish(CLAIM_MAX + 1));
     store.enqueue(vec![job(1)]).await.expect("a job");
     assert_eq!(state(&store, 1).await, StateName::Queued);
     let answer = heard.lock().expect("a lock").pop().expect("an answer");
@@ -72,7 +73,7 @@ async fn a_refused_enqueue_claims_nothing() {
     let scene = Scene::new().await;
     let store = scene.store(None).await;
     store.enqueue(vec![job(1)]).await.expect("a job");
-    let heard = stand_by(&store, wish(1));
+    let (heard, _registration) = stand_by(&store, wish(1));
     let mut other = job(1);
     other.spec.payload = Json::payload("\"another\"").expect("JSON");
     let refused = store.enqueue(vec![other]).await.expect_err("another content");
@@ -87,7 +88,7 @@ async fn a_refused_enqueue_claims_nothing() {
 async fn a_keyed_job_is_not_claimed_in_its_own_commit() {
     let scene = Scene::new().await;
     let store = scene.store(None).await;
-    let heard = stand_by(&store, wish(1));
+    let (heard, _registration) = stand_by(&store, wish(1));
     let mut keyed = job(1);
     keyed.spec.key = Some(Key::new("a").expect("a key"));
     store.enqueue(vec![keyed]).await.expect("a job");

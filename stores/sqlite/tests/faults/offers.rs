@@ -7,6 +7,7 @@ use windlass_core::error::StoreError;
 use windlass_core::id::{QueueName, WorkerName};
 use windlass_core::state::StateName;
 use windlass_core::store::{CLAIM_MAX, ClaimAnswer, ClaimRequest, Offer, Source, Store};
+use windlass_core::wake::Registration;
 use windlass_sqlite::SqliteStore;
 use windlass_testkit::clock::FakeClock;
 
@@ -15,11 +16,11 @@ use crate::scene::{claim, id, job, open, state};
 type Heard = Arc<Mutex<Vec<Result<ClaimAnswer, StoreError>>>>;
 
 /// A worker that stands by once, with a claim of `limit` jobs.
-fn stand_by(store: &SqliteStore, limit: u32) -> Heard {
+fn stand_by(store: &SqliteStore, limit: u32) -> (Heard, Registration) {
     let heard = Heard::default();
     let ours = heard.clone();
     let waits = Mutex::new(true);
-    store.on_commit(Arc::new(move || {
+    let registration = store.on_commit(Arc::new(move |_| {
         let waited = std::mem::take(&mut *waits.lock().expect("a lock"));
         let request = ClaimRequest {
             request_id: Uuid::from_u128(77),
@@ -33,7 +34,7 @@ fn stand_by(store: &SqliteStore, limit: u32) -> Heard {
         let answer = Box::new(move |answer| ours.lock().expect("a lock").push(answer));
         waited.then_some(Offer { request, answer })
     }));
-    heard
+    (heard, registration)
 }
 
 /// What an enqueue answers is durable with the claim of the worker that waited for it.
@@ -43,7 +44,7 @@ async fn an_idle_worker_claims_in_the_commit_of_the_enqueue() {
     let path = folder.path().join("w.db");
     let clock = FakeClock::default();
     let store = open(&path, &clock).await;
-    let heard = stand_by(&store, 1);
+    let (heard, _registration) = stand_by(&store, 1);
     store.enqueue(vec![job(1, 1), job(2, 1)]).await.expect("two jobs");
     assert_eq!(state(&store, id(1)).await, StateName::Running);
     assert_eq!(state(&store, id(2)).await, StateName::Queued);
@@ -64,7 +65,7 @@ async fn an_idle_worker_claims_in_the_commit_of_the_enqueue() {
 async fn a_refused_claim_leaves_the_enqueue_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(&folder.path().join("w.db"), &FakeClock::default()).await;
-    let heard = stand_by(&store, CLAIM_MAX + 1);
+    let (heard, _registration) = stand_by(&store, CLAIM_MAX + 1);
     store.enqueue(vec![job(1, 1)]).await.expect("a job");
     assert_eq!(state(&store, id(1)).await, StateName::Queued);
     let answer = heard.lock().expect("a lock").pop().expect("an answer");
