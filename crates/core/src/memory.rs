@@ -244,7 +244,7 @@ impl Records for MemoryStore {
     async fn write(&self, batch: RecordBatch) -> Result<BatchAnswer, StoreError> {
         let answer = self.book().write_records(&batch, self.time())?;
         if matches!(&answer, BatchAnswer::Done { jobs, .. } if !jobs.is_empty()) {
-            self.wake();
+            self.wake(&Work::in_queues(batch.jobs.iter().map(|job| &job.spec.queue)));
         }
         Ok(answer)
     }
