@@ -26,6 +26,15 @@ impl Program {
         Self(child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")))
     }
 
+    /// The processes that it has started and that are still there.
+    pub fn children(&self) -> Vec<u32> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0.id())).into_iter().flatten().flatten();
+        let lists =
+            tasks.map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());
+        let all: Vec<String> = lists.collect();
+        all.iter().flat_map(|list| list.split_whitespace()).filter_map(|pid| pid.parse().ok()).collect()
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: i32) {
         let pid = i32::try_from(self.0.id()).expect("a process number fits");

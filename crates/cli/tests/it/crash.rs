@@ -166,26 +166,40 @@ async fn fault_24_a_frozen_worker_writes_nothing() {
     assert!(history.wrong.is_empty(), "{:#?}", history.wrong);
 }
 
-/// Fault 50: the processes of jobs die with their worker, even by kill -9; what
-/// they had started and set free is ended by the next start.
+/// Fault 50: the processes of jobs die with their worker, even by kill -9, and so does all that they had started,
+/// whatever group, session or environment it has.
 #[tokio::test]
 async fn fault_50_children_die_with_their_worker() {
-    let (children, grandchildren, scene) = orphaned().await;
-    eventually("all children are gone", async || (!children.iter().any(alive)).then_some(())).await;
-    drop(grandchildren);
-    scene.run("sweep");
+    let (parent, processes, _scene) = processes().await;
+    parent.kill();
+    eventually("all processes are gone", async || (!processes.iter().flatten().any(alive)).then_some(()))
+        .await;
 }
 
+/// When keepers and worker are killed alike, what has left its group and kept its environment is ended by the next
+/// start.
 #[tokio::test]
 async fn fault_50_orphans_are_swept() {
-    let (_, grandchildren, scene) = orphaned().await;
-    assert!(grandchildren.iter().all(alive), "they have left the group, so nobody has ended them yet");
+    let (parent, processes, scene) = processes().await;
+    parent.signal(libc::SIGSTOP);
+    let keepers = parent.children();
+    assert_eq!(keepers.len(), processes.len());
+    for keeper in keepers {
+        let killed = std::process::Command::new("kill").args(["-9", &keeper.to_string()]).status();
+        assert!(killed.is_ok_and(|status| status.success()));
+    }
+    parent.kill();
+    assert!(processes.iter().all(|[_, hidden, marked]| alive(hidden) && alive(marked)));
     scene.run("sweep");
-    eventually("all orphans are gone", async || (!grandchildren.iter().any(alive)).then_some(())).await;
+    let marked = || processes.iter().map(|[_, _, marked]| marked);
+    eventually("those with a mark are gone", async || (!marked().any(alive)).then_some(())).await;
+    for [_, hidden, _] in &processes {
+        let _ = std::process::Command::new("kill").args(["-9", &hidden.to_string()]).status();
+    }
 }
 
-/// The processes of four jobs, and what each had set free, after their worker was killed.
-async fn orphaned() -> (Vec<u32>, Vec<u32>, Scene) {
+/// A worker with four jobs, and the processes of each: the program, one that has hidden, one that has left its group.
+async fn processes() -> (Program, Vec<[u32; 3]>, Scene) {
     let scene = Scene::new(|folder| format!("sqlite:{}", folder.join("jobs.db").display()));
     scene.run("prepare");
     let store = sqlite(scene.folder.path()).await;
@@ -194,16 +208,13 @@ async fn orphaned() -> (Vec<u32>, Vec<u32>, Scene) {
         ids.push(enqueue(&store).await);
     }
     let parent = scene.program("parent");
-    let (mut children, mut grandchildren) = (Vec::new(), Vec::new());
+    let mut processes = Vec::new();
     for id in ids {
         let job = until(&store, id, "its process runs", |job| job.progress.is_some()).await;
-        let [child, grandchild] = job.progress.unwrap().read::<[u32; 2]>().unwrap();
-        children.push(child);
-        grandchildren.push(grandchild);
+        processes.push(job.progress.unwrap().read::<[u32; 3]>().unwrap());
     }
-    assert!(children.iter().chain(&grandchildren).all(alive));
-    parent.kill();
-    (children, grandchildren, scene)
+    assert!(processes.iter().flatten().all(alive));
+    (parent, processes, scene)
 }
 
 fn alive(pid: &u32) -> bool {

@@ -137,7 +137,8 @@ fn poisoned(store: Arc<dyn Store>) -> Worker {
 
 /// Jobs as processes that would live for ever.
 fn parent(store: Arc<dyn Store>) -> Worker {
-    let script = r#"setsid sleep 1000 & echo "::windlass {\"progress\": [$$, $!]}"; wait"#;
+    let script = r#"setsid env -i sleep 1000 & hidden=$!
+        setsid sleep 1000 & echo "::windlass {\"progress\": [$$, $hidden, $!]}"; wait"#;
     let command = Command::new(["/bin/sh", "-c", script]).expect("the command has a program");
     Worker::new(store).slots(4).handle_command("crash", command)
 }

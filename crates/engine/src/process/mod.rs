@@ -9,12 +9,17 @@
 //!
 //! It runs in a process group of its own and dies with the worker, even when
 //! the worker is killed with -9. To stop it the group gets SIGTERM, time, and
-//! SIGKILL; what left the group is found by a mark in its environment.
+//! SIGKILL. All that it started ends with it, also what left its group, its
+//! session and its environment: between worker and program stands a keeper, a
+//! small process that inherits every orphan of the attempt. Should somebody
+//! kill worker and keepers alike, the next worker on the machine finds what is
+//! left by a mark in its environment ([`sweep_orphans`]).
 //!
 //! Which programs may run is the operator's to say, here, and never the payload's.
 
 mod command;
 mod inside;
+mod keeper;
 mod output;
 pub mod protocol;
 mod spawn;

@@ -12,14 +12,16 @@ use std::process::{Child, Command};
 use std::sync::OnceLock;
 use std::sync::mpsc;
 
-use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
 use super::command::Limits;
+use super::keeper;
 
-/// A process that was started, and a handle on it that its number's reuse cannot fool.
+/// A program that was started, as its keeper: a process that ends as the program does, after all that it started;
+/// and a handle on it that its number's reuse cannot fool.
 pub(super) struct Started {
     pub(super) child: Child,
     pub(super) pid: Pid,
@@ -32,7 +34,7 @@ struct Order {
     answer: oneshot::Sender<io::Result<Started>>,
 }
 
-/// Starts `command` in a process group of its own.
+/// Starts `command` in a process group of its own, with a keeper.
 pub(super) async fn spawn(command: Command, limits: Limits) -> io::Result<Started> {
     let (answer, started) = oneshot::channel();
     let order = Order { command, limits, answer };
@@ -60,17 +62,13 @@ fn spawner() -> io::Result<&'static mpsc::Sender<Order>> {
 }
 
 fn start(mut command: Command, limits: Limits) -> io::Result<Started> {
-    let parent = rustix::process::getpid();
+    let worker = rustix::process::getpid().as_raw_nonzero().get();
     command.process_group(0);
     // SAFETY: between fork and exec only system calls are made, and no memory
     // is taken or freed: `limits` is plain numbers.
     unsafe {
         command.pre_exec(move || {
-            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-            if rustix::process::getppid() != Some(parent) {
-                // The worker died before the line above took effect.
-                return Err(io::Error::from_raw_os_error(libc::ESRCH));
-            }
+            keeper::stand_between(worker)?;
             limit(Resource::Core, Some(0))?;
             limit(Resource::As, limits.memory_bytes)?;
             limit(Resource::Cpu, limits.cpu_seconds)?;
@@ -113,7 +111,7 @@ pub(super) fn awaitable(pidfd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 }
 
 fn end_unwanted(mut started: Started) {
-    let killed = rustix::process::kill_process_group(started.pid, Signal::KILL);
+    let killed = rustix::process::kill_process(started.pid, keeper::END);
     if killed.is_ok() {
         // It was killed, so it ends; waiting leaves no zombie.
         let _ = started.child.wait();

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::sync::Once;
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use tokio::io::unix::AsyncFd;
 
+use super::keeper;
 use super::spawn::{Started, awaitable};
 
 /// The variable by which a process of ours is known, whatever it did to its group.
@@ -36,24 +38,25 @@ impl Tree {
     /// Asks the whole group to end.
     pub(super) fn terminate(&self) {
         // One that is gone already needs no asking.
-        let _ = rustix::process::kill_process_group(self.pid, Signal::TERM);
+        let _ = rustix::process::pidfd_send_signal(self.pidfd.get_ref(), keeper::ASK);
     }
 
-    /// Waits until the program itself has ended. It is not reaped yet: until
-    /// then its number, which is also its group's, cannot be given to another.
+    /// Waits until the program has ended, and with it all that it started.
     pub(super) async fn exited(&self) -> io::Result<()> {
         let ready = self.pidfd.readable().await?;
         drop(ready);
         Ok(())
     }
 
-    /// Kills what is left of the group and of what left the group, and reaps.
+    /// Ends what is left of the program and of all that it started, and reaps.
     pub(super) fn end(&mut self) -> io::Result<ExitStatus> {
-        let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
+        let _ = rustix::process::pidfd_send_signal(self.pidfd.get_ref(), keeper::END);
         let status = self.child.wait();
         self.reaped = true;
-        reap_group(self.pid);
-        kill_marked(&self.mark);
+        // Should somebody have killed the keeper, we have inherited what it kept.
+        if status.as_ref().is_ok_and(|status| status.signal() == Some(Signal::KILL.as_raw())) {
+            kill_marked(&self.mark);
+        }
         status
     }
 }
@@ -77,12 +80,6 @@ fn adopt_orphans() {
             tracing::debug!(%error, "cannot adopt orphans; their own parent will");
         }
     });
-}
-
-/// Reaps what the killed group leaves to us. Each member becomes our child when
-/// its own parent ends, at the latest just before that one can be reaped here.
-fn reap_group(group: Pid) {
-    while let Ok(Some(_)) = rustix::process::waitid(WaitId::Pgid(Some(group)), WaitIdOptions::EXITED) {}
 }
 
 /// Kills every process that carries the mark, until there is none. One that

@@ -163,7 +163,7 @@ async fn fault_48_49_deaf_programs_and_their_grandchildren_are_killed() {
     let bench = Bench::with(
         r#"trap '' TERM
         sleep 1000 & one=$!
-        setsid sleep 1000 & two=$!
+        setsid env -i sleep 1000 & two=$!
         ( setsid sh -c 'trap "" TERM; sleep 1000 & echo $! > "$1"; wait' x "$FILE" ) &
         while [ ! -s "$FILE" ]; do sleep 0.01; done
         echo "::windlass {\"progress\": [$$, $one, $two, $(cat "$FILE")]}"
@@ -190,7 +190,8 @@ async fn fault_48_49_deaf_programs_and_their_grandchildren_are_killed() {
 /// What a program leaves running when it ends by itself ends with it.
 #[tokio::test]
 async fn nothing_outlives_its_attempt() {
-    let bench = Bench::with(r#"setsid sleep 1000 & echo "::windlass {\"result\": $!}""#);
+    let bench =
+        Bench::with(r#"setsid env -i sh -c 'setsid sleep 1000 & wait' & echo "::windlass {\"result\": $!}""#);
     let job = bench.run(serde_json::Value::Null).await;
     let pid: u32 = result(&job).parse().unwrap();
     eventually("it is gone", async || (!alive(pid)).then_some(())).await;
@@ -221,10 +222,8 @@ async fn fault_52_floods_and_open_pipes() {
     );
     assert_eq!(result(&bench.run(serde_json::Value::Null).await), r#""done""#);
     bench.stop().await;
-    // The mark is taken out of its environment: nothing can find it, and it
-    // holds the pipe open for as long as it lives.
-    let bench =
-        Bench::with(r#"setsid env -u WINDLASS_MARK sleep 8 & echo '::windlass {"result": "left"}'; exit 0"#);
+    // Whatever it did to hide, it holds the pipe open for no longer than the program lives.
+    let bench = Bench::with(r#"setsid env -i sleep 1000 & echo '::windlass {"result": "left"}'; exit 0"#);
     assert_eq!(result(&bench.run(serde_json::Value::Null).await), r#""left""#);
     bench.stop().await;
 }
