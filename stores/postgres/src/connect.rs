@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Runtime};
 use tokio::runtime::Handle;
+use tokio_postgres::Config;
 use windlass_core::error::StoreError;
 
 use crate::driver::{Connector, Driver};
 use crate::error::Fault;
+use crate::hosts::Hosts;
 use crate::link::{Lines, Link};
 use crate::migrate::migrate;
 use crate::options::{Options, Target};
+use crate::pulse::Pulse;
 use crate::store::PostgresStore;
 use crate::wake::{Listen, Wake};
 use crate::warm::warm_up;
@@ -31,7 +34,7 @@ impl PostgresStore {
         let target = Target::parse(url, &options)?;
         let connections = Connections::of(&target, options)?;
         let handle = connections.handle()?;
-        let call_time = connections.call_time();
+        let call_time = connections.pulse.call_time();
         let opening = handle.spawn(Self::open(target, connections));
         match tokio::time::timeout(call_time, opening).await {
             Ok(Ok(opened)) => opened.map_err(settled),
@@ -49,9 +52,8 @@ impl PostgresStore {
             warm_up(&link, &instance).await;
         }
         drop(link);
-        let Target { config, pooled, tls } = target;
         let listen = include_str!("../sql/listen.sql").to_owned();
-        let listen = (!pooled).then_some(Listen { config, tls, listen });
+        let listen = (!target.pooled).then(|| connections.listen_to(listen));
         let wake = Wake::start(instance, connections.main.clone(), listen);
         Ok(Arc::new(Self::new(wake, connections)))
     }
@@ -61,13 +63,15 @@ impl PostgresStore {
 /// encryption as a store's. They live on the runtime of the caller.
 pub fn pool_of(url: &str, options: &Options) -> Result<Pool, StoreError> {
     let target = Target::parse(url, options)?;
-    pool(&target, options.connections_max, options, Handle::current()).map_err(settled)
+    pool(target.hosts(options), options.connections_max, options, Handle::current()).map_err(settled)
 }
 
 /// The connections of a store or of an adopted table, and its clock.
 pub(crate) struct Connections {
     main: Lines,
     reserved: Lines,
+    hosts: Arc<Hosts>,
+    pulse: Pulse,
     options: Options,
     /// Last, since fields are dropped in order: what uses it goes first.
     driver: Driver,
@@ -81,10 +85,16 @@ impl Connections {
     fn of(target: &Target, options: Options) -> Result<Self, StoreError> {
         let driver = Driver::start()?;
         let handle = driver.handle().ok_or_else(gone)?;
-        let main = pool(target, options.connections_max, &options, handle.clone()).map_err(settled)?;
-        let reserved = pool(target, options.reserved_max, &options, handle).map_err(settled)?;
-        let [main, reserved] = [main, reserved].map(|pool| Lines { pool, named: !target.pooled });
-        Ok(Self { main, reserved, options, driver })
+        let hosts = target.hosts(&options);
+        let lines = |size_max| {
+            let pool = pool(Arc::clone(&hosts), size_max, &options, handle.clone()).map_err(settled)?;
+            Ok::<_, StoreError>(Lines { pool, named: !target.pooled })
+        };
+        let (main, reserved) = (lines(options.connections_max)?, lines(options.reserved_max)?);
+        let call_time = Duration::from_millis(options.call_ms);
+        let pulse =
+            Pulse::start(&handle, Arc::clone(&hosts), vec![main.clone(), reserved.clone()], call_time);
+        Ok(Self { main, reserved, hosts, pulse, options, driver })
     }
 
     pub(crate) fn handle(&self) -> Result<Handle, StoreError> {
@@ -93,13 +103,19 @@ impl Connections {
 
     /// Listens on a channel, unless a pooler stands in between.
     pub(crate) fn listen(&self, url: &str, channel: &str) -> Result<Option<Wake>, StoreError> {
-        let Target { config, pooled, tls } = Target::parse(url, &self.options)?;
-        let listen = Listen { config, tls, listen: format!("LISTEN {channel}") };
+        let Target { pooled, .. } = Target::parse(url, &self.options)?;
+        let listen = self.listen_to(format!("LISTEN {channel}"));
         Ok(if pooled { None } else { Some(Wake::listening(&self.handle()?, listen)) })
     }
 
-    pub(crate) fn call_time(&self) -> Duration {
-        Duration::from_millis(self.options.call_ms)
+    /// What waits for calls.
+    pub(crate) fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+
+    /// What listens by this statement.
+    fn listen_to(&self, listen: String) -> Listen {
+        Listen { hosts: Arc::clone(&self.hosts), losses: self.pulse.losses(), listen }
     }
 
     /// The time that a test injected; nothing lets the database's clock decide.
@@ -122,10 +138,10 @@ fn gone() -> StoreError {
     StoreError::Unavailable("the thread for Postgres is gone".to_owned())
 }
 
-fn pool(target: &Target, size_max: usize, options: &Options, runtime: Handle) -> Result<Pool, Fault> {
+fn pool(hosts: Arc<Hosts>, size_max: usize, options: &Options, runtime: Handle) -> Result<Pool, Fault> {
     let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    let connector = Connector { runtime, tls: target.tls.clone() };
-    let manager = Manager::from_connect(target.config.clone(), connector, manager_config);
+    // Which hosts there are, the connector knows.
+    let manager = Manager::from_connect(Config::new(), Connector { runtime, hosts }, manager_config);
     Pool::builder(manager)
         .max_size(size_max.max(1))
         // The one that was used last knows the statements best.

@@ -5,13 +5,15 @@
 //! the store has a runtime of its own, and every connection is opened there.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use deadpool_postgres::Connect;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config, Error};
-use tokio_postgres_rustls::MakeRustlsConnect;
 use windlass_core::error::StoreError;
+
+use crate::hosts::Hosts;
 
 /// A runtime of the store's own. Dropped, it ends with its connections.
 pub(crate) struct Driver(Option<Runtime>);
@@ -42,16 +44,16 @@ impl Drop for Driver {
 /// Opens connections on the store's runtime, whoever asks for them.
 pub(crate) struct Connector {
     pub(crate) runtime: Handle,
-    pub(crate) tls: MakeRustlsConnect,
+    pub(crate) hosts: Arc<Hosts>,
 }
 
 type Connected = Result<(Client, JoinHandle<()>), Error>;
 
 impl Connect for Connector {
-    fn connect(&self, config: &Config) -> std::pin::Pin<Box<dyn Future<Output = Connected> + Send + '_>> {
-        let (config, tls) = (config.clone(), self.tls.clone());
+    fn connect(&self, _: &Config) -> std::pin::Pin<Box<dyn Future<Output = Connected> + Send + '_>> {
+        let hosts = Arc::clone(&self.hosts);
         let connecting = self.runtime.spawn(async move {
-            let (client, connection) = config.connect(tls).await?;
+            let (client, connection) = hosts.connect().await?;
             let driven = tokio::spawn(async move {
                 if let Err(error) = connection.await {
                     tracing::debug!(%error, "a connection to Postgres has ended");

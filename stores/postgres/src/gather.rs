@@ -72,7 +72,8 @@ impl Gather {
             return self.0.insert(&jobs).await;
         }
         let answered = Shared::enter(&self.0, jobs)?;
-        match tokio::time::timeout(self.0.connections.call_time(), answered).await {
+        // The clerk's own call ends when the server is lost; this one ends with it.
+        match tokio::time::timeout(self.0.connections.pulse().call_time(), answered).await {
             Ok(answer) => answer.unwrap_or_else(|_| Err(gone())),
             Err(_) => Err(late()),
         }
@@ -143,7 +144,7 @@ impl Shared {
             // Where one of them failed, the commit was none.
             Ok::<_, Fault>(entered.ok().zip(claimed.ok()))
         };
-        match tokio::time::timeout(connections.call_time(), both).await {
+        match connections.pulse().wait(both).await {
             Ok(Ok(Some((answers, claimed)))) => {
                 let (claimed, packs) = claimed;
                 self.numbers.remember(&claimed.leases, &packs);
@@ -153,7 +154,7 @@ impl Shared {
             }
             Ok(Ok(None)) => None,
             Ok(Err(fault)) => Some(Err(told(answer, settled(fault)))),
-            Err(_) => Some(Err(told(answer, late()))),
+            Err(late) => Some(Err(told(answer, late))),
         }
     }
 

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
+use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres_rustls::MakeRustlsConnect;
 use windlass_core::error::{Invalid, StoreError};
 use windlass_core::time::Clock;
 
+use crate::hosts::Hosts;
 use crate::tls::Encryption;
 
 /// How a store is opened. The default is right for production.
@@ -24,7 +26,7 @@ pub struct Options {
     pub wait_ms: u64,
     /// How long a call may take in all.
     pub call_ms: u64,
-    /// How long connecting may take.
+    /// How long connecting may take, with several hosts for all of them together.
     pub connect_ms: u64,
 }
 
@@ -41,6 +43,9 @@ impl Default for Options {
     }
 }
 
+/// What was sent and not even received after so long ends a connection.
+const USER_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// What a URL says, with our own parameters taken out of it.
 pub(crate) struct Target {
     pub(crate) config: tokio_postgres::Config,
@@ -50,8 +55,16 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// Where it is.
+    pub(crate) fn hosts(&self, options: &Options) -> Arc<Hosts> {
+        let in_all = Duration::from_millis(options.connect_ms);
+        Arc::new(Hosts::new(self.config.clone(), self.tls.clone(), in_all))
+    }
+}
+
+impl Target {
     pub(crate) fn parse(url: &str, options: &Options) -> Result<Self, StoreError> {
-        let Ours { url, pooled, schema, encryption } = Ours::take(url)?;
+        let Ours { url, pooled, writable, schema, encryption } = Ours::take(url)?;
         // The text of the parser's error can hold the password.
         let mut config: tokio_postgres::Config = url.parse().map_err(|_| {
             Invalid::new("url", "is not a Postgres URL such as postgres://user@host:5432/database")
@@ -59,12 +72,14 @@ impl Target {
         config
             .application_name("windlass")
             .ssl_mode(encryption.asked())
-            .connect_timeout(Duration::from_millis(options.connect_ms))
             .keepalives(true)
             .keepalives_idle(Duration::from_secs(15))
             .keepalives_interval(Duration::from_secs(5))
             .keepalives_retries(3)
-            .tcp_user_timeout(Duration::from_millis(options.call_ms));
+            .tcp_user_timeout(USER_TIMEOUT);
+        if writable {
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
         if !pooled {
             let mut settings = session_settings(config.get_options(), options.call_ms);
             if let Some(schema) = schema {
@@ -97,12 +112,14 @@ fn session_settings(given: Option<&str>, call_ms: u64) -> String {
 struct Ours {
     url: String,
     pooled: bool,
+    /// Only a server that takes writes will do.
+    writable: bool,
     schema: Option<String>,
     encryption: Encryption,
 }
 
 /// What the driver understands by itself.
-const DRIVERS: [&str; 18] = [
+const DRIVERS: [&str; 17] = [
     "user",
     "password",
     "dbname",
@@ -117,7 +134,6 @@ const DRIVERS: [&str; 18] = [
     "keepalives_idle",
     "keepalives_interval",
     "keepalives_retries",
-    "target_session_attrs",
     "channel_binding",
     "load_balance_hosts",
     "sslnegotiation",
@@ -157,6 +173,11 @@ impl Ours {
             ("pgbouncer", "false") => {}
             ("pgbouncer", _) => {
                 return Err(Invalid::new("url", "has a pgbouncer= that is neither true nor false"));
+            }
+            ("target_session_attrs", "any" | "read-write" | "primary") => self.writable = value != "any",
+            ("target_session_attrs", _) => {
+                let why = "has a target_session_attrs that is none of any, read-write, primary: a store has to write";
+                return Err(Invalid::new("url", why));
             }
             ("schema", name) => self.schema = Some(plain_schema(name)?),
             (name, _) if OTHERS.contains(&name) => {}

@@ -2,7 +2,6 @@
 //! of its noun; here they are only tied to the traits.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_core::eligible::Explanation;
@@ -28,6 +27,7 @@ use crate::gather::{Entered, Gather};
 use crate::link::Link;
 use crate::numbers::Numbers;
 use crate::offers::Offers;
+use crate::pulse::Pulse;
 use crate::wake::Wake;
 
 /// How often a call that collided with another is made again.
@@ -49,13 +49,13 @@ macro_rules! call {
         let mut tries = 0;
         loop {
             tries += 1;
-            match tokio::time::timeout($store.call_time(), $once).await {
+            match $store.pulse().wait($once).await {
                 Ok(Ok(answer)) => break Ok(answer),
                 Ok(Err($crate::error::Fault::Collided(why))) if tries < $crate::store::TRIES_MAX => {
                     tracing::debug!(tries, why, "collided with another call; trying again");
                 }
                 Ok(Err(fault)) => break Err($crate::connect::settled(fault)),
-                Err(_) => break Err($crate::error::late()),
+                Err(late) => break Err(late),
             }
         }
     }};
@@ -71,8 +71,8 @@ impl PostgresStore {
         Self { wake, numbers, offers, gather, connections }
     }
 
-    pub(crate) fn call_time(&self) -> Duration {
-        self.connections.call_time()
+    pub(crate) fn pulse(&self) -> &Pulse {
+        self.connections.pulse()
     }
 
     /// The time that a test injected; nothing lets the database's clock decide.

@@ -11,21 +11,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
+use tokio_postgres::AsyncMessage;
 use tokio_postgres::types::Type;
-use tokio_postgres::{AsyncMessage, Config};
-use tokio_postgres_rustls::MakeRustlsConnect;
 use windlass_core::id::QueueName;
 use windlass_core::store::{WakeFn, WakeFns};
 use windlass_core::wake::{Registration, Work};
 
 use crate::error::Fault;
+use crate::hosts::{Hosts, SIGN_OF_LIFE, pause};
 use crate::link::{Lines, Link};
 
 const NOTIFY_EVERY: Duration = Duration::from_millis(2);
 /// What a note has at most; Postgres takes 8,000. With more queues than fit it names none.
 const NOTE_BYTES_MAX: usize = 4_000;
+/// The longest that telling may take. What is not told is found by asking.
+const TELL_MAX: Duration = Duration::from_secs(3);
+/// How often a silent connection is asked whether it is alive.
+const ASK_EVERY: Duration = Duration::from_secs(10);
 const RECONNECT_MIN: Duration = Duration::from_millis(100);
 const RECONNECT_MAX: Duration = Duration::from_secs(5);
 
@@ -38,8 +42,9 @@ pub(crate) struct Wake {
 
 /// How to reach the server that tells, and on which channel.
 pub(crate) struct Listen {
-    pub(crate) config: Config,
-    pub(crate) tls: MakeRustlsConnect,
+    pub(crate) hosts: Arc<Hosts>,
+    /// Says when the server was lost.
+    pub(crate) losses: watch::Receiver<u64>,
     /// The statement that says on which channel.
     pub(crate) listen: String,
 }
@@ -152,8 +157,9 @@ async fn tell(instance: String, lines: Lines, untold: Arc<Untold>) {
         untold.came.notified().await;
         pace.tick().await;
         let Some(work) = untold.take() else { continue };
-        if let Err(fault) = tell_once(&note_of(&instance, &work), &lines).await {
-            tracing::debug!(?fault, "other workers were not told of new work; they will find it by asking");
+        let told = tokio::time::timeout(TELL_MAX, tell_once(&note_of(&instance, &work), &lines)).await;
+        if !matches!(told, Ok(Ok(()))) {
+            tracing::debug!(?told, "other workers were not told of new work; they will find it by asking");
         }
     }
 }
@@ -176,16 +182,31 @@ async fn hear(instance: String, listen: Listen, callbacks: Arc<Callbacks>) {
     }
 }
 
+/// Listens until the connection ends, or does not answer any more.
 async fn hear_once(
     instance: &str,
     listen: &Listen,
     callbacks: &Callbacks,
     wait: &mut Duration,
 ) -> Result<(), tokio_postgres::Error> {
-    let (client, mut connection) = listen.config.connect(listen.tls.clone()).await?;
-    let listening = client.batch_execute(&listen.listen);
-    tokio::pin!(listening);
-    let mut is_listening = false;
+    let mut losses = listen.losses.clone();
+    losses.mark_unchanged();
+    let (client, mut connection) = listen.hosts.connect().await?;
+    let talk = async {
+        client.batch_execute(&listen.listen).await?;
+        *wait = RECONNECT_MIN;
+        // Whatever was said while nobody listened is made up for.
+        callbacks.call(&Work::Anywhere);
+        loop {
+            pause(ASK_EVERY).await;
+            // An empty statement: the server has nothing to do for it but to answer.
+            match tokio::time::timeout(SIGN_OF_LIFE, client.batch_execute("")).await {
+                Ok(answer) => answer?,
+                Err(_) => return Ok(()),
+            }
+        }
+    };
+    let mut talk = std::pin::pin!(talk);
     loop {
         tokio::select! {
             message = poll_fn(|context| connection.poll_message(context)) => match message {
@@ -198,20 +219,10 @@ async fn hear_once(
                 Some(Err(error)) => return Err(error),
                 None => return Ok(()),
             },
-            done = &mut listening, if !is_listening => {
-                done?;
-                is_listening = true;
-                *wait = RECONNECT_MIN;
-                // Whatever was said while nobody listened is made up for.
-                callbacks.call(&Work::Anywhere);
-            }
+            ended = &mut talk => return ended,
+            _ = losses.changed() => return Ok(()),
         }
     }
-}
-
-/// Waits before connecting again. No decision of the store hangs on this time.
-async fn pause(time: Duration) {
-    let _ = tokio::time::timeout(time, std::future::pending::<()>()).await;
 }
 
 #[cfg(test)]

@@ -45,7 +45,15 @@ impl Server {
     /// A server of one's own, to be stopped and started at will. It ends when
     /// this is dropped.
     pub async fn own() -> Self {
-        let program = Program::create();
+        Self::started(Program::create()).await
+    }
+
+    /// A standby of one's own that follows an own server.
+    pub async fn standby_of(primary: &Server) -> Self {
+        Self::started(Program::standby_of(primary.own_program("follow"))).await
+    }
+
+    async fn started(program: Program) -> Self {
         program.start().await;
         let server = Self {
             base: format!("postgres://postgres@127.0.0.1:{}", program.port()),
@@ -90,6 +98,26 @@ impl Server {
     pub async fn restart(&self) {
         self.stop().await;
         self.start().await;
+    }
+
+    /// Makes a primary of a standby.
+    pub fn promote(&self) {
+        self.own_program("promote").promote();
+    }
+
+    /// Freezes an own server: it stands still with all its connections, and nothing is reset.
+    pub fn freeze(&self) {
+        self.own_program("freeze").signal("STOP");
+    }
+
+    /// Lets a frozen server go on.
+    pub fn thaw(&self) {
+        self.own_program("thaw").signal("CONT");
+    }
+
+    /// Its host and port.
+    pub fn authority(&self) -> String {
+        format!("127.0.0.1:{}", self.own_program("name the port of").port())
     }
 
     fn own_program(&self, verb: &str) -> &Program {

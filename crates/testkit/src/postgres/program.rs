@@ -31,17 +31,54 @@ pub struct Program {
 impl Program {
     /// Sets up an empty server on a free port.
     pub fn create() -> Self {
+        let program = Self::empty();
+        let mut initdb = as_postgres(None);
+        initdb.arg(program.bin.join("initdb")).arg("-D").arg(program.data());
+        run(initdb.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]));
+        program
+    }
+
+    /// Sets up a standby that follows another server, which must be running.
+    pub fn standby_of(primary: &Self) -> Self {
+        let program = Self::empty();
+        let mut backup = as_postgres(None);
+        backup.arg(program.bin.join("pg_basebackup")).arg("-D").arg(program.data());
+        backup.args(["-h", "127.0.0.1", "-p", &primary.port.to_string(), "-U", "postgres"]);
+        run(backup.args(["--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"]));
+        program
+    }
+
+    /// A folder and a port, with nothing in the one and nobody on the other.
+    fn empty() -> Self {
         let bin = find();
         let dir = TempDir::with_prefix("windlass-postgres-").expect("a temporary folder").keep();
         if is_root() {
             run(Command::new("chown").arg("postgres").arg(&dir));
         }
-        let mut initdb = as_postgres(None);
-        initdb.arg(bin.join("initdb")).arg("-D").arg(dir.join("data"));
-        run(initdb.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]));
         let free = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let port = free.local_addr().expect("a bound port").port();
         Self { bin, dir, port, keeper: Mutex::default(), keeper_pid: Mutex::default() }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
+    /// Makes a primary of a standby.
+    pub fn promote(&self) {
+        let mut promote = as_postgres(None);
+        promote.arg(self.bin.join("pg_ctl")).arg("-D").arg(self.data());
+        run(promote.args(["promote", "-w"]));
+    }
+
+    /// Sends a signal to the server and to all of its processes.
+    pub fn signal(&self, signal: &str) {
+        let file = std::fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
+        let Some(server) = file.lines().next() else { return };
+        let mut kill = Command::new("kill");
+        kill.args(["-s", signal, server]).args(children_of(server));
+        // One of them may have ended by itself.
+        drop(kill.stderr(Stdio::null()).status());
     }
 
     pub fn port(&self) -> u16 {
@@ -58,7 +95,7 @@ impl Program {
     pub async fn start(&self) {
         let mut keeper = as_postgres(Some("TERM"));
         keeper.args(["sh", "-c", KEEPER, "keeper"]).arg(&self.dir).arg(self.bin.join("postgres"));
-        keeper.arg("-D").arg(self.dir.join("data")).args(["-p", &self.port.to_string()]);
+        keeper.arg("-D").arg(self.data()).args(["-p", &self.port.to_string()]);
         for setting in [
             "listen_addresses=127.0.0.1",
             "unix_socket_directories=",
@@ -83,7 +120,7 @@ impl Program {
     /// Stops the server at once, as a crash does; its data stays.
     pub async fn stop(&self) {
         let mut stop = as_postgres(None);
-        stop.arg(self.bin.join("pg_ctl")).arg("-D").arg(self.dir.join("data"));
+        stop.arg(self.bin.join("pg_ctl")).arg("-D").arg(self.data());
         run(stop.args(["stop", "-m", "immediate", "-w"]));
         eventually("the server's keeper ends after the server", async || {
             lock(&self.keeper).as_ref().is_none_or(|keeper| keeper.is_finished()).then_some(())
@@ -97,6 +134,8 @@ impl Drop for Program {
     fn drop(&mut self) {
         let pid = lock(&self.keeper_pid).take();
         if let Some(pid) = pid {
+            // A frozen one hears nothing else.
+            self.signal("CONT");
             drop(Command::new("kill").arg(pid.to_string()).status());
         }
         if let Some(keeper) = lock(&self.keeper).take() {
@@ -104,6 +143,20 @@ impl Drop for Program {
         }
         drop(std::fs::remove_dir_all(&self.dir));
     }
+}
+
+/// The processes that one has started, as the system lists them.
+fn children_of(parent: &str) -> Vec<String> {
+    let is_child = |pid: &String| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The name is in brackets, and may hold anything.
+        stat.rsplit_once(')').is_some_and(|(_, rest)| rest.split_whitespace().nth(1) == Some(parent))
+    };
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    all.filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        .filter(is_child)
+        .collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -6,6 +6,7 @@ mod adopted_plan;
 mod claims;
 mod encryption;
 mod faults;
+mod hosts;
 mod line;
 mod offers;
 mod outage;
