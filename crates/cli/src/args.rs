@@ -72,7 +72,13 @@ pub enum Verb {
 #[derive(Debug, Clone, ClapArgs)]
 pub struct StoreArgs {
     /// json:FILE, sqlite:FILE or postgres://USER@HOST/DATABASE
-    #[arg(long, env = "WINDLASS_STORE", default_value = "sqlite:windlass.db", value_name = "URL")]
+    #[arg(
+        long,
+        env = "WINDLASS_STORE",
+        hide_env_values = true,
+        default_value = "sqlite:windlass.db",
+        value_name = "URL"
+    )]
     pub store: String,
 }
 
@@ -82,7 +88,7 @@ pub struct PlaceArgs {
     #[command(flatten)]
     store: StoreArgs,
     /// A server instead of a store, such as http://127.0.0.1:7717; its token is read from WINDLASS_TOKEN
-    #[arg(long, env = "WINDLASS_URL", value_name = "URL")]
+    #[arg(long, env = "WINDLASS_URL", hide_env_values = true, value_name = "URL")]
     url: Option<String>,
 }
 

@@ -23,7 +23,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use windlass_engine::world::World;
 
-pub use body::{BodyError, read_body};
+pub use body::{BodyError, BodyHold, BodyLimits, BodyPool, read_body};
 pub use limits::Limits;
 pub use seats::{Seat, Seats};
 pub use serve::{House, serve};

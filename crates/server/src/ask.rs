@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use windlass_engine::core::error::Invalid;
 use windlass_engine::core::id::JobId;
+use windlass_listen::BodyHold;
 
 use crate::access::Caller;
 use crate::answer::Refusal;
@@ -23,6 +24,8 @@ pub(crate) struct Ask {
     pub query: Option<String>,
     pub headers: HeaderMap,
     pub body: Bytes,
+    /// The memory that the body takes, for as long as it is worked on.
+    pub _hold: BodyHold,
 }
 
 impl Ask {

@@ -30,6 +30,7 @@ mod metrics;
 mod object;
 mod openapi;
 mod pages;
+mod rooms;
 mod roster;
 mod sample;
 mod schema;

@@ -70,8 +70,14 @@ pub struct Limits {
     pub body_bytes_max: usize,
     /// Bytes of the body of a batch.
     pub batch_bytes_max: usize,
-    /// How many batches are read and written at once.
+    /// How many batches are written at once; what is more is refused.
     pub batches_max: usize,
+    /// How many settlements are written at once; what is more waits.
+    pub settlements_max: usize,
+    /// Bytes of bodies that are read or worked on at once, the first 64 KiB of each aside.
+    pub bodies_bytes_max: usize,
+    /// The same for what finishes work: settlements, renewals, steps, progress.
+    pub finishing_bytes_max: usize,
     /// The longest pause within a body.
     pub body_idle_ms: u64,
     /// The longest that a request may take, long polls and events aside.
@@ -84,7 +90,8 @@ pub struct Limits {
     pub peer_connections_max: usize,
     /// Connections of this machine itself, where a proxy may speak for many.
     pub loopback_connections_max: usize,
-    /// Requests that are being worked on at once, long polls and events aside.
+    /// Requests that are being worked on at once, long polls and events aside; those that finish work have as many
+    /// of their own.
     pub in_flight_max: usize,
     /// Long polls at once.
     pub polls_max: usize,
@@ -107,6 +114,9 @@ impl Default for Limits {
             body_bytes_max: 1024 * 1024 + 64 * 1024,
             batch_bytes_max: 32 * 1024 * 1024,
             batches_max: 4,
+            settlements_max: 16,
+            bodies_bytes_max: 256 * 1024 * 1024,
+            finishing_bytes_max: 256 * 1024 * 1024,
             body_idle_ms: 10_000,
             total_ms: 30_000,
             write_stall_ms: 30_000,

@@ -7,9 +7,14 @@ fn every_requirement_names_a_test_that_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = std::fs::read_to_string(root.join("apps/news-nexus/docs/REQUIREMENTS_TODO.md")).unwrap();
     let mut sources = String::new();
-    for folder in
-        ["apps/news-nexus/src", "apps/news-nexus/tests", "crates/app", "crates/outside", "crates/embed", "stores/json"]
-    {
+    for folder in [
+        "apps/news-nexus/src",
+        "apps/news-nexus/tests",
+        "crates/app",
+        "crates/outside",
+        "crates/embed",
+        "stores/json",
+    ] {
         collect(&root.join(folder), &mut sources);
     }
     let boxes: Vec<&str> = page.lines().map(str::trim).filter(|line| line.starts_with("- [")).collect();

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use hyper::body::Incoming;
 use tower_service::Service;
 use windlass_listen::origin::{is_from_elsewhere, is_own_host};
-use windlass_listen::{BodyError, read_body};
+use windlass_listen::{BodyError, BodyLimits, read_body};
 
 use super::Door;
 use super::refusal::Refusal;
@@ -75,15 +75,15 @@ async fn enter(door: &Door, port: u16, request: Request<Incoming>) -> Result<Res
 
 async fn whole_body(door: &Door, headers: &HeaderMap, body: Incoming) -> Result<axum::body::Bytes, Refusal> {
     let limits = door.body;
-    let read = read_body(headers, body, limits.bytes_max, limits.idle_ms, &door.world);
+    let within = BodyLimits { bytes_max: limits.bytes_max, idle_ms: limits.idle_ms, pool: None };
     let read = tokio::select! {
-        read = read => read,
+        read = read_body(headers, body, within, &door.world) => read.map(|(body, _)| body),
         () = door.world.sleep_ms(limits.total_ms) => Err(BodyError::TooSlow),
     };
     read.map_err(|error| match error {
         BodyError::TooLarge(bytes_max) => Refusal::too_large(bytes_max),
         BodyError::TooSlow => Refusal::too_slow(),
-        BodyError::Cut => Refusal::cut_off(),
+        BodyError::Cut | BodyError::NoRoom => Refusal::cut_off(),
     })
 }
 

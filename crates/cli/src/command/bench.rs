@@ -29,7 +29,7 @@ use crate::wiring::{open_store, without_password};
     windlass bench --only drain --jobs 1000000")]
 pub struct BenchArgs {
     /// json:FILE, sqlite:FILE or postgres://USER@HOST/DATABASE
-    #[arg(long, env = "WINDLASS_STORE", value_name = "URL")]
+    #[arg(long, env = "WINDLASS_STORE", hide_env_values = true, value_name = "URL")]
     pub store: Option<String>,
     /// How many jobs each part has (the one-by-one part has a fifth of it)
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]

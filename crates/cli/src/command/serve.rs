@@ -34,7 +34,7 @@ pub struct ServeArgs {
     #[arg(long, env = "WINDLASS_TOKEN", hide_env_values = true, hide = true)]
     token: Option<String>,
     /// json:FILE, sqlite:FILE or postgres://USER@HOST/DATABASE; sqlite:windlass.db when nothing is said
-    #[arg(long, env = "WINDLASS_STORE", value_name = "URL")]
+    #[arg(long, env = "WINDLASS_STORE", hide_env_values = true, value_name = "URL")]
     store: Option<String>,
     /// What queues, budgets, schedules and command kinds there are; windlass.toml when it is there
     #[arg(long, env = "WINDLASS_CONFIG", value_name = "FILE")]

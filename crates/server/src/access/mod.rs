@@ -186,6 +186,12 @@ impl Door {
     }
 }
 
+/// 429.
+pub(crate) fn too_many_refusals() -> Refusal {
+    let message = "too many refused tokens at once; come again later";
+    Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many_refusals", message).retry_after(5)
+}
+
 /// 401.
 pub(crate) fn unknown_caller() -> Refusal {
     let message = "a token is needed: send the header `authorization: Bearer …`, or sign in";

@@ -17,7 +17,7 @@ use windlass_engine::core::store::EVENTS_MAX;
 use super::Api;
 use crate::answer::{Answered, Refusal, ok, with_type};
 use crate::ask::Ask;
-use crate::feed::{Listener, frame};
+use crate::feed::{Listener, Told, frame};
 use crate::schema::AnyJson;
 
 /// A sign of life when nothing happens.
@@ -142,12 +142,12 @@ impl Listening {
             let beat_ms = self.tick.as_ref().map_or(HEARTBEAT_MS, |tick| tick.next_ms.saturating_sub(now_ms));
             tokio::select! {
                 told = self.listener.live.recv() => match told {
-                    Ok(told) if told.position > self.at => {
-                        self.at = told.position;
-                        return Some(told.frame.clone());
+                    Ok(Told::Event { position, frame }) if position > self.at => {
+                        self.at = position;
+                        return Some(frame);
                     }
-                    Ok(_) => {}
-                    Err(RecvError::Lagged(_)) => self.behind = true,
+                    Ok(Told::Event { .. }) => {}
+                    Ok(Told::Begun) | Err(RecvError::Lagged(_)) => self.behind = true,
                     Err(RecvError::Closed) => return None,
                 },
                 _ = self.stop.changed() => return None,
@@ -179,5 +179,45 @@ impl Listening {
         }
         self.ready = events.iter().rev().map(frame).collect();
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_engine::core::id::{JobId, Kind, QueueName};
+    use windlass_engine::core::job::{JobSpec, NewJob, Start};
+    use windlass_engine::core::json::Json;
+    use windlass_engine::core::memory::MemoryStore;
+    use windlass_engine::core::store::Store;
+    use windlass_engine::world::RealWorld;
+
+    use super::*;
+    use crate::feed;
+    use crate::settings::Settings;
+
+    fn job() -> NewJob {
+        let spec = JobSpec::new(Kind::new("k").unwrap(), QueueName::new("q").unwrap(), Json::null());
+        NewJob { id: JobId(uuid::Uuid::from_u128(1)), spec, start: Start::Now }
+    }
+
+    fn listening(api: &Arc<Api>, at: Position) -> Listening {
+        let listener = api.feed.listen().unwrap();
+        let stop = api.stop.subscribe();
+        Listening { api: api.clone(), listener, stop, at, tick: None, behind: true, ready: Vec::new() }
+    }
+
+    /// A listener that came while the server started hears what happened before its feed began to read.
+    #[tokio::test]
+    async fn nothing_falls_between_a_listener_and_the_beginning_of_the_feed() {
+        let world = Arc::new(RealWorld::new());
+        let store = Arc::new(MemoryStore::new(world.clone()));
+        let api = Arc::new(Api::new(store.clone(), Settings::default(), world));
+        let mut listening = listening(&api, store.events_end().await.unwrap());
+        listening.catch_up().await.unwrap();
+        assert!(!listening.behind && listening.ready.is_empty());
+        store.enqueue(vec![job()]).await.unwrap();
+        feed::read_on(&api, &mut None).await.unwrap();
+        let frame = listening.next().await.unwrap();
+        assert!(std::str::from_utf8(&frame).unwrap().contains("event: enqueued"), "{frame:?}");
     }
 }

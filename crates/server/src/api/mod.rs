@@ -33,6 +33,7 @@ use crate::access::{Caller, Door};
 use crate::answer::Refusal;
 use crate::feed::Feed;
 use crate::metrics::Metrics;
+use crate::rooms::Rooms;
 use crate::roster::Roster;
 use crate::sample::Sample;
 use crate::settings::{Role, Settings};
@@ -53,10 +54,8 @@ pub(crate) struct Api {
     pub stats: stats::Cache,
     pub metrics: Metrics,
     pub seats: windlass_listen::Seats,
-    /// Requests that are being worked on.
-    pub in_flight: Arc<Semaphore>,
-    /// Batches that are being read and written.
-    pub batches: Arc<Semaphore>,
+    /// For requests that are being worked on.
+    pub rooms: Rooms,
     /// Long polls.
     pub polls: Semaphore,
     /// Claims that ask the store at the same time: a wake must not become a stampede.
@@ -87,8 +86,7 @@ impl Api {
             stats: stats::Cache::default(),
             metrics: Metrics::default(),
             seats: windlass_listen::Seats::default(),
-            in_flight: Arc::new(Semaphore::new(limits.in_flight_max)),
-            batches: Arc::new(Semaphore::new(limits.batches_max)),
+            rooms: Rooms::new(&limits),
             polls: Semaphore::new(limits.polls_max),
             claims: Semaphore::new(CLAIMS_MAX),
             refusals: Semaphore::new(REFUSALS_MAX),

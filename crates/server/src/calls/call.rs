@@ -22,6 +22,8 @@ pub(crate) struct Call {
     pub refusals: Vec<u16>,
     /// It may take long: a long poll, or a stream.
     pub patient: bool,
+    /// It finishes work, or keeps it: it is not refused because others submit.
+    pub finishes: bool,
     /// It is for the dashboard alone, and not in the document of the API.
     pub hidden: bool,
     pub run: Run,
@@ -148,6 +150,7 @@ impl Call {
             answers: vec![],
             refusals,
             patient: false,
+            finishes: false,
             hidden: false,
             run,
         }
@@ -156,6 +159,12 @@ impl Call {
     /// A page of the dashboard.
     pub(crate) fn page(path: &'static str, id: &'static str, run: Run) -> Self {
         Self::new(Method::GET, path, Need::Read, id, run).hidden()
+    }
+
+    /// Gives it the room of what finishes work.
+    pub(super) fn finishes(mut self) -> Self {
+        self.finishes = true;
+        self
     }
 
     /// Leaves the call out of the document.

@@ -125,27 +125,31 @@ fn worker_table() -> Vec<Call> {
         Call::new(Method::POST, "/v1/leases/renew", Need::Work, "renew", |ask| Box::pin(leases::renew(ask)))
             .does("Hold on to leases, and hear which jobs are asked to cancel.")
             .takes::<leases::RenewBody>(Size::Small)
-            .gives::<leases::RenewView>(200, "What became of them."),
+            .gives::<leases::RenewView>(200, "What became of them.")
+            .finishes(),
         Call::new(Method::POST, "/v1/leases/settle", Need::Work, "settle", |ask| {
             Box::pin(leases::settle(ask))
         })
         .does("Say how attempts ended. Saying it again is harmless.")
         .takes::<leases::SettleBody>(Size::Batch)
-        .gives::<leases::SettleView>(200, "What became of each, in the order asked."),
+        .gives::<leases::SettleView>(200, "What became of each, in the order asked.")
+        .finishes(),
         Call::new(Method::PUT, "/v1/jobs/{id}/steps/{name}", Need::Work, "store_step", |ask| {
             Box::pin(writes::step(ask))
         })
         .does("Store the output of a step. The first output of a name stays.")
         .takes::<writes::StepBody>(Size::Small)
         .gives::<writes::StoredView>(200, "It is durable.")
-        .refuses(&[409, 422]),
+        .refuses(&[409, 422])
+        .finishes(),
         Call::new(Method::PUT, "/v1/jobs/{id}/progress", Need::Work, "report_progress", |ask| {
             Box::pin(writes::progress(ask))
         })
         .does("Say how far an attempt is.")
         .takes::<writes::ProgressBody>(Size::Small)
         .gives::<writes::StoredView>(200, "It is durable.")
-        .refuses(&[409]),
+        .refuses(&[409])
+        .finishes(),
     ]
 }
 

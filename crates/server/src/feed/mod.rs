@@ -41,17 +41,25 @@ const SAMPLES_MAX: usize = 8;
 
 /// The events.
 pub(crate) struct Feed {
-    live: broadcast::Sender<Arc<Told>>,
+    live: broadcast::Sender<Told>,
     seats: Arc<Semaphore>,
     came: Notify,
     rings: Mutex<Rings>,
     told: AtomicU64,
 }
 
-/// An event as listeners get it.
-pub(crate) struct Told {
-    pub position: Position,
-    pub frame: Bytes,
+/// What listeners hear.
+#[derive(Clone)]
+pub(crate) enum Told {
+    /// An event.
+    Event {
+        /// Where it stands.
+        position: Position,
+        /// As text of the stream.
+        frame: Bytes,
+    },
+    /// The feed begins to read here. Whoever listened before it did has to ask the store what happened meanwhile.
+    Begun,
 }
 
 /// An event.
@@ -75,7 +83,7 @@ pub(crate) struct EventView<'a> {
 
 /// Somebody who hears all events from now on.
 pub(crate) struct Listener {
-    pub live: broadcast::Receiver<Arc<Told>>,
+    pub live: broadcast::Receiver<Told>,
     _seat: OwnedSemaphorePermit,
 }
 
@@ -122,7 +130,7 @@ impl Feed {
         self.told.fetch_add(1, Ordering::Relaxed);
         if self.is_listened_to() {
             // Nobody hears it when the last one has just left.
-            let _ = self.live.send(Arc::new(Told { position: event.position, frame: frame(event) }));
+            let _ = self.live.send(Told::Event { position: event.position, frame: frame(event) });
         }
     }
 }
@@ -162,10 +170,15 @@ pub(crate) async fn run(api: Arc<Api>) {
 }
 
 /// Reads all that is new, and looks at some of the jobs that it happened to.
-async fn read_on(api: &Api, last: &mut Option<Position>) -> Result<(), StoreError> {
+pub(crate) async fn read_on(api: &Api, last: &mut Option<Position>) -> Result<(), StoreError> {
     let mut since = match *last {
         Some(position) => position,
-        None => api.store.events_end().await?,
+        None => {
+            let end = api.store.events_end().await?;
+            // Nobody hears it when nobody came before it.
+            let _ = api.feed.live.send(Told::Begun);
+            end
+        }
     };
     *last = Some(since);
     let mut samples = Samples::default();

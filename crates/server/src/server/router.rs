@@ -13,9 +13,9 @@ use http::header::{CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, StatusCode};
 use hyper::body::Body as _;
 use tower_service::Service;
-use windlass_listen::{BodyError, read_body};
+use windlass_listen::{BodyError, BodyLimits, read_body};
 
-use crate::access::{Caller, secure, unknown_caller};
+use crate::access::{Caller, secure, too_many_refusals, unknown_caller};
 use crate::answer::{Answered, Refusal};
 use crate::api::Api;
 use crate::ask::Ask;
@@ -105,12 +105,7 @@ async fn pass(
         Some(caller) => Ok(caller),
         None if is_open(path) => Ok(Caller::nobody()),
         None => {
-            let Ok(_waiting) = api.refusals.try_acquire() else {
-                let message = "too many refused tokens at once; come again later";
-                return Err(
-                    Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many_refusals", message).retry_after(5)
-                );
-            };
+            let Ok(_waiting) = api.refusals.try_acquire() else { return Err(too_many_refusals()) };
             // The same wait for every wrong token makes guessing slow.
             api.world.sleep_ms(api.settings.limits.refusal_ms).await;
             Err(unknown_caller())
@@ -138,15 +133,9 @@ async fn perform(api: &Arc<Api>, call: &'static Call, request: Request<Body>) ->
         let ask = read(api, call, caller, request).await?;
         return (call.run)(ask).await;
     }
-    let Ok(_turn) = api.in_flight.try_acquire() else {
-        return Err(Refusal::busy("the server is busy; ask again in a second"));
-    };
     let work = async {
-        let _batch = match &call.body {
-            Some((Size::Batch, _)) => Some(batch_turn(api)?),
-            _ => None,
-        };
         let ask = read(api, call, caller, request).await?;
+        let _turn = api.rooms.of(call).turn(call).await?;
         (call.run)(ask).await
     };
     tokio::select! {
@@ -156,10 +145,6 @@ async fn perform(api: &Arc<Api>, call: &'static Call, request: Request<Body>) ->
             Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "timeout", message).retry_after(1))
         }
     }
-}
-
-fn batch_turn(api: &Api) -> Result<tokio::sync::SemaphorePermit<'_>, Refusal> {
-    api.batches.try_acquire().map_err(|_| Refusal::busy("too many batches at once; ask again in a second"))
 }
 
 /// Reads a request strictly.
@@ -176,8 +161,9 @@ async fn read(api: &Arc<Api>, call: &Call, caller: Caller, request: Request<Body
     if has_body {
         check_type(call, &parts.headers)?;
     }
-    let body =
-        read_body(&parts.headers, body, bytes_max, limits.body_idle_ms, &api.world).await.map_err(unread)?;
+    let pool = Some(&api.rooms.of(call).bodies);
+    let within = BodyLimits { bytes_max, idle_ms: limits.body_idle_ms, pool };
+    let (body, hold) = read_body(&parts.headers, body, within, &api.world).await.map_err(unread)?;
     if call.body.is_none() && !matches!(body.trim_ascii(), b"" | b"{}") {
         return Err(Refusal::field("body", "is not empty, but this call takes none"));
     }
@@ -185,7 +171,7 @@ async fn read(api: &Arc<Api>, call: &Call, caller: Caller, request: Request<Body
     let path = path.map_err(|_| Refusal::field("path", "is not percent-encoded UTF-8"))?;
     let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let query = parts.uri.query().map(str::to_owned);
-    let ask = Ask { api: api.clone(), caller, path, query, headers: parts.headers, body };
+    let ask = Ask { api: api.clone(), caller, path, query, headers: parts.headers, body, _hold: hold };
     let names: Vec<&'static str> = call.params.iter().map(|param| param.name).collect();
     let repeats: Vec<&str> =
         call.params.iter().filter(|param| param.repeats).map(|param| param.name).collect();
@@ -197,6 +183,7 @@ fn unread(error: BodyError) -> Refusal {
     match error {
         BodyError::TooLarge(bytes_max) => Refusal::too_large("body", bytes_max),
         BodyError::Cut => Refusal::field("body", "ended before its end"),
+        BodyError::NoRoom => Refusal::busy("too many large bodies at once; ask again in a second"),
         BodyError::TooSlow => {
             let message = "the body came too slowly; nothing was changed. Send it again";
             Refusal::new(StatusCode::REQUEST_TIMEOUT, "too_slow", message)

@@ -118,6 +118,77 @@ async fn fault_70_pressure_is_503() {
     assert_eq!(house.get("/v1/jobs").await.status, 200);
 }
 
+/// The beginning of a request whose body never comes whole.
+async fn half(house: &House, path: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(house.addr).await.unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{{",
+        house.addr
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+/// Whoever sends slowly holds its own connection and nothing else: neither those who finish work nor those who
+/// submit are refused for it.
+#[tokio::test]
+async fn fault_70_slow_bodies_hold_up_nobody() {
+    let house = house(Limits { batches_max: 1, in_flight_max: 2, ..Limits::default() }).await;
+    let mut slow = Vec::new();
+    for at in 0..8 {
+        slow.push(half(&house, ["/v1/jobs/batch", "/v1/leases/settle"][at % 2]).await);
+    }
+    // All of them are being read by now.
+    windlass_testkit::eventually::eventually("they are there", || async {
+        house.get("/metrics").await.text.contains("windlass_http_connections 9").then_some(())
+    })
+    .await;
+    house.enqueue(json!({"kind": "k"})).await;
+    let lease = house.claim("w").await;
+    let batch = house.post("/v1/jobs/batch", json!({"jobs": [{"kind": "k"}]})).await;
+    assert_eq!(batch.status, 201, "{}", batch.text);
+    let settlement = json!({"job_id": lease["job"]["id"], "fence": lease["fence"], "outcome": "completed"});
+    let settled = house.post("/v1/leases/settle", json!({"results": [settlement]})).await;
+    assert_eq!(settled.status, 200, "{}", settled.text);
+    drop(slow);
+}
+
+/// Settlements wait for their turn; they are not refused, however many come at once.
+#[tokio::test]
+async fn fault_70_settlements_are_not_refused() {
+    let limits = Limits { settlements_max: 1, in_flight_max: 1, batches_max: 0, ..Limits::default() };
+    let house = house(limits).await;
+    for _ in 0..32 {
+        house.enqueue(json!({"kind": "k"})).await;
+    }
+    let mut settlements = Vec::new();
+    for _ in 0..32 {
+        let lease = house.claim("w").await;
+        settlements
+            .push(json!({"job_id": lease["job"]["id"], "fence": lease["fence"], "outcome": "completed"}));
+    }
+    let all = settlements.into_iter().map(|settlement| {
+        let house = &house;
+        async move { house.post("/v1/leases/settle", json!({"results": [settlement]})).await.status }
+    });
+    assert_eq!(futures::future::join_all(all).await, [200; 32]);
+}
+
+/// Memory for large bodies is bounded, and what finishes work has some of its own.
+#[tokio::test]
+async fn fault_70_large_bodies_share_a_pool() {
+    let house = house(Limits { bodies_bytes_max: 100 * 1024, ..Limits::default() }).await;
+    let body = |bytes: usize| json!({"jobs": [{"kind": "k", "payload": "x".repeat(bytes)}]});
+    let refused = house.post("/v1/jobs/batch", body(200_000)).await;
+    assert_eq!((refused.status, refused.code().as_str()), (503, "busy"));
+    assert_eq!(house.post("/v1/jobs/batch", body(100_000)).await.status, 201);
+    assert_eq!(house.post("/v1/jobs/batch", body(100_000)).await.status, 201, "what was taken came back");
+    let error = "x".repeat(200_000);
+    let settlement = json!({"job_id": uuid::Uuid::nil(), "fence": 1, "outcome": "failed", "error": error});
+    let settled = house.post("/v1/leases/settle", json!({"results": [settlement]})).await;
+    assert_eq!(settled.status, 200, "{}", settled.text);
+}
+
 /// A client that never reads its answer is let go.
 #[tokio::test]
 async fn fault_70_unread_answers_are_dropped() {
