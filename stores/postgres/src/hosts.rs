@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -67,18 +67,24 @@ impl Hosts {
 
     /// A connection to the one that takes writes.
     pub(crate) async fn connect(&self) -> Result<Connected, Error> {
-        let began = Instant::now();
-        loop {
-            let places = self.places().await;
-            let several = places.len() > 1;
-            match self.race(places).await {
-                Ok(connected) => return Ok(connected),
-                Err(missed) if several && missed.may_pass() && began.elapsed() < self.in_all => {}
-                Err(Missed(Some(error))) => return Err(error),
-                // The caller has a limit of its own, and says so.
-                Err(Missed(None)) => return std::future::pending().await,
+        let mut newest = Missed(None);
+        let rounds = async {
+            loop {
+                let places = self.places().await;
+                let several = places.len() > 1;
+                match self.race(places).await {
+                    Err(missed) if several && missed.may_pass() => newest = missed,
+                    ended => return ended,
+                }
+                pause(ROUND_PAUSE).await;
             }
-            pause(ROUND_PAUSE).await;
+        };
+        let ended = tokio::time::timeout(self.in_all, rounds).await;
+        match ended.unwrap_or(Err(newest)) {
+            Ok(connected) => Ok(connected),
+            Err(Missed(Some(error))) => Err(error),
+            // The caller has a limit of its own, and says so.
+            Err(Missed(None)) => std::future::pending().await,
         }
     }
 

@@ -57,7 +57,8 @@ pub(crate) struct Target {
 impl Target {
     /// Where it is.
     pub(crate) fn hosts(&self, options: &Options) -> Arc<Hosts> {
-        let in_all = Duration::from_millis(options.connect_ms);
+        // It ends before the pool stops waiting, so that what is wrong is said.
+        let in_all = Duration::from_millis(options.connect_ms - options.connect_ms / 10);
         Arc::new(Hosts::new(self.config.clone(), self.tls.clone(), in_all))
     }
 }

@@ -1,7 +1,5 @@
 //! Several hosts in one URL: a standby, a primary that freezes, a promotion.
 
-use std::time::{Duration, Instant};
-
 use windlass_core::store::{Source, Store};
 use windlass_core::transition::Outcome;
 use windlass_postgres::PostgresStore;
@@ -28,11 +26,8 @@ async fn a_frozen_primary_is_left_for_the_promoted_standby() {
     .await;
     primary.freeze();
     standby.promote();
-    let promoted = Instant::now();
+    // A call on the frozen one alone would take all the time that this waits.
     eventually("the promoted one takes a job", async || store.enqueue(vec![job(2)]).await.ok()).await;
-    let took = promoted.elapsed();
-    // It is left after three seconds; the machine may be busy. Without the look at its pulse it would be thirty.
-    assert!(took < Duration::from_secs(15), "{took:?}");
     eventually("the lease goes on there", async || {
         let leases: Vec<_> = held.iter().map(|leased| leased.lease_ref()).collect();
         store.settle(ends(&leases, &Outcome::DONE)).await.ok()
