@@ -158,6 +158,19 @@ impl Crew {
             }
             self.checkpoint();
         }
+        self.write_back();
+    }
+
+    /// At the end the file holds everything, so that a copy of it is whole, also when others have it open.
+    fn write_back(&self) {
+        if self.health.get().is_some() {
+            return;
+        }
+        let mode = CheckpointMode::TRUNCATE;
+        if let Err(error) = self.with_wait(CHECKPOINT_WAIT, |conn| conn.wal_checkpoint_v2(None::<&str>, mode))
+        {
+            tracing::debug!(%error, "the log stays beside the file");
+        }
     }
 
     /// The first call of the next group; none when no caller is left.

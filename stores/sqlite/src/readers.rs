@@ -1,7 +1,7 @@
 //! Reads: a few connections of their own, each for one short question at a time.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
@@ -33,7 +33,15 @@ struct Shared {
     path: PathBuf,
     busy_ms: u32,
     clock: Arc<dyn Clock>,
-    idle: Mutex<Vec<Connection>>,
+    /// Nothing when the store is closed.
+    idle: Mutex<Option<Vec<Connection>>>,
+}
+
+impl Drop for Readers {
+    /// Closes the connections, also those that are in use, when they come back.
+    fn drop(&mut self) {
+        self.shared.idle().take();
+    }
 }
 
 impl Readers {
@@ -43,7 +51,7 @@ impl Readers {
             path: path.to_owned(),
             busy_ms: options.busy_ms,
             clock: Arc::clone(&options.clock),
-            idle: Mutex::default(),
+            idle: Mutex::new(Some(Vec::new())),
         };
         Self { shared: Arc::new(shared), free: Arc::new(Semaphore::new(options.readers.max(1))) }
     }
@@ -67,16 +75,22 @@ impl Readers {
 
 impl Shared {
     fn answer<T>(&self, question: impl FnOnce(&View<'_>) -> Done<T>) -> Result<T, StoreError> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle().as_mut().and_then(Vec::pop);
         let conn = match idle {
             Some(conn) => conn,
             None => file::open_reader(&self.path, self.busy_ms).map_err(|fail| fail.into_store_error())?,
         };
         let answer = self.look(&conn, question);
-        if conn.is_autocommit() {
-            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
+        if conn.is_autocommit()
+            && let Some(idle) = self.idle().as_mut()
+        {
+            idle.push(conn);
         }
         answer.map_err(|fail| fail.into_store_error())
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Option<Vec<Connection>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All statements of one question see the same moment.

@@ -36,8 +36,10 @@ use crate::{
 /// A store in one SQLite file. Dropping the last of it closes the file, after
 /// the calls that were let in.
 pub struct SqliteStore {
-    writer: Writer,
+    /// Before the writer, since fields are dropped in order: whoever closes the file last writes the log back into it,
+    /// and a connection that only reads cannot.
     readers: Readers,
+    writer: Writer,
     wakers: Arc<Wakers>,
     health: Health,
     clock: Arc<dyn Clock>,

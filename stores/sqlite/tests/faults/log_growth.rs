@@ -8,7 +8,7 @@ use windlass_core::store::{Source, Store};
 use windlass_sqlite::SqliteStore;
 use windlass_testkit::clock::FakeClock;
 
-use crate::scene::{claim, done, job, options};
+use crate::scene::{claim, done, id, job, open, options};
 
 const WAL_PAGES: u32 = 100;
 const PAGE_BYTES: u64 = 4_096;
@@ -51,4 +51,24 @@ async fn fault_13_the_log_stays_short() {
     reader.execute_batch("COMMIT").expect("the end of the reader");
     churn(&store, &path, 140..150).await;
     assert!(log_bytes(&path) < allowed, "{} bytes", log_bytes(&path));
+}
+
+/// A clean stop leaves one file, and a plain copy of it is the whole store; also when another program has it open.
+#[tokio::test]
+async fn a_clean_stop_leaves_one_whole_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, copy) = (folder.path().join("w.db"), folder.path().join("copy.db"));
+    let clock = FakeClock::default();
+    let store = open(&path, &clock).await;
+    store.enqueue(vec![job(1, 10)]).await.expect("a job");
+    assert!(store.get(id(1)).await.expect("a read").is_some());
+    assert!(log_bytes(&path) > 0);
+    let other = open(&path, &clock).await;
+    assert!(other.get(id(1)).await.expect("a read").is_some());
+    drop(store);
+    assert_eq!(log_bytes(&path), 0);
+    drop(other);
+    assert!(!folder.path().join("w.db-wal").exists());
+    std::fs::copy(&path, &copy).expect("a copy");
+    assert!(open(&copy, &clock).await.get(id(1)).await.expect("a read").is_some());
 }
