@@ -102,6 +102,8 @@ pub async fn p25_no_change_is_lost<S: Subject>() {
                     None => (0, IfRev::Absent),
                     Some(record) => (record.value.read().expect("a number"), IfRev::Is(record.rev)),
                 };
+                // Long enough for another to read the same.
+                tokio::task::yield_now().await;
                 let id = Uuid::from_u128((writer as u128 + 1) << 64 | number);
                 let writes = vec![write_of("n", value + 1, if_rev)];
                 match records.write(RecordBatch { writes, ..RecordBatch::new(id) }).await.expect("write") {
