@@ -288,7 +288,8 @@ impl<S> Context<S> {
         let mut wait_ms = 50;
         while !self.inner.attempt.is_halted() {
             match ask().await {
-                Err(error) if error.is_transient() => {
+                // One that is full is not away: whoever wrote has to hear of it.
+                Err(error) if error.is_transient() && !matches!(error, StoreError::Full(_)) => {
                     tracing::warn!(job_id = %self.id(), code = error.code(), "the store did not take a write; trying again");
                 }
                 answer => return Some(answer),

@@ -35,6 +35,7 @@ mod records;
 mod row;
 mod scan;
 mod schedules;
+mod scribe;
 mod settle;
 mod store;
 mod tls;

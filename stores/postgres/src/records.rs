@@ -1,4 +1,4 @@
-//! Records: a batch is one statement, and one round trip.
+//! Records: a batch is one statement.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -10,9 +10,8 @@ use windlass_core::record::{
 };
 use windlass_core::store::Enqueued;
 use windlass_core::time::Time;
-use windlass_core::wake::Work;
 
-use crate::enqueue::{self, Batch};
+use crate::enqueue::{Batch, Values};
 use crate::error::Fault;
 use crate::link::{Link, Param};
 use crate::store::PostgresStore;
@@ -22,7 +21,51 @@ const PRUNE_ROWS_MAX: i32 = 1_000;
 /// How many such statements one prune makes; the next prune goes on.
 const PRUNE_TURNS_MAX: u32 = 1_000;
 
-/// Writes as columns: one array per field.
+/// The statement that writes a batch, of [`Columns::params`].
+pub(crate) const WRITE: &str = include_str!("../sql/write_records.sql");
+/// The statement that locks what several batches write, of their shelves and the jobs of their leases.
+pub(crate) const LOCK: &str = include_str!("../sql/lock_batches.sql");
+
+/// A batch as columns: one array per field.
+pub(crate) struct Columns<'a> {
+    now: Option<i64>,
+    id: Uuid,
+    job_id: Option<Uuid>,
+    fence: Option<i64>,
+    writes: Writes<'a>,
+    jobs: Values<'a>,
+}
+
+impl<'a> Columns<'a> {
+    /// `jobs` are those of the batch.
+    pub(crate) fn of(batch: &'a RecordBatch, jobs: &'a Batch<'a>, now: Option<i64>) -> Self {
+        let RecordBatch { id, lease, writes, jobs: _ } = batch;
+        let (job_id, fence) =
+            lease.map(|lease| (lease.job_id.0, i64::try_from(lease.fence).unwrap_or(i64::MAX))).unzip();
+        Self { now, id: *id, job_id, fence, writes: Writes::of(writes), jobs: Values::of(jobs, now, true) }
+    }
+
+    pub(crate) fn params(&self) -> Vec<Param<'_>> {
+        let Self { now, id, job_id, fence, writes, jobs } = self;
+        let values: [&(dyn ToSql + Sync); TYPES.len()] = [
+            now,
+            id,
+            job_id,
+            fence,
+            &writes.shelves,
+            &writes.keys,
+            &writes.ifs,
+            &writes.values,
+            &writes.sorts,
+            &writes.labels,
+            &writes.keeps,
+            &writes.untils,
+        ];
+        values.into_iter().zip(TYPES).chain(jobs.columns()).collect()
+    }
+}
+
+/// Writes as columns.
 #[derive(Default)]
 struct Writes<'a> {
     shelves: Vec<&'a str>,
@@ -85,25 +128,6 @@ impl<'a> Writes<'a> {
 }
 
 impl PostgresStore {
-    /// Writes a batch that was checked.
-    pub(crate) async fn write_once(&self, batch: &RecordBatch) -> Result<BatchAnswer, Fault> {
-        // What a worker writes has room of its own.
-        let link = match &batch.lease {
-            Some(lease) => {
-                self.numbers.unpack(std::iter::once(lease));
-                self.reserved_link().await?
-            }
-            None => self.link().await?,
-        };
-        let answer = write(&link, batch, self.given_now()).await?;
-        if let BatchAnswer::Done { jobs, .. } = &answer
-            && jobs.iter().any(|job| !job.deduplicated)
-        {
-            self.wake.work(Work::in_queues(batch.jobs.iter().map(|job| &job.spec.queue)));
-        }
-        Ok(answer)
-    }
-
     pub(crate) async fn read_once(
         &self,
         shelf: &ShelfName,
@@ -137,32 +161,11 @@ impl PostgresStore {
     }
 }
 
-async fn write(link: &Link, batch: &RecordBatch, now: Option<i64>) -> Result<BatchAnswer, Fault> {
-    let RecordBatch { id, lease, writes, jobs } = batch;
-    let columns = Writes::of(writes);
-    let (job_id, fence) =
-        lease.map(|lease| (lease.job_id.0, i64::try_from(lease.fence).unwrap_or(i64::MAX))).unzip();
-    let values: [&(dyn ToSql + Sync); TYPES.len()] = [
-        &now,
-        id,
-        &job_id,
-        &fence,
-        &columns.shelves,
-        &columns.keys,
-        &columns.ifs,
-        &columns.values,
-        &columns.sorts,
-        &columns.labels,
-        &columns.keeps,
-        &columns.untils,
-    ];
-    let jobs = Batch::of(jobs);
-    let jobs = enqueue::Values::of(&jobs, now, true);
-    let params: Vec<Param<'_>> = values.into_iter().zip(TYPES).chain(jobs.columns()).collect();
-    let row = link.row(include_str!("../sql/write_records.sql"), &params).await?;
+/// What became of a batch.
+pub(crate) fn answer_of(batch: &RecordBatch, row: &Row) -> Result<BatchAnswer, Fault> {
     match row.try_get::<_, i32>(0)? {
         0 => {
-            let (revs, jobs) = done(&row)?;
+            let (revs, jobs) = done(row)?;
             Ok(BatchAnswer::Done { revs, jobs })
         }
         1 => {
@@ -171,7 +174,7 @@ async fn write(link: &Link, batch: &RecordBatch, now: Option<i64>) -> Result<Bat
         }
         2 => Ok(BatchAnswer::LeaseLost),
         _ => {
-            let (revs, jobs) = done(&row)?;
+            let (revs, jobs) = done(row)?;
             Ok(batch.answered(revs, jobs)?)
         }
     }

@@ -33,6 +33,7 @@ use crate::gather::{Entered, Gather};
 use crate::link::Link;
 use crate::numbers::Numbers;
 use crate::offers::Offers;
+use crate::scribe::Scribe;
 use crate::wake::Wake;
 
 /// How often a call that collided with another is made again.
@@ -44,6 +45,7 @@ pub struct PostgresStore {
     pub(crate) numbers: Arc<Numbers>,
     offers: Arc<Offers>,
     gather: Gather,
+    scribe: Scribe,
     /// Last, since fields are dropped in order: what uses them goes first.
     connections: Arc<Connections>,
 }
@@ -73,7 +75,8 @@ impl PostgresStore {
         let connections = Arc::new(connections);
         let (numbers, offers) = (Arc::new(Numbers::default()), Arc::new(Offers::default()));
         let gather = Gather::new(Arc::clone(&connections), Arc::clone(&numbers), Arc::clone(&offers));
-        Self { wake, numbers, offers, gather, connections }
+        let scribe = Scribe::new(Arc::clone(&connections));
+        Self { wake, numbers, offers, gather, scribe, connections }
     }
 
     pub(crate) fn call_time(&self) -> Duration {
@@ -269,7 +272,13 @@ impl Records for PostgresStore {
     async fn write(&self, batch: RecordBatch) -> Result<BatchAnswer, StoreError> {
         batch.checked()?;
         crate::enqueue::check(&batch.jobs)?;
-        call!(self, self.write_once(&batch))
+        self.numbers.unpack(batch.lease.iter());
+        let work = Work::in_queues(batch.jobs.iter().map(|job| &job.spec.queue));
+        let answer = self.scribe.write(batch).await?;
+        if matches!(&answer, BatchAnswer::Done { jobs, .. } if jobs.iter().any(|job| !job.deduplicated)) {
+            self.wake.work(work);
+        }
+        Ok(answer)
     }
 
     async fn read(&self, shelf: ShelfName, keys: Vec<RecordKey>) -> Result<Vec<Option<Record>>, StoreError> {

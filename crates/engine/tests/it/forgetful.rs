@@ -1,7 +1,7 @@
 //! A store in memory that loses the answers to writes of records.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use windlass_engine::core::eligible::Explanation;
@@ -23,17 +23,23 @@ use windlass_engine::testing::MemoryStore;
 pub struct Forgetful {
     inner: Arc<MemoryStore>,
     lost: AtomicU32,
+    full: AtomicBool,
     writes: AtomicU32,
 }
 
 impl Forgetful {
     pub fn new(inner: Arc<MemoryStore>) -> Self {
-        Self { inner, lost: AtomicU32::new(0), writes: AtomicU32::new(0) }
+        Self { inner, lost: AtomicU32::new(0), full: AtomicBool::new(false), writes: AtomicU32::new(0) }
     }
 
     /// The next so many writes are done, and nobody hears of it.
     pub fn lose(&self, answers: u32) {
         self.lost.store(answers, Ordering::SeqCst);
+    }
+
+    /// It takes no more.
+    pub fn fill(&self) {
+        self.full.store(true, Ordering::SeqCst);
     }
 
     /// How often it was asked to write.
@@ -46,6 +52,9 @@ impl Forgetful {
 impl Records for Forgetful {
     async fn write(&self, batch: RecordBatch) -> Result<BatchAnswer, StoreError> {
         self.writes.fetch_add(1, Ordering::SeqCst);
+        if self.full.load(Ordering::SeqCst) {
+            return Err(StoreError::Full("no more room".into()));
+        }
         let answer = Records::write(&*self.inner, batch).await?;
         match self.lost.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)) {
             Ok(_) => Err(StoreError::Unavailable("the line was cut".into())),

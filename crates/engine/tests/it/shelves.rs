@@ -299,3 +299,24 @@ async fn without_a_lease_a_lost_answer_is_told() {
     assert!(matches!(lost, Err(ShelfError::Store(StoreError::Unavailable(_)))));
     assert_eq!(title(&shelf, "a").await.as_deref(), Some("a"));
 }
+
+/// A store that is full is not waited for: the attempt fails and is tried again by its ladder.
+#[tokio::test]
+async fn a_full_store_fails_the_attempt() {
+    let (bench, _) = bench();
+    let forgetful = Arc::new(Forgetful::new(bench.store.clone()));
+    forgetful.fill();
+    let client = Client::in_world(forgetful.clone(), Arc::new(bench.world.clone()));
+    let job = bench.client.enqueue(Fetch).await.unwrap();
+    let handler = async |_: Fetch, ctx: Context<Client>| {
+        let shelf = ctx.state().shelf::<u32>("numbers");
+        let mut batch = ctx.state().batch().under(&ctx);
+        batch.put(&shelf, "n", &1);
+        batch.commit().await?;
+        Ok(())
+    };
+    bench.worker().state(client).handle(handler).run_until_idle().await.unwrap();
+    let error = job.wait().await.unwrap_err().to_string();
+    assert!(error.contains("the store is full"), "{error}");
+    assert_eq!(forgetful.writes(), 2, "once in each attempt");
+}

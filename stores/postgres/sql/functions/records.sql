@@ -14,6 +14,17 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Locks what several batches of one transaction will write, before the first of them: shelves, and the leases of these
+-- jobs, each in the order in which everybody locks them.
+CREATE FUNCTION windlass.lock_batches_1(p_shelves text[], p_jobs uuid[]) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+BEGIN
+    PERFORM windlass.lock_shelves_1(p_shelves);
+    PERFORM windlass.unpacked_1(p_jobs);
+    PERFORM FROM windlass.jobs j JOIN windlass.runs r ON r.seq = j.seq
+      WHERE j.id = ANY (p_jobs) ORDER BY r.seq FOR UPDATE OF r;
+END $$;
+
 -- Whether a job is held with this fence. With p_lock it stays so until the transaction ends: by the lock that
 -- whoever takes a lease back has to have. The job has a row of its own, if it runs.
 CREATE FUNCTION windlass.is_held_1(p_now bigint, p_job uuid, p_fence bigint, p_lock boolean)
