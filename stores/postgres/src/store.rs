@@ -7,12 +7,17 @@ use async_trait::async_trait;
 use windlass_core::eligible::Explanation;
 use windlass_core::error::StoreError;
 use windlass_core::event::{Event, Position};
-use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
+use windlass_core::id::{
+    BudgetName, JobId, Label, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName,
+};
 use windlass_core::job::{Job, NewJob};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::record::{
+    BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan, check_read, check_text,
+};
 use windlass_core::store::{
     BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, Holder, LeaseRef,
     OfferFn, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn,
@@ -28,6 +33,7 @@ use crate::link::Link;
 use crate::numbers::Numbers;
 use crate::offers::Offers;
 use crate::pulse::Pulse;
+use crate::scribe::Scribe;
 use crate::wake::Wake;
 
 /// How often a call that collided with another is made again.
@@ -39,6 +45,7 @@ pub struct PostgresStore {
     pub(crate) numbers: Arc<Numbers>,
     offers: Arc<Offers>,
     gather: Gather,
+    scribe: Scribe,
     /// Last, since fields are dropped in order: what uses them goes first.
     connections: Arc<Connections>,
 }
@@ -68,7 +75,8 @@ impl PostgresStore {
         let connections = Arc::new(connections);
         let (numbers, offers) = (Arc::new(Numbers::default()), Arc::new(Offers::default()));
         let gather = Gather::new(Arc::clone(&connections), Arc::clone(&numbers), Arc::clone(&offers));
-        Self { wake, numbers, offers, gather, connections }
+        let scribe = Scribe::new(Arc::clone(&connections));
+        Self { wake, numbers, offers, gather, scribe, connections }
     }
 
     pub(crate) fn pulse(&self) -> &Pulse {
@@ -145,6 +153,10 @@ impl Source for PostgresStore {
 
 #[async_trait]
 impl Store for PostgresStore {
+    fn records(&self) -> Result<&dyn Records, StoreError> {
+        Ok(self)
+    }
+
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
         crate::enqueue::check(&jobs)?;
         let work = Work::in_queues(jobs.iter().map(|job| &job.spec.queue));
@@ -252,5 +264,35 @@ impl Store for PostgresStore {
 
     async fn now(&self) -> Result<Time, StoreError> {
         call!(self, self.now_once())
+    }
+}
+
+#[async_trait]
+impl Records for PostgresStore {
+    async fn write(&self, batch: RecordBatch) -> Result<BatchAnswer, StoreError> {
+        batch.checked()?;
+        crate::enqueue::check(&batch.jobs)?;
+        self.numbers.unpack(batch.lease.iter());
+        let work = Work::in_queues(batch.jobs.iter().map(|job| &job.spec.queue));
+        let answer = self.scribe.write(batch).await?;
+        if matches!(&answer, BatchAnswer::Done { jobs, .. } if jobs.iter().any(|job| !job.deduplicated)) {
+            self.wake.work(work);
+        }
+        Ok(answer)
+    }
+
+    async fn read(&self, shelf: ShelfName, keys: Vec<RecordKey>) -> Result<Vec<Option<Record>>, StoreError> {
+        check_read(&keys)?;
+        call!(self, self.read_once(&shelf, &keys))
+    }
+
+    async fn scan(&self, scan: Scan) -> Result<RecordPage, StoreError> {
+        let scan = scan.checked()?;
+        call!(self, self.scan_once(&scan))
+    }
+
+    async fn count(&self, shelf: ShelfName, prefix: String) -> Result<Vec<(Option<Label>, u64)>, StoreError> {
+        check_text("prefix", &prefix)?;
+        call!(self, self.count_once(&shelf, &prefix))
     }
 }

@@ -1,5 +1,5 @@
-//! A program to be killed: it adds, claims and completes jobs, and says on
-//! stdout what was answered. The tests of crash points run it under strace.
+//! A program to be killed: it adds, claims and completes jobs, with a record and
+//! a further job from each, and says on stdout what was answered. The tests of crash points run it under strace.
 //!
 //! `victim FILE JOBS`
 
@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 use windlass_core::error::StoreError;
-use windlass_core::id::{JobId, Kind, QueueName, WorkerName};
+use windlass_core::id::{JobId, Kind, QueueName, RecordKey, ShelfName, WorkerName};
 use windlass_core::job::{JobSpec, NewJob, Start};
 use windlass_core::json::Json;
+use windlass_core::record::{BatchAnswer, IfRev, Keep, Put, RecordBatch, RecordWrite};
 use windlass_core::store::{ClaimRequest, LeaseRef, Settlement, Source, Store, Written};
 use windlass_core::time::{Clock, Time};
 use windlass_core::transition::Outcome;
@@ -59,12 +60,33 @@ async fn live(store: &SqliteStore, number: u128) {
     let lease = claimed.as_ref().ok().and_then(|answer| answer.leases.first()).map(|found| found.lease_ref());
     say("claimed", number, claimed.map(drop));
     let lease = lease.unwrap_or(LeaseRef { job_id: id, fence: 1 });
+    let written = store.records().expect("records").write(batch(number, lease)).await;
+    match written {
+        Ok(BatchAnswer::Done { .. }) => say("written", number, Ok(())),
+        Ok(_) => println!("written {number} refused"),
+        Err(error) => say("written", number, Err(error)),
+    }
     let settled = store.settle(vec![Settlement { lease, outcome: Outcome::DONE }]).await;
     match settled.as_deref() {
         Ok([Written::Done]) => say("settled", number, Ok(())),
         Ok(_) => println!("settled {number} lost"),
         Err(error) => say("settled", number, Err(error.clone())),
     }
+}
+
+/// A record and a job that belong together.
+fn batch(number: u128, lease: LeaseRef) -> RecordBatch {
+    let put = Put { value: Json::null(), sort: 0, label: None, keep: Keep::Forever };
+    let write = RecordWrite {
+        shelf: ShelfName::new("s").expect("a name"),
+        key: RecordKey::new(number.to_string()).expect("a name"),
+        if_rev: IfRev::Absent,
+        put: Some(put),
+    };
+    let (kind, queue) = (Kind::new("k").expect("a kind"), QueueName::new("later").expect("a name"));
+    let spec = JobSpec::new(kind, queue, Json::null());
+    let job = NewJob { id: JobId(Uuid::from_u128(1_000 + number)), spec, start: Start::Now };
+    RecordBatch { id: Uuid::from_u128(number), lease: Some(lease), writes: vec![write], jobs: vec![job] }
 }
 
 fn request(number: u128) -> ClaimRequest {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::Book;
-use crate::error::StoreError;
+use super::{Book, RememberedBatch};
+use crate::error::{Invalid, StoreError};
 use crate::id::{Label, RecordKey, ShelfName};
 use crate::record::{
-    BatchAnswer, EXPIRED_MAX, IfRev, Put, Record, RecordBatch, RecordPage, RecordWrite, SCAN_BYTES_MAX,
-    SCAN_MAX, Scan, ScanCursor,
+    BATCH_MEMORY_MS, BatchAnswer, IfRev, Put, Record, RecordBatch, RecordPage, RecordWrite, SCAN_BYTES_MAX,
+    Scan, ScanCursor,
 };
 use crate::time::Time;
 
@@ -15,6 +15,9 @@ impl Book {
     /// Writes a batch, all or none.
     pub fn write_records(&mut self, batch: &RecordBatch, now: Time) -> Result<BatchAnswer, StoreError> {
         batch.checked()?;
+        if let Some(RememberedBatch { at: _, revs, jobs }) = self.batches.get(&batch.id) {
+            return Ok(batch.answered(revs.clone(), jobs.clone())?);
+        }
         if let Some(lease) = batch.lease {
             let held = self.job(lease.job_id).and_then(|job| job.lease_for(lease.fence, now));
             if held.is_none() {
@@ -33,7 +36,9 @@ impl Book {
             }
         }
         let jobs = self.enqueue(batch.jobs.clone(), now)?;
-        let revs = batch.writes.iter().map(|write| self.write_record(write, now)).collect();
+        let revs: Vec<u64> = batch.writes.iter().map(|write| self.write_record(write, now)).collect();
+        let memory = RememberedBatch { at: now, revs: revs.clone(), jobs: jobs.clone() };
+        self.batches.insert(batch.id, memory);
         Ok(BatchAnswer::Done { revs, jobs })
     }
 
@@ -43,8 +48,8 @@ impl Book {
         let shelf = self.shelves.entry(write.shelf.clone()).or_default();
         match &write.put {
             None => drop(shelf.remove(&write.key)),
-            Some(Put { value, sort, label, keep_ms }) => {
-                let expires_at = keep_ms.map(|ms| now.plus_ms(i64::try_from(ms).unwrap_or(i64::MAX)));
+            Some(Put { value, sort, label, keep }) => {
+                let expires_at = keep.expires_at(now);
                 let (key, value, label) = (write.key.clone(), value.clone(), label.clone());
                 let record = Record { key, value, sort: *sort, label, rev, written_at: now, expires_at };
                 shelf.insert(record.key.clone(), record);
@@ -53,13 +58,43 @@ impl Book {
         rev
     }
 
+    /// All records, for a document.
+    pub(super) fn shelved(&self) -> BTreeMap<ShelfName, Vec<Record>> {
+        let records = |records: &BTreeMap<_, Record>| records.values().cloned().collect();
+        self.shelves.iter().map(|(shelf, found)| (shelf.clone(), records(found))).collect()
+    }
+
+    /// Takes the records of a document. Refuses those that contradict it.
+    pub(super) fn shelve(&mut self, shelves: BTreeMap<ShelfName, Vec<Record>>) -> Result<(), Invalid> {
+        for (shelf, records) in shelves {
+            for record in records {
+                let Record { key, rev, .. } = &record;
+                if *rev > self.next_rev {
+                    return Err(Invalid::new("document", format!("has {shelf}/{key} beyond its own end")));
+                }
+                let there = self.shelves.entry(shelf.clone()).or_default();
+                if let Some(twin) = there.insert(key.clone(), record) {
+                    return Err(Invalid::new("document", format!("has {shelf}/{} twice", twin.key)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many records there are, and how many bytes their values have, expired ones included.
+    pub fn records_size(&self) -> (usize, usize) {
+        let all = self.shelves.values().flat_map(BTreeMap::values);
+        all.fold((0, 0), |(count, bytes), record| (count + 1, bytes + record.value.as_str().len()))
+    }
+
     /// A record that is there.
     pub fn record(&self, shelf: &ShelfName, key: &RecordKey, now: Time) -> Option<&Record> {
         self.shelves.get(shelf)?.get(key).filter(|record| record.is_there(now))
     }
 
     /// A page of a shelf.
-    pub fn scan_records(&self, scan: &Scan, now: Time) -> RecordPage {
+    pub fn scan_records(&self, scan: Scan, now: Time) -> Result<RecordPage, Invalid> {
+        let scan = scan.checked()?;
         let mut found: Vec<(ScanCursor, &Record)> = self
             .shelf(&scan.shelf, &scan.prefix, now)
             .filter(|record| scan.label.is_none() || record.label == scan.label)
@@ -71,18 +106,18 @@ impl Book {
             })
             .collect();
         found.sort_unstable_by(|(a, _), (b, _)| if scan.descending { b.cmp(a) } else { a.cmp(b) });
-        let limit = scan.limit.clamp(1, SCAN_MAX) as usize;
         let (mut page, mut bytes) = (RecordPage::default(), 0);
-        for (at, record) in found {
+        for (_, record) in found {
             bytes += record.value.as_str().len();
-            if page.records.len() == limit || (bytes > SCAN_BYTES_MAX && !page.records.is_empty()) {
+            if page.records.len() == scan.limit as usize
+                || (bytes > SCAN_BYTES_MAX && !page.records.is_empty())
+            {
                 page.next = page.records.last().map(|last| last.cursor(scan.order));
                 break;
             }
-            debug_assert_eq!(at, record.cursor(scan.order));
             page.records.push(record.clone());
         }
-        page
+        Ok(page)
     }
 
     /// How many records have keys that begin so, by label.
@@ -94,20 +129,21 @@ impl Book {
         counts.into_iter().collect()
     }
 
-    /// Deletes expired records; answers how many went.
-    pub(super) fn prune_records(&mut self, now: Time) -> usize {
-        let gone = self.shelves.iter().flat_map(|(shelf, records)| {
-            let expired = records.values().filter(|record| !record.is_there(now));
-            expired.map(|record| (shelf.clone(), record.key.clone()))
-        });
-        let gone: Vec<_> = gone.take(EXPIRED_MAX).collect();
-        for (shelf, key) in &gone {
-            if let Some(records) = self.shelves.get_mut(shelf) {
-                records.remove(key);
-            }
+    /// Forgets batches, and deletes expired records.
+    pub(super) fn prune_records(&mut self, now: Time) {
+        self.batches.retain(|_, memory| memory.at > now.plus_ms(-BATCH_MEMORY_MS));
+        for records in self.shelves.values_mut() {
+            records.retain(|_, record| record.is_there(now));
         }
         self.shelves.retain(|_, records| !records.is_empty());
-        gone.len()
+    }
+
+    /// Follows a step of the store's clock from `now` back to `after`: what had expired stays so.
+    pub(super) fn shift_records(&mut self, after: Time, now: Time) {
+        for record in self.shelves.values_mut().flat_map(BTreeMap::values_mut) {
+            record.expires_at =
+                record.expires_at.map(|at| if (after..=now).contains(&at) { after } else { at });
+        }
     }
 
     fn shelf<'b>(

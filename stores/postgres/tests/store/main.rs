@@ -11,5 +11,7 @@ mod line;
 mod offers;
 mod outage;
 mod scene;
+mod shelves;
 mod sql_enqueue;
 mod sql_gate;
+mod upgrade;

@@ -11,6 +11,7 @@ use windlass_testkit::needs;
 
 const STATE: &str = "SELECT iif(leases.seq IS NULL, coalesce(past.state, 0), 1) FROM jobs
     LEFT JOIN leases ON leases.seq = jobs.seq LEFT JOIN past ON past.seq = jobs.seq WHERE id = ?1";
+const RECORD: &str = "SELECT 1 FROM records WHERE shelf = 's' AND key = ?1";
 const WRITES: &str = "pwrite64,pwritev,write,fsync,fdatasync,ftruncate,unlink,fallocate";
 
 /// Fault 1: killed at the n-th write, for every n of making the file, adding,
@@ -73,6 +74,7 @@ impl Testimony {
     /// Whatever was answered with success must be in the file.
     pub fn check_acknowledged(&self, path: &Path, at: &str) {
         let conn = Connection::open(path).expect("the file of the store");
+        check_batches(&conn, at);
         for said in self.lines.iter().filter(|said| said.code() == "ok" && said.rest.len() == 2) {
             let number: u128 = said.rest[0].parse().expect("a number");
             let state: Option<i64> = conn
@@ -81,12 +83,28 @@ impl Testimony {
                 .expect("an answer");
             let least = match said.what.as_str() {
                 "enqueued" => 0,
+                "written" => {
+                    let there = conn.query_row(RECORD, [said.rest[0].as_str()], |_| Ok(())).optional();
+                    assert!(there.expect("an answer").is_some(), "{at}: {said:?}, and there is no record");
+                    continue;
+                }
                 "claimed" => 1,
                 "settled" => 2,
                 other => panic!("{at}: the victim said {other}"),
             };
             assert!(state.is_some_and(|state| state >= least), "{at}: {said:?}, the file says {state:?}");
         }
+    }
+}
+
+/// A record is there if its job is, and never without it.
+fn check_batches(conn: &Connection, at: &str) {
+    let has_shelves = conn.prepare("SELECT 1 FROM records").is_ok();
+    if has_shelves {
+        let count = |sql| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("a number");
+        let (records, jobs) =
+            (count("SELECT count(*) FROM records"), count("SELECT count(*) FROM jobs WHERE queue = 'later'"));
+        assert_eq!(records, jobs, "{at}: half of a batch is there");
     }
 }
 

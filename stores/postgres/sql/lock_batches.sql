@@ -1,0 +1,1 @@
+SELECT windlass.lock_batches_1($1, $2)::text
