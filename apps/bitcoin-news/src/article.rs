@@ -115,9 +115,6 @@ pub enum State {
 }
 
 impl State {
-    /// The labels of all states, in the order in which people want to see them.
-    pub const LABELS: [&'static str; 7] =
-        ["pending", "current", "later", "done", "failed", "skipped", "dropped"];
     /// The labels of articles that are not over.
     pub const OPEN: [&'static str; 3] = ["pending", "current", "later"];
 

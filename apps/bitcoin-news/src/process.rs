@@ -54,7 +54,7 @@ enum Came {
 /// An article in hand.
 struct Hand<'c> {
     processor: &'c Processor,
-    ctx: &'c Context<Arc<Processor>>,
+    ctx: &'c Context,
     time: StoreTime,
     article: Article,
     rev: u64,
@@ -66,8 +66,7 @@ struct Hand<'c> {
 }
 
 /// The handler of [`Work`].
-pub async fn process(work: Work, ctx: Context<Arc<Processor>>) -> Result<(), Failure> {
-    let processor = ctx.state().clone();
+pub async fn process(work: Work, processor: Arc<Processor>, ctx: Context) -> Result<(), Failure> {
     let archive = &processor.archive;
     let Some(entry) = archive.articles.get(&work.id).await? else { return Ok(()) };
     let mut article = entry.value;

@@ -16,7 +16,7 @@ use windlass_outside::workers_kv::{Batch, CloudflareError, Pair, WorkersKv};
 
 use crate::archive::{Archive, Published};
 use crate::documents::{ARTICLE, CHECKPOINT, Documents, INDEX, PENDING};
-use crate::jobs::{KV_BUDGET, Publish};
+use crate::jobs::KV_BUDGET;
 
 /// How long Workers KV is left alone when the day's writes are used up and it does not say for how long.
 const QUOTA_REST: Duration = Duration::from_secs(3_600);
@@ -45,9 +45,8 @@ pub struct Publisher {
     pub writes_per_day: u32,
 }
 
-/// The handler of [`Publish`].
-pub async fn publish(_: Publish, ctx: Context<Arc<Publisher>>) -> Result<PublishReport, Failure> {
-    let publisher = ctx.state().clone();
+/// The handler of [`crate::jobs::Publish`].
+pub async fn publish(publisher: Arc<Publisher>, ctx: Context) -> Result<PublishReport, Failure> {
     match publisher.run().await {
         Ok(report) => {
             let PublishReport { written, deleted, left } = report;

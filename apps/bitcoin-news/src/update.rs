@@ -14,7 +14,7 @@ use crate::archive::{Archive, LastRun, Progress};
 use crate::article::Article;
 use crate::bounds;
 use crate::clock::StoreTime;
-use crate::jobs::{NEWS_BUDGET, Update, Work};
+use crate::jobs::{NEWS_BUDGET, Work};
 use crate::scan::{Run, Way};
 
 /// How many articles one commit carries: each is two records and a job.
@@ -70,9 +70,8 @@ impl<E: Into<Failure>> From<E> for Trouble {
     }
 }
 
-/// The handler of [`Update`].
-pub async fn update(_: Update, ctx: Context<Arc<Updater>>) -> Result<Report, Failure> {
-    let updater = ctx.state().clone();
+/// The handler of [`crate::jobs::Update`].
+pub async fn update(updater: Arc<Updater>, ctx: Context) -> Result<Report, Failure> {
     let mut report = Report::default();
     let ended = updater.run(&ctx, &mut report).await;
     let trouble = ended.as_ref().err().map(Trouble::text);
@@ -107,7 +106,7 @@ impl Trouble {
 }
 
 impl Updater {
-    async fn run(&self, ctx: &Context<Arc<Self>>, report: &mut Report) -> Result<(), Trouble> {
+    async fn run(&self, ctx: &Context, report: &mut Report) -> Result<(), Trouble> {
         let name = self.provider.name();
         let time = StoreTime::ask(&**self.archive.client.store(), &self.world).await?;
         let mut progress = self.archive.progress.get(name).await?;
@@ -150,7 +149,7 @@ impl Updater {
     #[expect(clippy::too_many_arguments, reason = "one call site; each is another part of one commit")]
     async fn store(
         &self,
-        ctx: &Context<Arc<Self>>,
+        ctx: &Context,
         run: &Run,
         progress: Option<Entry<Progress>>,
         page: NewsPage,
@@ -178,7 +177,7 @@ impl Updater {
 
     async fn commit(
         &self,
-        ctx: &Context<Arc<Self>>,
+        ctx: &Context,
         value: &mut Progress,
         before: &Option<Entry<Progress>>,
         articles: &[NewsArticle],
@@ -227,7 +226,7 @@ impl Updater {
     /// Remembers how the run went, for `status`.
     async fn note(
         &self,
-        ctx: &Context<Arc<Self>>,
+        ctx: &Context,
         report: &Report,
         trouble: Option<String>,
     ) -> Result<(), Failure> {
@@ -242,7 +241,7 @@ impl Updater {
     }
 
     /// What the trouble means for the job: when it is tried again, if at all.
-    async fn failure(&self, ctx: &Context<Arc<Self>>, trouble: Trouble) -> Failure {
+    async fn failure(&self, ctx: &Context, trouble: Trouble) -> Failure {
         let wall_ms = u64::try_from(self.world.wall().ms()).unwrap_or_default();
         let error = match trouble {
             Trouble::Attempt(failure) => return failure,
