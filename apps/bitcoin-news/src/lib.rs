@@ -12,8 +12,12 @@
 
 pub mod archive;
 pub mod article;
+pub mod documents;
+pub mod feed;
+pub mod import;
 pub mod jobs;
 pub mod moves;
+pub mod operate;
 pub mod process;
 pub mod publish;
 pub mod reason;
@@ -28,11 +32,7 @@ mod app;
 mod bounds;
 mod cache;
 mod clock;
-mod documents;
-mod feed;
-mod import;
 mod once;
-mod operate;
 mod questions;
 mod routes;
 mod server;

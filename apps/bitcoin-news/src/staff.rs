@@ -29,8 +29,10 @@ pub struct Staff {
     pub processor: Option<Arc<Processor>>,
     /// Publishes.
     pub publisher: Option<Arc<Publisher>>,
-    at_once: usize,
-    world: Arc<dyn World>,
+    /// How many articles at once.
+    pub at_once: usize,
+    /// Clock and waiting.
+    pub world: Arc<dyn World>,
 }
 
 impl Staff {

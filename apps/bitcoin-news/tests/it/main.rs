@@ -1,0 +1,9 @@
+//! Bitcoin News, first as its parts decide in a world whose time jumps, then as the program that people run.
+
+mod bounds;
+mod crashes;
+mod defects;
+mod dying;
+mod imports;
+mod outages;
+mod scene;
