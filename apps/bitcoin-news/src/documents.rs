@@ -85,7 +85,9 @@ async fn checkpoint(archive: &Archive, index: &[Entry<Article>]) -> Result<Value
     let try_later: Value = try_later.collect();
     let over = index.iter().map(|entry| &entry.value).filter(|article| article.state.is_over());
     let processed: Value = over.map(|article| article.id()).collect();
-    let last_ms = index.iter().map(|entry| entry.written_at.ms()).max();
+    // Of what the processor wrote: news that nobody has begun are in the list of those that wait.
+    let begun = index.iter().filter(|entry| entry.value.has_begun() || entry.value.state != State::Pending);
+    let last_ms = begun.map(|entry| entry.written_at.ms()).max();
     Ok(json!({
         "currentArticleId": current.map(Article::id),
         "currentArticle": current.map(article),

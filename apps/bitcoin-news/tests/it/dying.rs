@@ -33,13 +33,18 @@ pub struct Dying {
     death: Option<Death>,
     count: AtomicU64,
     dead: AtomicBool,
+    /// While it is so, the store does not answer.
+    pub away: AtomicBool,
+    /// How many records each batch wrote.
+    pub writes: std::sync::Mutex<Vec<usize>>,
     died: watch::Sender<bool>,
 }
 
 impl Dying {
     pub fn new(store: Arc<MemoryStore>, death: Option<Death>) -> Arc<Self> {
         let (count, dead) = (AtomicU64::new(0), AtomicBool::new(false));
-        Arc::new(Self { store, death, count, dead, died: watch::Sender::new(false) })
+        let (away, writes) = (AtomicBool::new(false), Default::default());
+        Arc::new(Self { store, death, count, dead, away, writes, died: watch::Sender::new(false) })
     }
 
     /// Waits for the death.
@@ -50,6 +55,9 @@ impl Dying {
     async fn op<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         if self.dead.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
+        }
+        if self.away.load(Ordering::SeqCst) {
+            return Err(StoreError::Unavailable("it is away".to_owned()));
         }
         let at = self.count.fetch_add(1, Ordering::SeqCst) + 1;
         let dies = self.death.filter(|death| death.at == at);
@@ -207,6 +215,7 @@ impl Store for Dying {
 #[async_trait]
 impl Records for Dying {
     async fn write(&self, batch: RecordBatch) -> Result<BatchAnswer, StoreError> {
+        self.writes.lock().unwrap().push(batch.writes.len());
         self.op(self.store.write(batch)).await
     }
 

@@ -60,6 +60,8 @@ pub enum Fault {
     Page(ArticleError),
     Model(ModelError),
     Says(Reply),
+    /// The call never ends.
+    Hangs,
 }
 
 impl Script {
@@ -104,8 +106,10 @@ pub struct Web(pub Mutex<Script>);
 #[async_trait]
 impl Pages for Web {
     async fn text(&self, address: &str, _: u64) -> Result<String, ArticleError> {
-        match self.0.lock().unwrap().ask(address) {
+        let fault = self.0.lock().unwrap().ask(address);
+        match fault {
             Some(Fault::Page(error)) => Err(error),
+            Some(Fault::Hangs) => std::future::pending().await,
             _ => Ok(format!("{address} says: {}", "Bitcoin moved again, traders said. ".repeat(10))),
         }
     }
