@@ -94,9 +94,12 @@ impl Job for Update {
     fn key(&self) -> Option<String> {
         Some("updater".to_owned())
     }
+}
 
-    fn dedupe_key(&self) -> Option<String> {
-        Some("update".to_owned())
+impl Update {
+    /// A run that somebody asks for: one that waits already will do. (Those of the schedule wait for each other.)
+    pub fn asked_for() -> JobRequest<Report> {
+        JobRequest::of(&Self {}).dedupe_key("update")
     }
 }
 
@@ -112,10 +115,6 @@ impl Job for Publish {
 
     fn key(&self) -> Option<String> {
         Some("publisher".to_owned())
-    }
-
-    fn dedupe_key(&self) -> Option<String> {
-        Some("publish".to_owned())
     }
 }
 

@@ -20,6 +20,8 @@ use crate::jobs::KV_BUDGET;
 
 /// How long Workers KV is left alone when the day's writes are used up and it does not say for how long.
 const QUOTA_REST: Duration = Duration::from_secs(3_600);
+/// How often one pair is written before it counts as failed.
+const PUT_TRIES_MAX: u32 = 3;
 /// How many records one commit of ours carries.
 const COMMIT_MAX: usize = 500;
 
@@ -136,7 +138,7 @@ impl Publisher {
                 Err(CloudflareError::NotFound { status: 404 | 405, .. })
                 | Err(CloudflareError::Permanent { status: 404 | 405, .. }) => {
                     for pair in &pairs {
-                        self.kv.put(pair).await.map_err(PublishError::Kv)?;
+                        self.put(pair).await.map_err(PublishError::Kv)?;
                     }
                     break;
                 }
@@ -155,6 +157,17 @@ impl Publisher {
         report.written = written.len() as u64;
         report.left += failed.len() as u64;
         Ok(report)
+    }
+
+    /// Writes one pair, again where the connection was cut: writing it twice is the same as once.
+    async fn put(&self, pair: &Pair) -> Result<(), CloudflareError> {
+        for _ in 1..PUT_TRIES_MAX {
+            match self.kv.put(pair).await {
+                Err(CloudflareError::Http(error)) if error.is_transient() => {}
+                put => return put,
+            }
+        }
+        self.kv.put(pair).await
     }
 
     /// How many of `wanted` writes there is room for; they are spent.

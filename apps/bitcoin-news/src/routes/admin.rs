@@ -39,7 +39,7 @@ async fn status(State(api): State<Arc<Api>>) -> Answered {
 
 async fn run_updater(State(api): State<Arc<Api>>) -> Answered {
     is_set(&api)?;
-    let job = api.archive.client.enqueue(Update {}).await?;
+    let job = api.archive.client.enqueue(Update::asked_for()).await?;
     Ok(json(StatusCode::ACCEPTED, &json!({"job": job.id(), "alreadyWaiting": job.is_deduplicated()})))
 }
 

@@ -3,7 +3,7 @@
 use windlass_app::output::print_json;
 use windlass_app::{AppError, Exit, Host, Stop, say};
 use windlass_engine::core::state::State;
-use windlass_engine::{Client, JobId, JobRequest, Summary};
+use windlass_engine::{Client, JobId, Summary};
 
 use crate::app::Place;
 use crate::jobs::{self, Update};
@@ -31,7 +31,7 @@ async fn staff(host: &Host, place: &Place, roles: Roles) -> Result<Staff, AppErr
 pub async fn updater(host: &Host, place: &Place) -> Result<Exit, AppError> {
     let staff = staff(host, place, Roles { updater: true, processor: false }).await?;
     let client = staff.archive.client.clone();
-    let job = client.enqueue(JobRequest::of(&Update {}).ladder("none")).await?;
+    let job = client.enqueue(Update::asked_for().ladder("none")).await?;
     let stop = Stop::on_signals()?;
     let ended = stop.clone();
     let worker = staff.worker(false).ok_or("there is no updater")?;

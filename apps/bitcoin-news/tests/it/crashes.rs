@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass_bitcoin_news::jobs::{Update, Work};
-use windlass_engine::{Job, JobRequest};
+use windlass_engine::Job;
 
 use crate::dying::{Death, Dying};
 use crate::scene::{Scene, empty};
@@ -19,7 +19,7 @@ async fn process(scene: &Scene, death: Option<Death>) -> bool {
     let life = async {
         let staff = scene.staff_on(store.clone()).await;
         staff.archive.repair().await.unwrap();
-        staff.archive.client.enqueue(JobRequest::of(&Update {})).await.unwrap();
+        staff.archive.client.enqueue(Update::asked_for()).await.unwrap();
         let world = scene.world.clone();
         let a_while = async move { world.advance(Duration::from_secs(5)).await };
         staff.worker(true).unwrap().run_until(a_while).await.unwrap();

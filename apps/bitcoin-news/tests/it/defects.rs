@@ -52,11 +52,12 @@ async fn defect_04_a_poisonous_article_ends() {
     let scene = with(2, &[("MAX_CONTENT_FETCH_ATTEMPTS", "3"), ("LEASE", "2s")]).await;
     scene.fail_page(2, vec![Fault::Hangs; 9]);
     for _ in 0..5 {
-        let mut staff = scene.staff().await;
+        let store = Dying::new(scene.store.clone(), None);
+        let mut staff = scene.staff_on(store.clone()).await;
         staff.updater = None;
         let life = staff.worker(true).unwrap().run_until(std::future::pending());
-        // Dropped in the middle of the call, it settles nothing: that is what a kill is.
-        tokio::select! { _ = life => {}, () = scene.world.advance(Duration::from_secs(20)) => {} }
+        // Killed in the middle of the call, it settles nothing.
+        tokio::select! { _ = life => {}, () = scene.world.advance(Duration::from_secs(20)) => store.kill() }
     }
     let asked = scene.asked_pages().iter().filter(|page| *page == "2").count();
     assert_eq!(asked, 3);

@@ -47,6 +47,11 @@ impl Dying {
         Arc::new(Self { store, death, count, dead, away, writes, died: watch::Sender::new(false) })
     }
 
+    /// kill -9, from outside.
+    pub fn kill(&self) {
+        self.dead.store(true, Ordering::SeqCst);
+    }
+
     /// Waits for the death.
     pub async fn died(&self) {
         let _ = self.died.subscribe().wait_for(|died| *died).await;

@@ -18,7 +18,7 @@ use windlass_engine::core::state::State;
 use windlass_engine::core::store::Store;
 use windlass_engine::testing::{MemoryStore, TestWorld};
 use windlass_engine::world::World;
-use windlass_engine::{Client, JobRequest};
+use windlass_engine::Client;
 use windlass_outside::article::ArticleError;
 use windlass_outside::models::{Model, ModelError, Question, Reply};
 use windlass_outside::news::{Cursor, NewsArticle, NewsError, NewsPage, NewsProvider};
@@ -207,7 +207,7 @@ impl Scene {
     pub async fn update(&self) -> Result<Report, String> {
         let mut staff = self.staff().await;
         staff.processor = None;
-        let job = staff.archive.client.enqueue(JobRequest::of(&Update {}).ladder("none")).await.unwrap();
+        let job = staff.archive.client.enqueue(Update::asked_for().ladder("none")).await.unwrap();
         staff.worker(false).unwrap().run_until_idle().await.unwrap();
         let job = staff.archive.client.get(job.id()).await.unwrap().unwrap();
         match &job.state {
