@@ -77,6 +77,10 @@ impl Layout for Native {
         let book = Book::from_document(document).map_err(|error| Unreadable::Foreign(error.to_string()))?;
         Ok(Content { book: Arc::new(book), timekeeper, saved_at })
     }
+
+    fn keeps_records(&self) -> bool {
+        true
+    }
 }
 
 /// What stands after the checksum, when it fits the checksum.

@@ -15,6 +15,7 @@ mod options;
 mod store;
 
 mod desk;
+mod records;
 mod source;
 mod verbs;
 mod writer;
@@ -29,6 +30,6 @@ mod checksum;
 pub use checksum::checksum;
 pub use layout::Native;
 pub use opening::Opening;
-pub use options::{JOBS_MAX_DEFAULT, OnDamage, OnOpen, Options};
+pub use options::{JOBS_MAX_DEFAULT, OnDamage, OnOpen, Options, RECORDS_MAX_DEFAULT};
 pub use store::{EVENTS_KEPT, JsonStore};
 pub use windlass_core::book::layout::{Content, Layout, Unreadable};

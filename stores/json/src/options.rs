@@ -11,6 +11,9 @@ use crate::layout::Native;
 /// of them, so this is also a bound on how long a change takes.
 pub const JOBS_MAX_DEFAULT: usize = 100_000;
 
+/// How many records a store keeps unless told otherwise: every change writes all of them, too.
+pub const RECORDS_MAX_DEFAULT: usize = 10_000;
+
 /// How to open a store.
 #[derive(Clone)]
 pub struct Options {
@@ -18,6 +21,8 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// How many jobs it keeps, finished ones included; above that, new ones are refused.
     pub jobs_max: usize,
+    /// How many records it keeps; above that, new ones are refused.
+    pub records_max: usize,
     /// How the document is written.
     pub layout: Arc<dyn Layout>,
     /// What becomes of jobs that were not over when the store was last open.
@@ -30,11 +35,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// The usual: our own layout, room for 100 000 jobs, jobs go on.
+    /// The usual: our own layout, room for 100 000 jobs and 10 000 records, jobs go on.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
             jobs_max: JOBS_MAX_DEFAULT,
+            records_max: RECORDS_MAX_DEFAULT,
             layout: Arc::new(Native),
             on_open: OnOpen::Resume,
             on_damage: OnDamage::TakeCopy,

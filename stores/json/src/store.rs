@@ -28,6 +28,8 @@ pub struct JsonStore {
     desk: Arc<Desk>,
     clock: Arc<dyn Clock>,
     jobs_max: usize,
+    records_max: usize,
+    keeps_records: bool,
     age_ms_max: Option<u64>,
     opening: Opening,
     pub(crate) wakes: WakeFns,
@@ -50,7 +52,8 @@ impl JsonStore {
     fn open_now(file: StoreFile, options: Options) -> Result<Self, StoreError> {
         let lock = Lock::take(&file.lock())?;
         let (content, opening) = opening::load(&file, &options)?;
-        let Options { clock, jobs_max, layout, on_open, on_damage: _, age_ms_max } = options;
+        let keeps_records = options.layout.keeps_records();
+        let Options { clock, jobs_max, records_max, layout, on_open, on_damage: _, age_ms_max } = options;
         let timekeeper = content.timekeeper.unwrap_or_else(|| Timekeeper::begin(clock.as_ref()));
         let desk = Arc::new(Desk::new(Sheet { book: content.book, timekeeper }));
         let writer = Writer {
@@ -70,6 +73,8 @@ impl JsonStore {
             desk,
             clock,
             jobs_max,
+            records_max,
+            keeps_records,
             age_ms_max,
             opening,
             wakes: WakeFns::default(),
@@ -109,6 +114,15 @@ impl JsonStore {
 
     pub(crate) fn jobs_max(&self) -> usize {
         self.jobs_max
+    }
+
+    pub(crate) fn records_max(&self) -> usize {
+        self.records_max
+    }
+
+    /// Whether records have a place in the document.
+    pub(crate) fn keeps_records(&self) -> bool {
+        self.keeps_records
     }
 
     /// Finished jobs that were accepted before this are too old to be kept.

@@ -11,6 +11,7 @@ use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::record::Records;
 use windlass_core::store::{BudgetStatus, CancelAnswer, Enqueued, Fired, RetryAnswer, Store, WorkerBeat};
 use windlass_core::time::Time;
 use windlass_core::wake::Work;
@@ -20,6 +21,15 @@ use crate::store::JsonStore;
 
 #[async_trait]
 impl Store for JsonStore {
+    fn records(&self) -> Result<&dyn Records, StoreError> {
+        if self.keeps_records() {
+            return Ok(self);
+        }
+        Err(StoreError::Unsupported(
+            "keep records in a file of this form; use another store, such as sqlite:FILE",
+        ))
+    }
+
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
         let work = Work::in_queues(jobs.iter().map(|job| &job.spec.queue));
         self.write_and_wake(work, |book, now| {
@@ -175,7 +185,12 @@ const DONE: Change<()> = Change { answer: (), changed: true };
 
 /// Refuses jobs that are more than the store keeps. How many of them are new
 /// is only known by trying, which is worth the while near the limit alone.
-fn refuse_overflow(book: &Book, jobs: &[NewJob], jobs_max: usize, now: Time) -> Result<(), StoreError> {
+pub(crate) fn refuse_overflow(
+    book: &Book,
+    jobs: &[NewJob],
+    jobs_max: usize,
+    now: Time,
+) -> Result<(), StoreError> {
     if book.len() + jobs.len() <= jobs_max {
         return Ok(());
     }

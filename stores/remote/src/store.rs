@@ -15,6 +15,7 @@ use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{Cursor, ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::record::Records;
 use windlass_core::store::{BudgetStatus, CancelAnswer, Enqueued, Fired, RetryAnswer, Store, WorkerBeat};
 use windlass_core::time::Time;
 
@@ -120,6 +121,13 @@ struct AuditWire {
 
 #[async_trait]
 impl Store for RemoteStore {
+    fn records(&self) -> Result<&dyn Records, StoreError> {
+        Err(StoreError::Unsupported(
+            "keep records: the API of a server has none. Give the program the URL of the database itself, such as \
+             sqlite:FILE or postgres://USER@HOST/DATABASE",
+        ))
+    }
+
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
         if jobs.is_empty() {
             return Ok(Vec::new());

@@ -30,6 +30,12 @@ pub trait Layout: Send + Sync {
 
     /// The content of some bytes.
     fn read(&self, bytes: &[u8]) -> Result<Content, Unreadable>;
+
+    /// Whether records have a place in it. A store says that it keeps none rather than forget them with its next
+    /// start.
+    fn keeps_records(&self) -> bool {
+        false
+    }
 }
 
 /// Why bytes cannot be read.

@@ -105,7 +105,7 @@ pub struct Document {
     #[serde(default)]
     events: Vec<Event>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    shelves: BTreeMap<ShelfName, BTreeMap<RecordKey, Record>>,
+    shelves: BTreeMap<ShelfName, Vec<Record>>,
     #[serde(default, skip_serializing_if = "is_zero")]
     next_rev: u64,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -135,7 +135,7 @@ impl Book {
             claims: self.claims.clone(),
             jobs: self.jobs.values().cloned().collect(),
             events: self.events.clone(),
-            shelves: self.shelves.clone(),
+            shelves: self.shelved(),
             next_rev: self.next_rev,
             batches: self.batches.clone(),
         }
@@ -166,11 +166,11 @@ impl Book {
             workers,
             claims,
             events,
-            shelves,
             next_rev,
             batches,
             ..Self::default()
         };
+        book.shelve(shelves)?;
         for job in jobs {
             if job.seq >= next_seq {
                 return Err(Invalid::new("document", format!("has job {} beyond its own end", job.id)));

@@ -58,6 +58,35 @@ impl Book {
         rev
     }
 
+    /// All records, for a document.
+    pub(super) fn shelved(&self) -> BTreeMap<ShelfName, Vec<Record>> {
+        let records = |records: &BTreeMap<_, Record>| records.values().cloned().collect();
+        self.shelves.iter().map(|(shelf, found)| (shelf.clone(), records(found))).collect()
+    }
+
+    /// Takes the records of a document. Refuses those that contradict it.
+    pub(super) fn shelve(&mut self, shelves: BTreeMap<ShelfName, Vec<Record>>) -> Result<(), Invalid> {
+        for (shelf, records) in shelves {
+            for record in records {
+                let Record { key, rev, .. } = &record;
+                if *rev > self.next_rev {
+                    return Err(Invalid::new("document", format!("has {shelf}/{key} beyond its own end")));
+                }
+                let there = self.shelves.entry(shelf.clone()).or_default();
+                if let Some(twin) = there.insert(key.clone(), record) {
+                    return Err(Invalid::new("document", format!("has {shelf}/{} twice", twin.key)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many records there are, and how many bytes their values have, expired ones included.
+    pub fn records_size(&self) -> (usize, usize) {
+        let all = self.shelves.values().flat_map(BTreeMap::values);
+        all.fold((0, 0), |(count, bytes), record| (count + 1, bytes + record.value.as_str().len()))
+    }
+
     /// A record that is there.
     pub fn record(&self, shelf: &ShelfName, key: &RecordKey, now: Time) -> Option<&Record> {
         self.shelves.get(shelf)?.get(key).filter(|record| record.is_there(now))

@@ -423,11 +423,12 @@ pub async fn p24_reads_are_bounded_and_exact<S: Subject>() {
     let large = format!("\"{}\"", "ü".repeat(RECORD_BYTES_MAX / 2 - 1));
     let large = Json::new("value", large.as_bytes(), RECORD_BYTES_MAX).expect("a value of the largest size");
     let fit = SCAN_BYTES_MAX / RECORD_BYTES_MAX;
-    for number in 0..fit + 2 {
+    let put = |number: usize| {
         let put = Put { value: large.clone(), ..says("0") };
-        let write = on("large", &format!("{number:03}"), Some(put));
-        written(scene.store(), batch(100 + number as u128, vec![write])).await;
-    }
+        on("large", &format!("{number:03}"), Some(put))
+    };
+    written(scene.store(), batch(2, (0..fit).map(put).collect())).await;
+    written(scene.store(), batch(3, (fit..fit + 2).map(put).collect())).await;
     let page = scene.store().records().expect("records").scan(Scan::of(shelf("large"))).await.expect("scan");
     assert_eq!(page.records.len(), fit);
     assert!(page.records[0].value == large && page.next.is_some());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::sync::Barrier;
 use uuid::Uuid;
 use windlass_core::record::{
     BatchAnswer, IfRev, Keep, Order, Put, RecordBatch, RecordWrite, Scan, ScanCursor,
@@ -89,37 +90,40 @@ pub async fn p25_a_follower_misses_no_change<S: Subject>() {
 pub async fn p25_no_change_is_lost<S: Subject>() {
     let scene = Scene::<S>::new().await;
     let handles = handles(&scene).await;
+    let together = Arc::new(Barrier::new(WRITERS));
     let mut writers = Vec::new();
     for writer in 0..WRITERS {
-        let store = handles[writer % 2].clone();
+        let (store, together) = (handles[writer % 2].clone(), together.clone());
         writers.push(tokio::spawn(async move {
-            let (mut number, mut done) = (0_u128, 0);
-            while done < BATCHES {
-                number += 1;
+            let mut counted = 0;
+            for round in 0..BATCHES {
                 let records = store.records().expect("records");
                 let read = records.read(shelf("s"), vec![record_key("n")]).await.expect("read").remove(0);
+                together.wait().await;
                 let (value, if_rev) = match &read {
                     None => (0, IfRev::Absent),
                     Some(record) => (record.value.read().expect("a number"), IfRev::Is(record.rev)),
                 };
-                // Long enough for another to read the same.
-                tokio::task::yield_now().await;
-                let id = Uuid::from_u128((writer as u128 + 1) << 64 | number);
+                let id = Uuid::from_u128((writer * BATCHES + round + 1) as u128);
                 let writes = vec![write_of("n", value + 1, if_rev)];
                 match records.write(RecordBatch { writes, ..RecordBatch::new(id) }).await.expect("write") {
-                    BatchAnswer::Done { .. } => done += 1,
+                    BatchAnswer::Done { .. } => counted += 1,
                     BatchAnswer::Conflict { rev, .. } => {
                         assert_ne!(rev, read.map(|record| record.rev), "a conflict without a reason");
                     }
                     BatchAnswer::LeaseLost => panic!("there is no lease"),
                 }
+                together.wait().await;
             }
+            counted
         }));
     }
+    let mut counted = 0;
     for writer in writers {
-        writer.await.expect("a writer");
+        counted += writer.await.expect("a writer");
     }
+    assert_eq!(counted, BATCHES, "in each round one is first");
     let read = scene.store().records().expect("records").read(shelf("s"), vec![record_key("n")]).await;
     let value = read.expect("read").remove(0).expect("the record").value;
-    assert_eq!(value.as_str(), (WRITERS * BATCHES).to_string());
+    assert_eq!(value.as_str(), counted.to_string());
 }

@@ -6,6 +6,7 @@ mod crash;
 mod damage;
 mod desk;
 mod opening;
+mod records;
 mod time;
 
 use std::path::{Path, PathBuf};

@@ -171,7 +171,7 @@ async fn what_was_set_aside_is_pruned() {
 }
 
 /// A layout of one's own: the file is what another program expects.
-struct Foreign;
+pub struct Foreign;
 
 impl Layout for Foreign {
     fn write(&self, content: &Content) -> Result<Vec<u8>, String> {

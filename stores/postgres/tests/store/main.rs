@@ -12,3 +12,4 @@ mod outage;
 mod scene;
 mod sql_enqueue;
 mod sql_gate;
+mod upgrade;

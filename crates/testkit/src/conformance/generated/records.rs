@@ -112,7 +112,7 @@ impl Pair {
         let if_rev = match guess {
             Guess::Any => IfRev::Any,
             Guess::Absent => IfRev::Absent,
-            Guess::Right => IfRev::Is(there.unwrap_or(NEVER)),
+            Guess::Right => there.map_or(IfRev::Absent, IfRev::Is),
             Guess::Wrong(which) => IfRev::Is(newest(&self.revisions.given, *which).copied().unwrap_or(NEVER)),
         };
         RecordWrite { shelf, key, if_rev, put: ink.as_ref().map(|ink| put_of(ink, self.now())) }

@@ -10,7 +10,7 @@ use super::op::{
 
 /// Sequences of up to so many operations, or a few more: some of them come as episodes.
 pub fn plans(ops_max: usize) -> impl Strategy<Value = Plan> {
-    let part = prop_oneof![12 => turn().prop_map(|turn| vec![turn]), 1 => episode()];
+    let part = prop_oneof![12 => turn().prop_map(|turn| vec![turn]), 1 => episode(), 1 => stocktaking()];
     vec(part, 1..=ops_max).prop_map(move |parts| {
         let mut turns = Vec::new();
         for part in parts {
@@ -53,6 +53,24 @@ fn episode() -> impl Strategy<Value = Vec<Turn>> {
             turns
         },
     )
+}
+
+/// A shelf is filled by one handle, changed by both, and looked at in some order by either.
+fn stocktaking() -> impl Strategy<Value = Vec<Turn>> {
+    let stock = vec(ink(), 3..=5);
+    let changes = vec((handle(), records()), 0..4);
+    let looks = vec((handle(), 0u8..3, any::<bool>(), option::weighted(0.3, 0u8..2), 1u32..4), 1..4);
+    (0u8..2, handle(), stock, changes, looks).prop_map(|(shelf, by, stock, changes, looks)| {
+        let pen = |(key, ink)| Pen { shelf, key, guess: Guess::Any, ink: Some(ink) };
+        let pens = (0u8..).zip(stock).map(pen).collect();
+        let mut turns = vec![Turn { by, op: Op::Write { lease: None, pens, jobs: vec![] } }];
+        turns.extend(changes.into_iter().map(|(by, op)| Turn { by, op }));
+        turns.extend(looks.into_iter().map(|(by, order, descending, label, limit)| Turn {
+            by,
+            op: Op::Scan { shelf, order, descending, prefix: 0, label, limit },
+        }));
+        turns
+    })
 }
 
 /// What an episode's queue keeps of its finished jobs.
@@ -107,7 +125,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 fn records() -> impl Strategy<Value = Op> {
-    let lease = option::weighted(0.4, (job(), fence()));
+    let lease = option::weighted(0.25, (job(), fence()));
     let jobs = prop_oneof![3 => Just(vec![]), 1 => vec(seed(), 1..3)];
     let limit = prop_oneof![Just(1u32), Just(2), Just(1_000)];
     // A prefix is for one order alone: mostly it is asked for there.

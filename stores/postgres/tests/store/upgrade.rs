@@ -1,0 +1,173 @@
+//! Schemas of programs before this one, with what those programs left in them.
+
+use uuid::Uuid;
+use windlass_core::id::{BudgetName, DedupeKey, JobId, Key, RecordKey, ShelfName};
+use windlass_core::job::{Job, NewJob, Start};
+use windlass_core::json::Json;
+use windlass_core::policy::budget::BudgetPolicy;
+use windlass_core::query::{JobFilter, ListRequest};
+use windlass_core::record::{BatchAnswer, IfRev, Keep, Put, RecordBatch, RecordWrite};
+use windlass_core::state::StateName;
+use windlass_core::store::{LeaseRef, Leased, Settlement, Source, StepWrite, Store, Written};
+use windlass_core::transition::Outcome;
+use windlass_postgres::PostgresStore;
+use windlass_testkit::clock::FakeClock;
+
+use crate::scene::{Scene, job, wish};
+
+/// The tables of the fourth schema but for claims, with the columns that can be copied.
+const TABLES: [(&str, &str); 13] = [
+    ("queues", "*"),
+    ("jobs", "*"),
+    ("runs", "*"),
+    ("ready", "*"),
+    ("delayed", "*"),
+    ("waiting", "*"),
+    ("ended", "queue, ended_ms, jobs, seqs"),
+    ("tally", "*"),
+    ("steps", "*"),
+    ("keys", "*"),
+    ("budgets", "*"),
+    ("schedules", "*"),
+    ("workers", "*"),
+];
+
+/// Puts what is in the database into the tables of an older schema, made by the files that have shipped.
+async fn carry_back(scene: &Scene, version: i32) {
+    let mut sql = String::from("ALTER SCHEMA windlass RENAME TO model;");
+    sql += include_str!("../../sql/migrate_begin.sql");
+    sql += include_str!("../../migrations/0004_init.sql");
+    for (table, columns) in TABLES {
+        let names = if columns == "*" { String::new() } else { format!("({columns})") };
+        sql += &format!("INSERT INTO windlass.{table} {names} SELECT {columns} FROM model.{table};");
+    }
+    sql += "INSERT INTO windlass.events (xid, at_ms, what, queue, jobs)
+            SELECT xid, at_ms, what, queue, jobs FROM model.events ORDER BY pos;
+            INSERT INTO windlass.claims
+            SELECT request_id, row_number() OVER (PARTITION BY request_id ORDER BY number), at_ms, due_ms, seqs, fences,
+                   open, whole, low, high, started_ms, lease_ms, worker, label FROM model.claims;
+            SELECT setval('windlass.job_seq', nextval('model.job_seq'));
+            INSERT INTO windlass.migrations (version) VALUES (4);";
+    if version == 5 {
+        sql += include_str!("../../migrations/0005_claims.sql");
+        sql += "UPDATE windlass.claims c SET asked = m.asked FROM model.claims m WHERE m.request_id = c.request_id;
+                INSERT INTO windlass.migrations (version) VALUES (5);";
+    }
+    sql += "DROP SCHEMA model CASCADE;
+            CREATE FUNCTION windlass.older_1() RETURNS integer LANGUAGE sql AS 'SELECT 1';";
+    scene.client.batch_execute(&sql).await.expect("an older schema");
+}
+
+fn keyed(n: u128) -> NewJob {
+    let mut job = job(n);
+    job.spec.key = Some(Key::new("shop").expect("a key"));
+    job
+}
+
+fn end(leased: &Leased, outcome: Outcome) -> Settlement {
+    Settlement { lease: leased.lease_ref(), outcome }
+}
+
+/// Jobs in every state: held by their claim alone, with rows of their own, waiting, delayed, over.
+async fn stocked(store: &PostgresStore) -> Vec<Leased> {
+    let retry = Outcome::Retry { error: "later".into(), when: Some(Start::AfterMs(60_000)) };
+    let mut once = job(8);
+    once.spec.dedupe_key = Some(DedupeKey::new("once").expect("a key"));
+    once.spec.budgets = vec![BudgetName::new("b").expect("a name")];
+    store
+        .put_budget(
+            BudgetName::new("b").expect("a name"),
+            BudgetPolicy { slots: Some(3), ..BudgetPolicy::default() },
+        )
+        .await
+        .expect("a budget");
+    store.enqueue((1..=5).map(job).collect()).await.expect("jobs");
+    let first = store.claim(wish(5)).await.expect("a claim").leases;
+    let ends = [Outcome::DONE, Outcome::Failed { error: "no".into() }, retry];
+    let ends = first.iter().zip(ends).map(|(leased, outcome)| end(leased, outcome)).collect();
+    store.settle(ends).await.expect("settlements");
+    let step = StepWrite {
+        lease: first[3].lease_ref(),
+        name: windlass_core::id::StepName::new("fetch").expect("a name"),
+        output: Json::payload("[1]").expect("JSON"),
+    };
+    assert_eq!(store.store_steps(vec![step]).await.expect("a step"), [Written::Done]);
+    store.enqueue(vec![keyed(6), keyed(7), once]).await.expect("jobs");
+    let second = store.claim(wish(2)).await.expect("a claim").leases;
+    let later = NewJob { start: Start::AfterMs(60_000), ..job(9) };
+    store.enqueue(vec![later, job(10)]).await.expect("jobs");
+    first.into_iter().skip(3).chain(second).collect()
+}
+
+async fn jobs(store: &PostgresStore) -> Vec<Job> {
+    let request = ListRequest { filter: JobFilter::default(), limit: 100, after: None };
+    let ids: Vec<JobId> = store.list(request).await.expect("a page").jobs.iter().map(|job| job.id).collect();
+    let mut found = Vec::new();
+    for id in ids {
+        found.push(store.get(id).await.expect("an answer").expect("the job"));
+    }
+    found
+}
+
+fn numbers(leases: &[Leased]) -> Vec<u128> {
+    leases.iter().map(|leased| leased.job.id.0.as_u128()).collect()
+}
+
+/// Fault 22: what programs of the fourth and the fifth schema left is as it was, and goes on from there; and there
+/// are shelves.
+#[tokio::test]
+async fn fault_22_older_schemas_are_migrated_with_their_jobs() {
+    for version in [4, 5] {
+        let scene = Scene::new().await;
+        let clock = FakeClock::default();
+        let store = scene.store(Some(clock.clone())).await;
+        let held = stocked(&store).await;
+        assert_eq!(numbers(&held), [4, 5, 6, 8]);
+        let before = jobs(&store).await;
+        let (queues, budgets) =
+            (store.queues().await.expect("queues"), store.budgets().await.expect("budgets"));
+        drop(store);
+        carry_back(&scene, version).await;
+
+        let store = scene.store(Some(clock.clone())).await;
+        assert_eq!(jobs(&store).await, before, "version {version}");
+        assert_eq!(store.queues().await.expect("queues"), queues);
+        assert_eq!(store.budgets().await.expect("budgets"), budgets);
+        assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+        let states = before.iter().rev().map(|job| job.state.name()).collect::<Vec<_>>();
+        use StateName::{Completed, Failed, Queued, Running};
+        assert_eq!(
+            states,
+            [Completed, Failed, Queued, Running, Running, Running, Queued, Running, Queued, Queued]
+        );
+
+        let leases: Vec<LeaseRef> = held.iter().map(Leased::lease_ref).collect();
+        assert_eq!(store.renew(leases.clone()).await.expect("a renewal").renewed.len(), 4);
+        assert_eq!(numbers(&store.claim(wish(9)).await.expect("a claim").leases), [10]);
+        written(&store, 1, Some(leases[1])).await;
+        let ends = held.iter().map(|leased| end(leased, Outcome::DONE)).collect();
+        assert_eq!(store.settle(ends).await.expect("settlements"), [Written::Done; 4]);
+        written(&store, 2, None).await;
+        assert_eq!(numbers(&store.claim(wish(9)).await.expect("a claim").leases), [7], "the key is free");
+        clock.advance(60_000);
+        store.expire().await.expect("an expiry");
+        let rest = numbers(&store.claim(wish(9)).await.expect("a claim").leases);
+        assert_eq!(rest.iter().filter(|n| [3, 9].contains(*n)).count(), 2, "{rest:?}");
+        assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+        let older = scene.client.query("SELECT FROM pg_proc WHERE proname = 'older_1'", &[]).await;
+        assert!(older.expect("an answer").is_empty(), "functions of before are gone");
+    }
+}
+
+async fn written(store: &PostgresStore, number: u128, lease: Option<LeaseRef>) {
+    let put = Put { value: Json::payload("[1]").expect("JSON"), sort: 0, label: None, keep: Keep::Forever };
+    let write = RecordWrite {
+        shelf: ShelfName::new("s").expect("a name"),
+        key: RecordKey::new(number.to_string()).expect("a name"),
+        if_rev: IfRev::Absent,
+        put: Some(put),
+    };
+    let batch = RecordBatch { lease, writes: vec![write], ..RecordBatch::new(Uuid::from_u128(number)) };
+    let answer = store.records().expect("records").write(batch).await.expect("an answer");
+    assert!(matches!(answer, BatchAnswer::Done { .. }), "{answer:?}");
+}
