@@ -30,7 +30,13 @@ pub struct Place {
     #[arg(long, global = true, env = "WINDLASS_STORE", default_value = STORE, value_name = "URL")]
     pub store: String,
     /// Where the feed is served
-    #[arg(long, global = true, env = "BITCOIN_NEWS_LISTEN", default_value = "127.0.0.1:7718", value_name = "ADDRESS")]
+    #[arg(
+        long,
+        global = true,
+        env = "BITCOIN_NEWS_LISTEN",
+        default_value = "127.0.0.1:7718",
+        value_name = "ADDRESS"
+    )]
     pub listen: String,
     /// How log lines look
     #[arg(long, global = true, value_enum, default_value_t = LogForm::Lines)]
@@ -151,7 +157,9 @@ impl App for BitcoinNews {
             Some(Verb::Drop { ids }) => return articles::drop_out(&host, &place, &ids).await,
             Some(Verb::Repair) => return articles::repair(&host, &place).await,
             Some(Verb::Clear { yes }) => return articles::clear(&host, &place, yes).await,
-            Some(Verb::Import { files, from_kv }) => return import::run(&host, &place, &files, from_kv).await,
+            Some(Verb::Import { files, from_kv }) => {
+                return import::run(&host, &place, &files, from_kv).await;
+            }
             Some(Verb::Check) => return check::run(&host, &place).await,
             Some(Verb::Kv(verb)) => return kv::run(&host, &place, verb).await,
         };

@@ -123,7 +123,10 @@ impl Archive {
     /// An article by its id, with or without its provider.
     pub async fn find(&self, id: &str) -> Result<Option<Entry<Article>>, ShelfError> {
         let mut keys = vec![id.to_owned()];
-        match PROVIDERS.iter().any(|provider| id.strip_prefix(provider).is_some_and(|rest| rest.starts_with(':'))) {
+        match PROVIDERS
+            .iter()
+            .any(|provider| id.strip_prefix(provider).is_some_and(|rest| rest.starts_with(':')))
+        {
             true => keys.push(bare(id).to_owned()),
             false => keys.extend(PROVIDERS.iter().map(|provider| format!("{provider}:{id}"))),
         }

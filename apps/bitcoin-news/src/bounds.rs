@@ -38,7 +38,8 @@ impl Pending {
             return Ok(Vec::new());
         }
         self.recount(archive).await?;
-        let over = usize::try_from((self.count + new.len() as u64).saturating_sub(bound)).unwrap_or(usize::MAX);
+        let over =
+            usize::try_from((self.count + new.len() as u64).saturating_sub(bound)).unwrap_or(usize::MAX);
         if over == 0 {
             return Ok(Vec::new());
         }
@@ -79,7 +80,9 @@ pub async fn tidy(archive: &Archive, now_ms: i64) -> Result<u64, ShelfError> {
     let mut skipped = 0;
     for label in State::OPEN {
         let waiting = archive.articles.scan().by_sort().label(label).all().await?;
-        for entry in waiting.into_iter().take_while(|entry| entry.sort <= edge.0).filter(|entry| is_out(entry)) {
+        for entry in
+            waiting.into_iter().take_while(|entry| entry.sort <= edge.0).filter(|entry| is_out(entry))
+        {
             let mut article = entry.value;
             article.skip(Reason::left_the_index(), now_ms);
             let mut batch = archive.client.batch();

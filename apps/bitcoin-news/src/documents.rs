@@ -108,7 +108,8 @@ pub fn article(article: &Article) -> Value {
     {
         all.insert("contentTimeout".to_owned(), json!(attempts));
     }
-    let why = article.state.reason().or_else(|| article.summary.reason()).or_else(|| article.content.reason());
+    let why =
+        article.state.reason().or_else(|| article.summary.reason()).or_else(|| article.content.reason());
     if let Some(reason) = why.or_else(|| article.sentiment.reason()) {
         all.insert("summaryError".to_owned(), json!(reason));
     }

@@ -154,7 +154,8 @@ impl Feed {
     /// A page as JSON.
     pub fn json(&self, wish: &Wish) -> String {
         let Page { items, total, counts, next } = self.page(wish);
-        let mut text = String::with_capacity(256 + items.iter().map(|item| item.json.len() + 1).sum::<usize>());
+        let mut text =
+            String::with_capacity(256 + items.iter().map(|item| item.json.len() + 1).sum::<usize>());
         text.push_str("{\"articles\":[");
         for (at, item) in items.iter().enumerate() {
             if at > 0 {
@@ -264,7 +265,10 @@ mod tests {
         let feed = feed((1..=5).rev());
         let wish = Wish { sentiment: Wanted::parse("positive"), ..Wish::default() };
         let page = feed.page(&wish);
-        assert_eq!((ids(&page), page.total, page.counts), (vec!["newsdata:4".into(), "newsdata:2".into()], 2, [2, 0, 0]));
+        assert_eq!(
+            (ids(&page), page.total, page.counts),
+            (vec!["newsdata:4".into(), "newsdata:2".into()], 2, [2, 0, 0])
+        );
         let unknown = feed.page(&Wish { sentiment: Wanted::parse("unknown"), ..Wish::default() });
         assert_eq!(unknown.total, 3);
         let words = vec!["report".to_owned(), "3".to_owned()];

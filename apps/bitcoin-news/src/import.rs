@@ -89,7 +89,9 @@ impl Found {
             Value::Object(members) if members.contains_key("articles") => self.analyzed(value),
             Value::Object(members) if members.contains_key("title") => self.article(value, None),
             Value::Array(list) if list.iter().any(|one| one["article"].is_object()) => self.pending(value),
-            Value::Array(list) if list.iter().all(|one| one.is_string() || one.is_number()) => self.index(value),
+            Value::Array(list) if list.iter().all(|one| one.is_string() || one.is_number()) => {
+                self.index(value)
+            }
             Value::Array(list) if list.iter().any(|one| one["title"].is_string()) => self.analyzed(value),
             _ => return false,
         }
@@ -233,7 +235,8 @@ impl Found {
             None if needs("needsSentiment") => Step::open(),
             None => Step::Empty { reason: why(), attempts: 0 },
         };
-        let text = value["extractedContent"].as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
+        let text =
+            value["extractedContent"].as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
         let summary = value["aiSummary"].as_str().filter(|text| !text.is_empty());
         match summary {
             Some(text) => {

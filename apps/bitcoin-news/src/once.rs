@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_engine::core::store::{
-    ClaimAnswer, ClaimRequest, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, Source, Spent, StepWrite,
-    Store, WakeFn, Written,
+    ClaimAnswer, ClaimRequest, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, Source, Spent,
+    StepWrite, Store, WakeFn, Written,
 };
 use windlass_engine::core::wake::Registration;
 use windlass_engine::{BudgetName, JobId, StoreError};

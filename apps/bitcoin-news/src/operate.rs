@@ -1,7 +1,7 @@
 //! What operators do to articles.
 
-use windlass_engine::core::store::CancelAnswer;
 use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
+use windlass_engine::core::store::CancelAnswer;
 use windlass_engine::{Job, Kind, QueueName, ShelfError, StateName};
 
 use crate::archive::Archive;
@@ -97,7 +97,9 @@ where
 
 async fn cancel_all(archive: &Archive) -> Result<(), ShelfError> {
     let store = archive.client.store();
-    for (queue, kind) in [(Work::QUEUE, Work::KIND), (Update::QUEUE, Update::KIND), (Publish::QUEUE, Publish::KIND)] {
+    for (queue, kind) in
+        [(Work::QUEUE, Work::KIND), (Update::QUEUE, Update::KIND), (Publish::QUEUE, Publish::KIND)]
+    {
         let filter = JobFilter {
             states: vec![StateName::Queued],
             queue: Some(QueueName::new(queue)?),
@@ -105,7 +107,8 @@ async fn cancel_all(archive: &Archive) -> Result<(), ShelfError> {
             ..JobFilter::default()
         };
         loop {
-            let page = store.list(ListRequest { filter: filter.clone(), limit: PAGE_MAX, after: None }).await?;
+            let page =
+                store.list(ListRequest { filter: filter.clone(), limit: PAGE_MAX, after: None }).await?;
             let mut canceled = 0;
             for job in &page.jobs {
                 canceled += usize::from(store.cancel(job.id).await? == CancelAnswer::Canceled);

@@ -279,7 +279,8 @@ impl Processor {
             self.model_rests_until_ms.fetch_max(until_ms, Ordering::Relaxed);
             if self.counts_calls {
                 let for_ms = u64::try_from(at_least.as_millis()).unwrap_or(u64::MAX);
-                Source::cool_down(&**self.archive.client.store(), BudgetName::new(MODEL_BUDGET)?, for_ms).await?;
+                Source::cool_down(&**self.archive.client.store(), BudgetName::new(MODEL_BUDGET)?, for_ms)
+                    .await?;
             }
         }
         Ok(match error.fault() {

@@ -59,7 +59,8 @@ pub async fn publish(publisher: Arc<Publisher>, ctx: Context) -> Result<PublishR
         }
         Err(PublishError::Store(failure)) => Err(failure),
         Err(PublishError::Kv(error)) => {
-            let now_ms = u64::try_from(publisher.archive.client.store().now().await?.ms()).unwrap_or_default();
+            let now_ms =
+                u64::try_from(publisher.archive.client.store().now().await?.ms()).unwrap_or_default();
             let asked = error.retry_after().map(|after| after.delay(now_ms));
             let is_quota = matches!(error, CloudflareError::Quota { .. });
             if let Some(rest) = asked.or(is_quota.then_some(QUOTA_REST)) {

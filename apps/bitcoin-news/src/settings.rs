@@ -348,11 +348,8 @@ mod tests {
 
     use super::*;
 
-    const KEYS: [(&str, &str); 3] = [
-        ("NEWSDATA_API_KEY", "canary"),
-        ("CLOUDFLARE_ACCOUNT_ID", "a"),
-        ("CLOUDFLARE_API_TOKEN", "canary"),
-    ];
+    const KEYS: [(&str, &str); 3] =
+        [("NEWSDATA_API_KEY", "canary"), ("CLOUDFLARE_ACCOUNT_ID", "a"), ("CLOUDFLARE_API_TOKEN", "canary")];
 
     fn read(pairs: &[(&str, &str)], roles: Roles) -> Result<Settings, SettingsError> {
         Settings::read(&pairs.iter().copied().collect(), roles)

@@ -105,7 +105,9 @@ impl Staff {
         let once = Once::new(self.archive.client.store().clone(), self.at_once);
         let worker = Worker::from_source(once.clone()).in_world(self.world.clone()).state(self.clone());
         let worker = worker.handle(run_work).queue(Work::QUEUE, self.at_once);
-        let ended = async move { tokio::select! { () = once.drained() => {}, () = stop => {} } };
+        let ended = async move {
+            tokio::select! { () = once.drained() => {}, () = stop => {} }
+        };
         worker.run_until(ended).await
     }
 
@@ -116,7 +118,10 @@ impl Staff {
     {
         loop {
             let now = self.archive.client.store().now().await?;
-            let Some(next) = cron.next_after(now) else { return Ok(stop().await) };
+            let Some(next) = cron.next_after(now) else {
+                stop().await;
+                return Ok(());
+            };
             tokio::select! {
                 () = self.world.sleep_ms(next.ms_since(now)) => {}
                 () = stop() => return Ok(()),

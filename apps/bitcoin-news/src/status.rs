@@ -73,7 +73,8 @@ impl Status {
                 *reasons.entry(label.to_owned()).or_default().entry(reason.to_string()).or_default() += 1;
             }
         }
-        let current_ids = archive.labeled("current").await?.into_iter().map(|entry| entry.value.news.id).collect();
+        let current_ids =
+            archive.labeled("current").await?.into_iter().map(|entry| entry.value.news.id).collect();
         let mut updater = BTreeMap::new();
         for entry in archive.progress.scan().all().await? {
             let Scan { open, .. } = &entry.value.scan;
@@ -107,7 +108,8 @@ impl Status {
         }
         for (provider, UpdaterStatus { last, has_gap, skipped }) in &self.updater {
             if let Some(LastRun { at_ms, report, trouble }) = last {
-                let how = trouble.as_ref().map_or(String::new(), |trouble| format!("; it ended early: {trouble}"));
+                let how =
+                    trouble.as_ref().map_or(String::new(), |trouble| format!("; it ended early: {trouble}"));
                 let (at, pages, new) = (iso(*at_ms), report.pages, report.new);
                 lines.push(format!("updater ({provider}): last run {at}, {pages} pages, {new} new{how}"));
             }
@@ -115,7 +117,9 @@ impl Status {
                 lines.push(format!("updater ({provider}): a scan was cut off; the next run goes on with it"));
             }
             if *skipped > 0 {
-                lines.push(format!("updater ({provider}): {skipped} skipped so far, since more waited than may"));
+                lines.push(format!(
+                    "updater ({provider}): {skipped} skipped so far, since more waited than may"
+                ));
             }
         }
         for (name, BudgetUse { used, per_day, free_at }) in &self.budgets {
@@ -124,7 +128,10 @@ impl Status {
             lines.push(format!("{name}: {used} {of} in 24 hours{rests}"));
         }
         if self.try_later > 0 || self.failed > 0 {
-            lines.push("`retry ID…` or `retry --all` has articles tried again; `drop ID…` takes them away".to_owned());
+            lines.push(
+                "`retry ID…` or `retry --all` has articles tried again; `drop ID…` takes them away"
+                    .to_owned(),
+            );
         }
         lines.join("\n")
     }

@@ -86,7 +86,14 @@ pub async fn update(updater: Arc<Updater>, ctx: Context) -> Result<Report, Failu
         }
         (Err(trouble), text) => {
             let reason = text.unwrap_or_default();
-            tracing::warn!(pages, found, new, skipped, reason, "Updater ended early; what is missing comes next time");
+            tracing::warn!(
+                pages,
+                found,
+                new,
+                skipped,
+                reason,
+                "Updater ended early; what is missing comes next time"
+            );
             Err(updater.failure(&ctx, trouble).await)
         }
     }
@@ -224,12 +231,7 @@ impl Updater {
     }
 
     /// Remembers how the run went, for `status`.
-    async fn note(
-        &self,
-        ctx: &Context,
-        report: &Report,
-        trouble: Option<String>,
-    ) -> Result<(), Failure> {
+    async fn note(&self, ctx: &Context, report: &Report, trouble: Option<String>) -> Result<(), Failure> {
         let at_ms = self.archive.client.store().now().await?.ms();
         let last = LastRun { at_ms, report: report.clone(), trouble };
         let update = self.archive.progress.update(self.provider.name(), |entry| {

@@ -27,7 +27,9 @@ pub(super) fn routes() -> Router<Arc<Api>> {
 fn is_set(api: &Api) -> Result<(), Refusal> {
     match api.settings.admin_token {
         Some(_) => Ok(()),
-        None => Err(Refusal::forbidden("ADMIN_TOKEN is not set, so nobody may do this; set it and start again")),
+        None => {
+            Err(Refusal::forbidden("ADMIN_TOKEN is not set, so nobody may do this; set it and start again"))
+        }
     }
 }
 

@@ -15,7 +15,12 @@ use crate::cache::Body;
 const GZIP_BYTES_MIN: usize = 1_000;
 
 /// A body, or that it has not changed.
-pub(super) fn kept(asked: &HeaderMap, body: &Body, content_type: &'static str, cache: &'static str) -> Response {
+pub(super) fn kept(
+    asked: &HeaderMap,
+    body: &Body,
+    content_type: &'static str,
+    cache: &'static str,
+) -> Response {
     let is_same = asked.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok()).any(|value| {
         let plain = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
         value.trim() == "*" || value.split(',').any(|tag| plain(tag) == plain(&body.etag))
@@ -50,7 +55,8 @@ fn takes_gzip(asked: &HeaderMap) -> bool {
     values.flat_map(|value| value.split(',')).any(|coding| {
         let mut parts = coding.split(';').map(str::trim);
         let name = parts.next().unwrap_or_default();
-        let refused = parts.any(|part| matches!(part.replace(' ', "").as_str(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
+        let refused = parts
+            .any(|part| matches!(part.replace(' ', "").as_str(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
         (name.eq_ignore_ascii_case("gzip") || name == "*") && !refused
     })
 }

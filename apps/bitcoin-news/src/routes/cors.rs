@@ -28,7 +28,8 @@ pub(super) async fn allow(State(api): State<Arc<Api>>, request: Request, next: N
     };
     let headers = response.headers_mut();
     headers.append(VARY, HeaderValue::from_static("Origin"));
-    let on_list = |origin: &HeaderValue| api.settings.origins.iter().any(|one| one.as_bytes() == origin.as_bytes());
+    let on_list =
+        |origin: &HeaderValue| api.settings.origins.iter().any(|one| one.as_bytes() == origin.as_bytes());
     if let Some(origin) = origin.filter(on_list) {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));

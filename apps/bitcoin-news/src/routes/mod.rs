@@ -30,7 +30,8 @@ pub struct Api {
 
 /// All routes.
 pub fn all(api: &Arc<Api>) -> Router {
-    let open = Router::new().merge(news::routes()).layer(middleware::from_fn_with_state(api.clone(), cors::allow));
+    let open =
+        Router::new().merge(news::routes()).layer(middleware::from_fn_with_state(api.clone(), cors::allow));
     Router::new()
         .merge(open)
         .merge(page::routes())

@@ -106,12 +106,14 @@ fn wish(query: &str) -> Result<Wish, Refusal> {
         match &*name {
             "limit" => {
                 let limit = value.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
-                wish.limit = limit.ok_or_else(|| wrong(format!("limit must be a number from 1 to {LIMIT_MAX}")))?;
+                wish.limit =
+                    limit.ok_or_else(|| wrong(format!("limit must be a number from 1 to {LIMIT_MAX}")))?;
             }
             "cursor" if value.is_empty() => {}
             "cursor" => {
                 let place = Place::parse(&value);
-                wish.after = Some(place.ok_or_else(|| wrong("cursor must be a nextCursor of an earlier answer"))?);
+                wish.after =
+                    Some(place.ok_or_else(|| wrong("cursor must be a nextCursor of an earlier answer"))?);
             }
             "sentiment" if matches!(&*value, "" | "all") => {}
             "sentiment" => {

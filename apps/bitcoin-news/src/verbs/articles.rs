@@ -49,7 +49,10 @@ pub async fn drop_out(host: &Host, place: &Place, ids: &[String]) -> Result<Exit
 }
 
 fn not_there(id: &str) -> Exit {
-    eprintln!("{}: there is no such article; `windlass bitcoin-news kv get BTC_ID_INDEX` lists them", plain(id));
+    eprintln!(
+        "{}: there is no such article; `windlass bitcoin-news kv get BTC_ID_INDEX` lists them",
+        plain(id)
+    );
     Exit::NOT_FOUND
 }
 

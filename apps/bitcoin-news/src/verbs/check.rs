@@ -60,7 +60,9 @@ impl Cost {
 fn runs(line: &str, now: Time) -> u64 {
     let Ok(cron) = CronLine::new(line, "UTC") else { return 0 };
     let (mut at, mut count) = (now, 0);
-    while let Some(next) = cron.next_after(at).filter(|next| next.ms() < now.ms() + DAY_MS && count < RUNS_MAX) {
+    while let Some(next) =
+        cron.next_after(at).filter(|next| next.ms() < now.ms() + DAY_MS && count < RUNS_MAX)
+    {
         (at, count) = (next, count + 1);
     }
     count
@@ -107,17 +109,34 @@ pub async fn run(host: &Host, place: &Place) -> Result<Exit, AppError> {
 }
 
 fn say_cost(cost: &Cost, settings: &Settings) {
-    let Cost { updater_runs, news_pages_least, news_pages_most, articles_most, model_calls_most, kv_writes_most } = cost;
+    let Cost {
+        updater_runs,
+        news_pages_least,
+        news_pages_most,
+        articles_most,
+        model_calls_most,
+        kv_writes_most,
+    } = cost;
     say!("a day with these settings:");
-    say!("  news: {updater_runs} runs, {news_pages_least} to {news_pages_most} pages (NEWS_CREDITS_PER_DAY {})", settings.credits_per_day);
+    say!(
+        "  news: {updater_runs} runs, {news_pages_least} to {news_pages_most} pages (NEWS_CREDITS_PER_DAY {})",
+        settings.credits_per_day
+    );
     let bound = settings.calls_per_day.map_or("no bound".to_owned(), |bound| bound.to_string());
-    say!("  model: up to {model_calls_most} questions for up to {articles_most} new articles, two each and what is tried again (AI_CALLS_PER_DAY {bound})");
+    say!(
+        "  model: up to {model_calls_most} questions for up to {articles_most} new articles, two each and what is tried again (AI_CALLS_PER_DAY {bound})"
+    );
     match settings.kv {
-        Some(_) => say!("  Workers KV: up to {kv_writes_most} writes and no reads (KV_WRITES_PER_DAY {})", settings.kv_writes_per_day),
+        Some(_) => say!(
+            "  Workers KV: up to {kv_writes_most} writes and no reads (KV_WRITES_PER_DAY {})",
+            settings.kv_writes_per_day
+        ),
         None => say!("  Workers KV: nothing is published"),
     }
     if *articles_most > settings.bounds.pending_max as u64 {
-        say!("  at first, begin with a small MAX_STORED_ARTICLES (50 to 100) and MAX_PENDING_LIST_SIZE, and raise them from day to day");
+        say!(
+            "  at first, begin with a small MAX_STORED_ARTICLES (50 to 100) and MAX_PENDING_LIST_SIZE, and raise them from day to day"
+        );
     }
 }
 

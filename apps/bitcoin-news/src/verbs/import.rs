@@ -31,7 +31,9 @@ pub async fn run(host: &Host, place: &Place, files: &[PathBuf], from_kv: bool) -
         return Ok(Exit::DONE);
     }
     let Imported { finished, unfinished, remembered, known, unreadable } = imported;
-    say!("{finished} finished and {unfinished} unfinished articles were imported; {remembered} ids are remembered");
+    say!(
+        "{finished} finished and {unfinished} unfinished articles were imported; {remembered} ids are remembered"
+    );
     if known > 0 {
         say!("{known} were there already and were left as they are");
     }

@@ -73,7 +73,9 @@ async fn came(host: &Host, client: &Client, id: JobId) -> Result<Came, AppError>
                 let report = result.as_ref().map(|result| result.read()).transpose()?;
                 return Ok(Came::Done(report.unwrap_or_default()));
             }
-            State::Failed { .. } => return Ok(Came::Failed(job.last_error().unwrap_or("no reason").to_owned())),
+            State::Failed { .. } => {
+                return Ok(Came::Failed(job.last_error().unwrap_or("no reason").to_owned()));
+            }
             State::Canceled { .. } => return Ok(Came::Failed("it was canceled".to_owned())),
             State::Queued if job.run_at.ms_since(now) > 1_000 => {
                 return Ok(Came::Failed(format!("it has to wait until {}", iso(job.run_at.ms()))));

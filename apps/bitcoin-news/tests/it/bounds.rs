@@ -18,7 +18,11 @@ async fn over_the_pending_list_the_oldest_are_skipped_and_counted() {
     scene.publish(7..=9);
     assert_eq!(scene.update().await.unwrap().skipped, 3);
     for number in [1, 2, 3, 4, 5] {
-        assert_eq!(scene.article(number).await.state.reason().unwrap().as_str(), "pending_list_full", "{number}");
+        assert_eq!(
+            scene.article(number).await.state.reason().unwrap().as_str(),
+            "pending_list_full",
+            "{number}"
+        );
     }
     scene.work().await;
     assert_eq!((scene.count("done").await, scene.count("skipped").await), (4, 5));
@@ -28,7 +32,8 @@ async fn over_the_pending_list_the_oldest_are_skipped_and_counted() {
 
 #[tokio::test]
 async fn the_index_has_the_newest() {
-    let scene = Scene::new(&[("MAX_STORED_ARTICLES", "5"), ("DELETE_OLD_ARTICLES", "true"), ("MAX_PAGES", "100")]);
+    let scene =
+        Scene::new(&[("MAX_STORED_ARTICLES", "5"), ("DELETE_OLD_ARTICLES", "true"), ("MAX_PAGES", "100")]);
     scene.publish(1..=3);
     scene.update().await.unwrap();
     scene.work().await;
@@ -105,7 +110,8 @@ async fn an_article_without_a_job_is_repaired() {
     let jobs = windlass_engine::testing::enqueued::<windlass_bitcoin_news::jobs::Work>(&*scene.store).await;
     assert_eq!(jobs.len(), 2);
     let store = archive.client.store();
-    let list = windlass_engine::core::query::ListRequest { filter: Default::default(), limit: 100, after: None };
+    let list =
+        windlass_engine::core::query::ListRequest { filter: Default::default(), limit: 100, after: None };
     for job in store.list(list).await.unwrap().jobs {
         store.cancel(job.id).await.unwrap();
     }

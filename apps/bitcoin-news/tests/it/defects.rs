@@ -187,7 +187,10 @@ async fn defect_15_an_outage_makes_nothing_neutral() {
     scene.reader.0.lock().unwrap().always = Some(away());
     scene.work_for(Duration::from_secs(3_600)).await;
     let document = scene.document("article:newsdata:1").await;
-    assert_eq!((&document["sentiment"], &document["needsSentiment"]), (&serde_json::Value::Null, &true.into()));
+    assert_eq!(
+        (&document["sentiment"], &document["needsSentiment"]),
+        (&serde_json::Value::Null, &true.into())
+    );
     scene.reader.0.lock().unwrap().always = None;
     scene.work().await;
     assert_eq!(scene.document("article:newsdata:1").await["sentiment"], "positive");
@@ -215,7 +218,9 @@ async fn defect_17_the_feed_tells_nothing_internal() {
     scene.run().await;
     let feed = Feed::new(scene.archive().await.index().await.unwrap());
     let body = feed.json(&Wish::default());
-    for name in ["needsS", "contentTimeout", "extractedContent", "summaryError", "attempts", "says: Bitcoin moved"] {
+    for name in
+        ["needsS", "contentTimeout", "extractedContent", "summaryError", "attempts", "says: Bitcoin moved"]
+    {
         assert!(!body.contains(name), "{name}: {body}");
     }
     let changed = feed.changed_ms;
@@ -282,7 +287,9 @@ async fn defect_23_nothing_is_lost_when_an_article_is_finished() {
     let before = scene.document("article:newsdata:1").await;
     scene.work().await;
     let after = scene.document("article:newsdata:1").await;
-    for name in ["source_name", "source_url", "source_icon", "image_url", "category", "country", "pubDate", "link"] {
+    for name in
+        ["source_name", "source_url", "source_icon", "image_url", "category", "country", "pubDate", "link"]
+    {
         assert_eq!(before[name], after[name], "{name}");
         assert!(!after[name].is_null(), "{name}");
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -127,8 +128,11 @@ impl House {
     }
 
     pub fn start(&self, args: &[&str]) -> Running {
-        let log = self.folder.path().join(format!("log-{}", self.env.len() + args.len()));
-        let file = std::fs::File::create(&log).unwrap();
+        // A name of its own for each process.
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let log = self.folder.path().join(format!("log-{count}"));
+        let file = std::fs::File::create_new(&log).unwrap();
         let mut command = self.command(args);
         command.stdout(file.try_clone().unwrap()).stderr(file);
         Running { program: Some(Program::start(&mut command)), log }

@@ -33,8 +33,13 @@ async fn the_four_documents_and_the_one_before_them() {
     scene.work().await;
     assert_eq!(scene.count("done").await + scene.count("failed").await, 6);
     let asked = scene.reader.0.lock().unwrap().asked.clone();
-    assert!(!asked.iter().any(|what| ["One", "Two", "Six"].iter().any(|done| what.ends_with(done))), "{asked:?}");
-    assert!(!asked.contains(&"sentiment of Three".to_owned()) && asked.contains(&"summary of Three".to_owned()));
+    assert!(
+        !asked.iter().any(|what| ["One", "Two", "Six"].iter().any(|done| what.ends_with(done))),
+        "{asked:?}"
+    );
+    assert!(
+        !asked.contains(&"sentiment of Three".to_owned()) && asked.contains(&"summary of Three".to_owned())
+    );
     assert_eq!(scene.asked_pages(), ["4", "5"], "the text of Three was there");
 }
 

@@ -8,7 +8,10 @@ use crate::house::House;
 /// A house that publishes, with a model that is not Cloudflare's.
 async fn house() -> (House, WorkersKv, OpenAi) {
     let (mut house, kv, openai) = (House::new().await, WorkersKv::start().await, OpenAi::start().await);
-    house.set("AI_PROVIDER", "openai").set("OPENAI_API_KEY", &openai.key()).set("OPENAI_BASE_URL", &openai.url());
+    house
+        .set("AI_PROVIDER", "openai")
+        .set("OPENAI_API_KEY", &openai.key())
+        .set("OPENAI_BASE_URL", &openai.url());
     house.set("CLOUDFLARE_BASE_URL", &kv.url()).set("CLOUDFLARE_KV_NAMESPACE_ID", &kv.namespace());
     house.set("CLOUDFLARE_ACCOUNT_ID", &kv.account()).set("CLOUDFLARE_API_TOKEN", &kv.token());
     (house, kv, openai)
@@ -73,7 +76,11 @@ async fn a_day_has_so_many_writes() {
     assert_eq!((&report["written"], &report["left"]), (&json!(5), &json!(7)));
     assert_eq!(house.json(&["kv", "publish"]).await["written"], 0);
     assert_eq!(kv.operations().0, 5);
-    assert_eq!(kept(&kv, "BTC_ID_INDEX").as_array().unwrap().len(), 9, "the lists go first when there is little room");
+    assert_eq!(
+        kept(&kv, "BTC_ID_INDEX").as_array().unwrap().len(),
+        9,
+        "the lists go first when there is little room"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,4 +9,5 @@ mod imports;
 mod kv;
 mod outages;
 mod program;
+mod scale;
 mod scene;

@@ -17,7 +17,10 @@ async fn an_article_goes_through_its_steps() {
     let article = scene.article(1).await;
     assert!(matches!(article.state, State::Done { .. }), "{article:?}");
     assert_eq!(article.summary.value().unwrap(), SUMMARY);
-    assert_eq!((scene.asked_model("sentiment"), scene.asked_model("summary"), scene.asked_pages().len()), (1, 1, 1));
+    assert_eq!(
+        (scene.asked_model("sentiment"), scene.asked_model("summary"), scene.asked_pages().len()),
+        (1, 1, 1)
+    );
     let texts = scene.archive().await.texts.scan().all().await.unwrap();
     assert!(texts.is_empty(), "the text of the page is not kept");
 }

@@ -38,7 +38,10 @@ async fn clear_update_process_look() {
     let checkpoint = house.kv("BTC_CHECKPOINT").await;
     assert_eq!(checkpoint["processedIds"].as_array().unwrap().len(), 3);
     assert_eq!((&checkpoint["currentArticleId"], &checkpoint["tryLater"]), (&json!(null), &json!([])));
-    assert_eq!(house.kv("BTC_ID_INDEX").await, json!(["newsdata:100003", "newsdata:100002", "newsdata:100001"]));
+    assert_eq!(
+        house.kv("BTC_ID_INDEX").await,
+        json!(["newsdata:100003", "newsdata:100002", "newsdata:100001"])
+    );
     let article = house.kv("article:newsdata:100001").await;
     assert_eq!((&article["needsSentiment"], &article["needsSummary"]), (&json!(false), &json!(false)));
     assert_eq!(house.kv("BTC_PENDING_LIST").await, json!([]));
@@ -153,7 +156,6 @@ async fn updater_and_two_processors_at_once() {
     let mut house = House::new().await;
     house.set("UPDATER_CRON", "* * * * * *").set("MAX_ARTICLES_PER_RUN", "4");
     let (updater, first) = (house.start(&["updater"]), house.start(&["processor"]));
-    house.set("A_SECOND_LOG", "1");
     let second = house.start(&["processor"]);
     for number in 1..=40 {
         house.publish([number]);
@@ -221,7 +223,11 @@ async fn pages_of_every_sort() {
         (8, "fetch_failed: robots"),
     ] {
         let article = house.kv(&format!("article:newsdata:{}", 100_000 + number)).await;
-        assert_eq!((article["summaryError"].as_str(), &article["aiSummary"]), (Some(why), &json!("")), "{number}");
+        assert_eq!(
+            (article["summaryError"].as_str(), &article["aiSummary"]),
+            (Some(why), &json!("")),
+            "{number}"
+        );
     }
     for number in [4, 9] {
         let article = house.kv(&format!("article:newsdata:{}", 100_000 + number)).await;
@@ -229,7 +235,9 @@ async fn pages_of_every_sort() {
     }
     let agents: Vec<String> =
         house.sites.asked().iter().filter_map(|ask| ask.header("user-agent").map(str::to_owned)).collect();
-    assert!(agents.iter().all(|agent| agent.starts_with("windlass-bitcoin-news/") && agent.contains("+https://")));
+    assert!(
+        agents.iter().all(|agent| agent.starts_with("windlass-bitcoin-news/") && agent.contains("+https://"))
+    );
     running.stop().await;
 }
 
@@ -281,8 +289,11 @@ async fn documents_of_before_from_files() {
     let write = |name: &str, value: serde_json::Value| {
         std::fs::write(house.path().join(name), value.to_string()).unwrap();
     };
-    write("BTC_CHECKPOINT.json", json!({"currentArticleId": null, "currentArticle": null,
-        "processedIds": ["100001"], "tryLater": [], "lastUpdate": null}));
+    write(
+        "BTC_CHECKPOINT.json",
+        json!({"currentArticleId": null, "currentArticle": null,
+        "processedIds": ["100001"], "tryLater": [], "lastUpdate": null}),
+    );
     write("BTC_ID_INDEX.json", json!(["100001"]));
     let done = json!({"article_id": "100001", "title": "One", "needsSentiment": false, "needsSummary": false,
         "sentiment": "positive", "aiSummary": "It is summed up already."});
