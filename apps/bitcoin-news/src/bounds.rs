@@ -73,6 +73,9 @@ impl Pending {
 /// how many were skipped.
 pub async fn tidy(archive: &Archive, now_ms: i64) -> Result<u64, ShelfError> {
     let bounds = archive.bounds();
+    if archive.articles.count("").await?.total() <= bounds.stored_max as u64 {
+        return Ok(0);
+    }
     let index = archive.index().await?;
     let Some(last) = index.last().filter(|_| index.len() >= bounds.stored_max) else { return Ok(0) };
     let edge = (last.sort, last.key.as_str().to_owned());

@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use windlass_engine::core::store::{Source, Spent, Store};
-use windlass_engine::{BudgetName, Context, Failure};
+use windlass_engine::{BudgetName, Context, Entry, Failure};
 use windlass_outside::workers_kv::{Batch, CloudflareError, Pair, WorkersKv};
 
 use crate::archive::{Archive, Published};
+use crate::article::{Article, State};
 use crate::documents::{ARTICLE, CHECKPOINT, Documents, INDEX, PENDING};
 use crate::jobs::KV_BUDGET;
 
@@ -135,9 +136,7 @@ impl Publisher {
         for batch in Batch::of(&pairs) {
             match self.kv.put_all(&batch).await {
                 Ok(bulk) => failed.extend(bulk.failed),
-                // A local server may know no bulk writes.
-                Err(CloudflareError::NotFound { status: 404 | 405, .. })
-                | Err(CloudflareError::Permanent { status: 404 | 405, .. }) => {
+                Err(error) if has_no_bulk(&error) => {
                     for pair in &pairs {
                         self.put(pair).await.map_err(PublishError::Kv)?;
                     }
@@ -188,15 +187,13 @@ impl Publisher {
         }
     }
 
-    /// Keys that are not ours to publish any more. They are deleted where that is wished; otherwise they go
-    /// away by themselves.
+    /// Keys that are not ours to publish any more. Those of articles that an operator took away are deleted, and
+    /// the others where that is wished; otherwise they go away by themselves.
     async fn forget(&self, gone: Vec<String>) -> Result<u64, PublishError> {
         let mut deleted = 0;
         for keys in gone.chunks(COMMIT_MAX) {
-            if self.archive.bounds().delete_old {
-                let bulk = self.kv.delete_all(keys).await.map_err(PublishError::Kv)?;
-                deleted += bulk.done;
-            }
+            let unwanted = self.unwanted(keys).await?;
+            deleted += self.delete(&unwanted).await.map_err(PublishError::Kv)?;
             let mut batch = self.archive.client.batch();
             for key in keys {
                 batch.delete(&self.archive.published, key);
@@ -205,6 +202,45 @@ impl Publisher {
         }
         Ok(deleted)
     }
+
+    /// Of these keys, those that should not be read any more.
+    async fn unwanted(&self, keys: &[String]) -> Result<Vec<String>, PublishError> {
+        if self.archive.bounds().delete_old {
+            return Ok(keys.to_vec());
+        }
+        let ids = keys.iter().map(|key| key.strip_prefix(ARTICLE).unwrap_or(key));
+        let found = self.archive.articles.get_many(ids).await?;
+        let is_dropped = |entry: &Option<Entry<Article>>| {
+            entry.as_ref().is_some_and(|entry| matches!(entry.value.state, State::Dropped { .. }))
+        };
+        Ok(keys
+            .iter()
+            .zip(&found)
+            .filter(|(_, entry)| is_dropped(entry))
+            .map(|(key, _)| key.clone())
+            .collect())
+    }
+
+    async fn delete(&self, keys: &[String]) -> Result<u64, CloudflareError> {
+        if keys.is_empty() {
+            return Ok(0);
+        }
+        match self.kv.delete_all(keys).await {
+            Err(error) if has_no_bulk(&error) => {
+                for key in keys {
+                    self.kv.delete(key).await?;
+                }
+                Ok(keys.len() as u64)
+            }
+            bulk => bulk.map(|bulk| bulk.done),
+        }
+    }
+}
+
+/// Whether a server knows no bulk calls, as a local one may.
+fn has_no_bulk(error: &CloudflareError) -> bool {
+    use CloudflareError::{NotFound, Permanent};
+    matches!(error, NotFound { status: 404 | 405, .. } | Permanent { status: 404 | 405, .. })
 }
 
 /// Articles, then the lists that name them.

@@ -41,6 +41,7 @@ test("published, read by a worker, and imported again", async () => {
   await store.run("drop", "a4");
   await store.run("kv", "publish");
   assert.deepEqual(await kv.get("BTC_ID_INDEX", "json"), ["a3", "a2", "a1"]);
+  assert.equal(await kv.get("article:a4"), null, "what an operator takes away is taken away there, too");
 
   const other = await openStore(env);
   const imported = await other.json("import", "--from-kv");

@@ -7,7 +7,6 @@ use std::time::Duration;
 use windlass_bitcoin_news::article::State;
 use windlass_bitcoin_news::feed::{Feed, Wish};
 use windlass_bitcoin_news::{documents, jobs};
-use windlass_engine::JobRequest;
 use windlass_outside::article::text;
 
 use crate::dying::Dying;
@@ -315,7 +314,7 @@ async fn one_article_first() {
     let scene = with(4, &[]).await;
     let archive = scene.archive().await;
     let article = scene.article(1).await;
-    archive.client.enqueue(JobRequest::from(jobs::Work::first(&article))).await.unwrap();
+    archive.client.enqueue(jobs::Work::first(&article)).await.unwrap();
     scene.run().await;
     assert_eq!(scene.asked_pages(), ["1"]);
     scene.work().await;

@@ -341,3 +341,31 @@ async fn defect_22_numbers_are_ids() {
         assert_eq!(house.ai.asked().len(), 25, "only summaries were asked for");
     }
 }
+
+/// Keys, tokens and what providers write about errors are in no output.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_secret_is_said() {
+    use windlass_standins::{Newsdata, WorkersAi};
+    let mut house = House::new().await;
+    house.set("ADMIN_TOKEN", "canary-admin-token").set("UPDATER_CRON", "* * * * * *").publish(1..=3);
+    house.newsdata.faults.push(Fault::Answer(Newsdata::error(500, "ServerError", "canary-provider-message")));
+    house.ai.faults.push(Fault::Answer(WorkersAi::error(429, 3036)));
+    house.ai.faults.push(Fault::Answer(WorkersAi::error(400, 5004)));
+    house.sites.faults.push(Fault::Status(500, None));
+    let running = house.start(&[]);
+    let address = running.address().await;
+    house.until("done", 3).await;
+    let wrong = [("authorization", "Bearer canary-wrong-token")];
+    assert_eq!(ask(&address, "GET", "/admin/status", &wrong).await.status, 401);
+    let mut said = running.log();
+    for verb in ["status", "check"] {
+        said.push_str(&house.said(&[verb]).await);
+    }
+    for path in ["/api/bitcoin-news", "/feed.xml", "/"] {
+        said.push_str(&get(&address, path).await.text());
+    }
+    for secret in ["canary", &house.newsdata.key(), &house.ai.token()] {
+        assert!(!said.contains(secret), "{secret}: {said}");
+    }
+    running.stop().await;
+}
