@@ -10,6 +10,8 @@ use crate::output;
 use crate::wiring::OurStores;
 
 const APPS: &[&dyn App] = &[
+    #[cfg(feature = "bitcoin-news")]
+    &windlass_bitcoin_news::BitcoinNews,
     #[cfg(feature = "news-nexus")]
     &windlass_news_nexus::NewsNexus,
     #[cfg(feature = "nurse-tour")]

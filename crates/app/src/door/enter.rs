@@ -103,7 +103,9 @@ async fn pass(
     path: &str,
     headers: &HeaderMap,
 ) -> Result<(), Refusal> {
-    if door.proves_itself || (door.open_to_all.contains(&path) && *method == Method::GET) {
+    let is_open =
+        (door.open_where)(method, path) || (door.open_to_all.contains(&path) && *method == Method::GET);
+    if door.proves_itself || is_open {
         return Ok(());
     }
     if is_from_elsewhere(method, headers) {

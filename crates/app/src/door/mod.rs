@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::get;
-use http::Request;
+use http::{Method, Request};
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -57,6 +57,7 @@ pub struct Door {
     limits: Limits,
     body: BodyLimits,
     open_to_all: Vec<&'static str>,
+    open_where: fn(&Method, &str) -> bool,
     proves_itself: bool,
     any_host: bool,
     ignores_last_slash: bool,
@@ -103,6 +104,7 @@ impl Door {
             limits: Limits::default(),
             body: BodyLimits::default(),
             open_to_all: Vec::new(),
+            open_where: |_, _| false,
             proves_itself: false,
             any_host: false,
             ignores_last_slash: false,
@@ -143,6 +145,13 @@ impl Door {
     #[must_use]
     pub fn open_to_all(mut self, path: &'static str) -> Self {
         self.open_to_all.push(path);
+        self
+    }
+
+    /// Answers whatever this says to everybody, token or not, and to the pages of all sites: for what is public.
+    #[must_use]
+    pub fn open_where(mut self, is_open: fn(&Method, &str) -> bool) -> Self {
+        self.open_where = is_open;
         self
     }
 

@@ -19,7 +19,7 @@ use crate::text::identifier;
 /// Where the API is.
 pub const URL: &str = "https://api.apitube.io/v1";
 
-const NAME: &str = "apitube";
+pub(super) const NAME: &str = "apitube";
 /// What is asked for: news in English about the crypto industry.
 const ASKED: [(&str, &str); 2] = [("language.code", "en"), ("topic.id", "industry.crypto_news")];
 /// How far a score is from zero when it means something.
@@ -173,7 +173,7 @@ fn sentiment(value: &Value) -> Option<Sentiment> {
     }
 }
 
-fn worded(value: &Value) -> Option<Sentiment> {
+pub(super) fn worded(value: &Value) -> Option<Sentiment> {
     let text = value.as_str()?.to_ascii_lowercase();
     let of = |sentiment: Sentiment| text.contains(&sentiment.as_str()[..3]).then_some(sentiment);
     of(Sentiment::Positive).or_else(|| of(Sentiment::Negative)).or_else(|| of(Sentiment::Neutral))

@@ -68,9 +68,14 @@ pub(super) fn time(value: &Value) -> (Option<String>, Option<i64>) {
     (written, ms)
 }
 
-/// An id with its provider before it. Ids are part of keys and paths, so one that is too long or has odd
-/// letters in it (the address of an article, where there is no id) becomes a digest, always the same.
+/// An id with its provider before it.
 pub(super) fn id(provider: &str, candidates: &[&Value]) -> Option<String> {
+    plain_id(candidates).map(|id| format!("{provider}:{id}"))
+}
+
+/// An id alone. Ids are part of keys and paths, so one that is too long or has odd letters in it (the address of
+/// an article, where there is no id) becomes a digest, always the same.
+pub(super) fn plain_id(candidates: &[&Value]) -> Option<String> {
     let plain = |value: &&Value| match value {
         Value::Number(number) => Some(number.to_string()),
         value => value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned),
@@ -78,13 +83,10 @@ pub(super) fn id(provider: &str, candidates: &[&Value]) -> Option<String> {
     let id = candidates.iter().find_map(plain)?;
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'~');
     if id.len() <= ID_BYTES_MAX && id.bytes().all(fits) {
-        return Some(format!("{provider}:{id}"));
+        return Some(id);
     }
     let digest = Sha256::digest(id.as_bytes());
-    Some(format!(
-        "{provider}:sha256-{}",
-        digest[..16].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-    ))
+    Some(format!("sha256-{}", digest[..16].iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
 }
 
 #[cfg(test)]

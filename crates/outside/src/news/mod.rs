@@ -6,6 +6,7 @@
 mod apitube;
 mod article;
 mod cursor;
+mod document;
 mod error;
 mod field;
 mod newsdata;
@@ -15,6 +16,7 @@ use async_trait::async_trait;
 pub use apitube::{Apitube, URL as APITUBE_URL};
 pub use article::{NewsArticle, Sentiment};
 pub use cursor::Cursor;
+pub use document::{document, document_id};
 pub use error::NewsError;
 pub use newsdata::{Newsdata, URL as NEWSDATA_URL};
 

@@ -18,7 +18,7 @@ use crate::text::identifier;
 /// Where the API is.
 pub const URL: &str = "https://newsdata.io/api/1";
 
-const NAME: &str = "newsdata";
+pub(super) const NAME: &str = "newsdata";
 
 /// The client.
 #[derive(Debug, Clone)]
@@ -113,7 +113,7 @@ fn page(body: &Value, calls_left: Option<u64>) -> Result<NewsPage, NewsError> {
     Ok(NewsPage { articles, next, skipped, calls_left })
 }
 
-fn article(item: &Value) -> Option<NewsArticle> {
+pub(super) fn article(item: &Value) -> Option<NewsArticle> {
     let (published, published_ms) = field::time(&item["pubDate"]);
     Some(NewsArticle {
         id: field::id(NAME, &[&item["article_id"], &item["id"], &item["link"]])?,

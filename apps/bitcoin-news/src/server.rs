@@ -1,0 +1,103 @@
+//! The program as it runs: workers, door, and the end of both.
+
+use std::sync::Arc;
+
+use windlass_app::door::{Door, Guarded, bind, text};
+use windlass_app::log::{Json, Lines, Log};
+use windlass_app::{AppError, Host, Parts, Stop};
+use windlass_engine::core::policy::cron::CronLine;
+use windlass_engine::core::store::Store;
+
+use crate::app::{LogForm, Place};
+use crate::cache::Cache;
+use crate::jobs;
+use crate::routes::{self, Api};
+use crate::settings::{Roles, Settings};
+use crate::staff::Staff;
+
+/// Which parts a process has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Having {
+    /// Updater and processor.
+    pub roles: Roles,
+    /// The feed.
+    pub api: bool,
+}
+
+/// Opens the store of a place; says which one, when it cannot.
+pub async fn open(host: &Host, place: &Place) -> Result<Arc<dyn Store>, AppError> {
+    let store = host.stores.open(&place.store).await?;
+    store.records()?;
+    Ok(store)
+}
+
+/// Runs until SIGTERM or SIGINT.
+pub async fn run(host: Host, place: Place, having: Having) -> Result<(), AppError> {
+    let settings = Settings::read(&host.environment, having.roles)?;
+    start_log(&host, place.log);
+    let store = open(&host, &place).await?;
+    let staff = Staff::new(store.clone(), host.world.clone(), &settings, having.roles)?;
+    let client = &staff.archive.client;
+    jobs::prepare(&*store, &settings).await?;
+    if having.roles.updater {
+        jobs::schedule_updates(client, &settings).await?;
+    }
+    if having.roles.processor {
+        jobs::schedule_publishing(client, &settings).await?;
+        let repaired = staff.archive.repair().await?;
+        if repaired > 0 {
+            tracing::warn!(repaired, "Articles without a job were given one");
+        }
+    }
+    let stop = Stop::on_signals()?;
+    let mut parts = Parts::new(stop);
+    let cron = settings.processor_cron.as_deref().filter(|_| having.roles.processor);
+    let cron = cron.map(|line| CronLine::new(line, "UTC")).transpose()?;
+    if let Some(worker) = staff.worker(cron.is_none()) {
+        parts = parts.with("worker", |stop| async move { worker.run_until(stop.wait()).await.map(drop) });
+    }
+    if let Some(cron) = cron {
+        let staff = staff.clone();
+        parts = parts.with("processor", |stop| async move { staff.process_on(&cron, || stop.wait()).await });
+    }
+    if having.api {
+        let guarded =
+            Guarded { by_token: settings.admin_token.is_some(), listen: "--listen", token: "ADMIN_TOKEN" };
+        let listener = bind(&place.listen, guarded).await?;
+        let address = listener.local_addr()?;
+        tracing::info!("Bitcoin News is at http://{address}/");
+        let door = door(&host, staff, settings);
+        parts = parts.then("door", |stop| async move { door.serve(listener, stop.wait()).await });
+    } else {
+        tracing::info!(updater = having.roles.updater, processor = having.roles.processor, "Working");
+    }
+    parts.run().await?;
+    tracing::info!("Ended");
+    Ok(())
+}
+
+fn door(host: &Host, staff: Staff, settings: Settings) -> Door {
+    let token = settings.admin_token.clone();
+    let (archive, world) = (staff.archive, host.world.clone());
+    let cache = Cache::new(archive.clone(), world.clone());
+    let api = Arc::new(Api { archive, cache, settings });
+    Door::new(routes::all(&api), world)
+        .token(token.as_ref())
+        .open_where(routes::is_open)
+        .health(|| async { Ok(text(http::StatusCode::OK, "text/plain; charset=utf-8", "ok\n")) })
+}
+
+/// The log goes to stdout. A line for each reader of the feed would hide the lines that matter.
+pub fn start_log(host: &Host, form: LogForm) {
+    let log = match form {
+        LogForm::Lines => Log::new(Lines, host.world.clone()),
+        LogForm::Json => Log::new(Json, host.world.clone()),
+    };
+    let admits = |metadata: &tracing::Metadata<'_>| {
+        let (target, level) = (metadata.target(), *metadata.level());
+        let is_door = target.starts_with("windlass_app::door");
+        let is_ours = target.starts_with("windlass") && !is_door;
+        level <= if is_ours { tracing::Level::INFO } else { tracing::Level::WARN }
+    };
+    log.admit(admits).out(std::io::stdout()).start();
+}
