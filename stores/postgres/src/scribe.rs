@@ -68,7 +68,7 @@ impl Scribe {
     /// Writes a batch that was checked.
     pub(crate) async fn write(&self, batch: RecordBatch) -> Answer {
         let answered = Shared::enter(&self.0, batch)?;
-        match tokio::time::timeout(self.0.connections.call_time(), answered).await {
+        match tokio::time::timeout(self.0.connections.pulse().call_time(), answered).await {
             Ok(answer) => answer.unwrap_or_else(|_| Err(gone())),
             Err(_) => Err(late()),
         }
