@@ -15,7 +15,7 @@ use crate::policy::budget::BudgetPolicy;
 use crate::policy::queue::QueuePolicy;
 use crate::policy::schedule::{Schedule, SchedulePolicy};
 use crate::query::{ListRequest, Page, QueueStatus, WorkerStatus};
-use crate::record::{BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan};
+use crate::record::{BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan, check_read, check_text};
 use crate::store::{
     BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, Offer,
     OfferFn, OfferFns, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store,
@@ -250,15 +250,17 @@ impl Records for MemoryStore {
     }
 
     async fn read(&self, shelf: ShelfName, keys: Vec<RecordKey>) -> Result<Vec<Option<Record>>, StoreError> {
+        check_read(&keys)?;
         let (book, now) = (self.book(), self.time());
         Ok(keys.iter().map(|key| book.record(&shelf, key, now).cloned()).collect())
     }
 
     async fn scan(&self, scan: Scan) -> Result<RecordPage, StoreError> {
-        Ok(self.book().scan_records(&scan, self.time()))
+        Ok(self.book().scan_records(scan, self.time())?)
     }
 
     async fn count(&self, shelf: ShelfName, prefix: String) -> Result<Vec<(Option<Label>, u64)>, StoreError> {
+        check_text("prefix", &prefix)?;
         Ok(self.book().count_records(&shelf, &prefix, self.time()))
     }
 }

@@ -7,27 +7,41 @@
 //! stored together or not at all, and an attempt that lost its lease stores
 //! nothing. There are no queries by content: a record is found by its key, by
 //! its place in one order, by one label, or by when it changed.
+//!
+//! What is written is there for whoever asks after the answer, through whatever
+//! handle of the store. Records do not follow their jobs: they stay until they
+//! are deleted or expire.
+
+use std::fmt;
+use std::str::FromStr;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::error::{Invalid, StoreError};
 use crate::id::{Label, RecordKey, ShelfName};
 use crate::job::NewJob;
 use crate::json::Json;
-use crate::store::{Enqueued, LeaseRef};
+use crate::store::{ENQUEUE_MAX, Enqueued, LeaseRef};
 use crate::time::Time;
 
 /// Bytes of a record's value.
 pub const RECORD_BYTES_MAX: usize = 1024 * 1024;
 /// How many writes one batch may carry.
 pub const WRITES_MAX: usize = 1_000;
+/// Bytes of values that one batch may carry.
+pub const WRITES_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// How long the id of a batch is remembered.
+pub const BATCH_MEMORY_MS: i64 = 600_000;
+/// How many keys one read may name.
+pub const READ_MAX: usize = 100;
 /// How many records one scan gives.
 pub const SCAN_MAX: u32 = 1_000;
 /// Bytes of values that one scan gives, but for its first record.
 pub const SCAN_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// How many expired records one prune deletes.
-pub const EXPIRED_MAX: usize = 1_000;
+pub const EXPIRED_MAX: usize = 100_000;
 
 /// A document on a shelf.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,13 +98,40 @@ pub struct Put {
     pub sort: i64,
     /// What it is marked with.
     pub label: Option<Label>,
-    /// How long it is kept; for ever when nothing is said.
-    pub keep_ms: Option<u64>,
+    /// How long it is there.
+    pub keep: Keep,
+}
+
+/// How long a record is there, unless it is written again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Keep {
+    /// Until it is deleted.
+    #[default]
+    Forever,
+    /// For so many milliseconds from its writing, by the store's clock.
+    ForMs(u64),
+    /// Until a moment: what a record that is changed had before.
+    Until(Time),
+}
+
+impl Keep {
+    /// The moment from which on a record written at `now` is not there.
+    pub fn expires_at(self, now: Time) -> Option<Time> {
+        match self {
+            Self::Forever => None,
+            Self::ForMs(ms) => Some(now.plus_ms(i64::try_from(ms).unwrap_or(i64::MAX))),
+            Self::Until(at) => Some(at),
+        }
+    }
 }
 
 /// Writes that are one commit.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordBatch {
+    /// Written again within [`BATCH_MEMORY_MS`], a batch that was done answers as it did, and changes nothing:
+    /// whoever did not hear the answer asks again, and a condition that the batch itself has outdated is no
+    /// conflict.
+    pub id: Uuid,
     /// Whose attempt writes: nothing is written when it has lost its lease.
     pub lease: Option<LeaseRef>,
     /// The writes, of which no two name the same record; at most [`WRITES_MAX`].
@@ -100,10 +141,30 @@ pub struct RecordBatch {
 }
 
 impl RecordBatch {
-    /// Refuses a batch that is too long or names a record twice.
+    /// A batch of nothing.
+    pub fn new(id: Uuid) -> Self {
+        Self { id, lease: None, writes: Vec::new(), jobs: Vec::new() }
+    }
+
+    /// Refuses a batch that is too long or names a record twice. Every store asks this first.
     pub fn checked(&self) -> Result<(), Invalid> {
         if self.writes.len() > WRITES_MAX {
-            return Err(Invalid::new("writes", format!("are more than {WRITES_MAX}")));
+            return Err(Invalid::new("writes", format!("are more than {WRITES_MAX}; make several batches")));
+        }
+        if self.jobs.len() > ENQUEUE_MAX {
+            return Err(Invalid::new("jobs", format!("are more than {ENQUEUE_MAX}")));
+        }
+        let bytes: usize = self
+            .writes
+            .iter()
+            .filter_map(|write| write.put.as_ref())
+            .map(|put| put.value.as_str().len())
+            .sum();
+        if bytes > WRITES_BYTES_MAX {
+            return Err(Invalid::new(
+                "writes",
+                format!("have {bytes} bytes; at most {WRITES_BYTES_MAX} are allowed in a batch"),
+            ));
         }
         let mut named: Vec<_> = self.writes.iter().map(|write| (&write.shelf, &write.key)).collect();
         named.sort_unstable();
@@ -111,6 +172,14 @@ impl RecordBatch {
             Some(pair) => Err(Invalid::new("writes", format!("name {}/{} twice", pair[0].0, pair[0].1))),
             None => Ok(()),
         }
+    }
+
+    /// What a batch is answered whose id was given to one that is done. Every store asks this.
+    pub fn answered(&self, revs: Vec<u64>, jobs: Vec<Enqueued>) -> Result<BatchAnswer, Invalid> {
+        if revs.len() != self.writes.len() || jobs.len() != self.jobs.len() {
+            return Err(Invalid::new("batch", "was written before with another content; choose a new id"));
+        }
+        Ok(BatchAnswer::Done { revs, jobs })
     }
 }
 
@@ -143,7 +212,9 @@ pub enum Order {
     Key,
     /// By `sort`, and by key where that is equal.
     Sort,
-    /// By revision: what changed last comes last.
+    /// By revision: what changed last comes last. Whoever goes on behind the last revision that a scan of a
+    /// shelf has given misses no write of that shelf: a write that is not there yet will have a higher one.
+    /// Only the latest write of a record is found, and a delete is not.
     Rev,
 }
 
@@ -156,7 +227,8 @@ pub struct Scan {
     pub order: Order,
     /// From the other end.
     pub descending: bool,
-    /// Only keys that begin so; empty for all.
+    /// Only keys that begin so; empty for all. For the order by key alone: the others would have to read past
+    /// what begins otherwise, however much that is.
     pub prefix: String,
     /// Only those with this label.
     pub label: Option<Label>,
@@ -179,6 +251,39 @@ impl Scan {
             limit: SCAN_MAX,
         }
     }
+
+    /// Refuses what no store does, and takes out of the cursor what the order does not compare. Every store
+    /// asks this first.
+    pub fn checked(mut self) -> Result<Self, Invalid> {
+        check_text("prefix", &self.prefix)?;
+        if !self.prefix.is_empty() && self.order != Order::Key {
+            return Err(Invalid::new(
+                "prefix",
+                "is for the order by key alone; use a label, or a shelf for each prefix",
+            ));
+        }
+        self.limit = self.limit.clamp(1, SCAN_MAX);
+        if let Some(after) = &mut self.after {
+            check_text("cursor", &after.key)?;
+            match self.order {
+                Order::Key => after.at = 0,
+                Order::Sort => {}
+                Order::Rev => after.key.clear(),
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Refuses a part of a key that no key can have.
+pub fn check_text(field: &'static str, text: &str) -> Result<(), Invalid> {
+    if text.len() > RecordKey::BYTES_MAX {
+        return Err(Invalid::new(field, format!("has more than {} bytes", RecordKey::BYTES_MAX)));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Invalid::new(field, "contains a control character"));
+    }
+    Ok(())
 }
 
 /// Where a scan ended: what the orders compare.
@@ -186,19 +291,39 @@ impl Scan {
 pub struct ScanCursor {
     /// `sort` or the revision; 0 when the order is by key.
     pub at: i64,
-    /// The key.
+    /// The key; empty when the order is by revision.
     pub key: String,
+}
+
+/// As text, for whoever hands it on: `AT:KEY`.
+impl fmt::Display for ScanCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.at, self.key)
+    }
+}
+
+impl FromStr for ScanCursor {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let parts = text.split_once(':').and_then(|(at, key)| Some((at.parse().ok()?, key)));
+        let (at, key) =
+            parts.ok_or_else(|| Invalid::new("cursor", "is not one that was given; begin without one"))?;
+        check_text("cursor", key)?;
+        Ok(Self { at, key: key.to_owned() })
+    }
 }
 
 impl Record {
     /// Where a scan in this order is when it has come to this record.
     pub fn cursor(&self, order: Order) -> ScanCursor {
-        let at = match order {
-            Order::Key => 0,
-            Order::Sort => self.sort,
-            Order::Rev => self.rev.cast_signed(),
+        let key = self.key.as_str();
+        let (at, key) = match order {
+            Order::Key => (0, key),
+            Order::Sort => (self.sort, key),
+            Order::Rev => (self.rev.cast_signed(), ""),
         };
-        ScanCursor { at, key: self.key.as_str().to_owned() }
+        ScanCursor { at, key: key.to_owned() }
     }
 
     /// Whether it is there at `now`.
@@ -222,7 +347,7 @@ pub trait Records: Send + Sync {
     /// Writes a batch, all or none.
     async fn write(&self, batch: RecordBatch) -> Result<BatchAnswer, StoreError>;
 
-    /// Records by their keys, in the order asked; nothing for those that are not there.
+    /// Records by their keys, at most [`READ_MAX`], in the order asked; nothing for those that are not there.
     async fn read(&self, shelf: ShelfName, keys: Vec<RecordKey>) -> Result<Vec<Option<Record>>, StoreError>;
 
     /// A page of a shelf.
@@ -230,4 +355,38 @@ pub trait Records: Send + Sync {
 
     /// How many records of a shelf have keys that begin so, by their label. It may read them all.
     async fn count(&self, shelf: ShelfName, prefix: String) -> Result<Vec<(Option<Label>, u64)>, StoreError>;
+}
+
+/// Refuses a read of too many keys. Every store asks this first.
+pub fn check_read(keys: &[RecordKey]) -> Result<(), Invalid> {
+    if keys.len() > READ_MAX {
+        return Err(Invalid::new("keys", format!("are more than {READ_MAX}; ask several times")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors_survive_as_text() {
+        for (at, key) in [(0, "a:b"), (-7, ""), (i64::MAX, "größe")] {
+            let cursor = ScanCursor { at, key: key.into() };
+            assert_eq!(cursor.to_string().parse(), Ok(cursor));
+        }
+        for text in ["", "7", "x:y", "7:a\nb"] {
+            assert!(text.parse::<ScanCursor>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn scans_are_checked() {
+        let shelf = || ShelfName::new("s").unwrap();
+        let scan = Scan { order: Order::Sort, prefix: "a".into(), ..Scan::of(shelf()) };
+        assert!(scan.checked().unwrap_err().to_string().contains("order by key alone"));
+        let after = Some(ScanCursor { at: 7, key: "k".into() });
+        let scan = Scan { order: Order::Rev, after, limit: 0, ..Scan::of(shelf()) }.checked().unwrap();
+        assert_eq!((scan.limit, scan.after), (1, Some(ScanCursor { at: 7, key: String::new() })));
+    }
 }

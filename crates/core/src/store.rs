@@ -275,7 +275,7 @@ pub struct Expired {
 }
 
 /// What became of a job that was to be enqueued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enqueued {
     /// The job that is there now.
     pub id: JobId,

@@ -13,6 +13,7 @@ use crate::batcher::Batcher;
 use crate::job::Job;
 use crate::request::JobRequest;
 use crate::schedule::ScheduleRequest;
+use crate::shelf::{Batch, Shelf};
 use crate::waiting::{JobHandle, WaitError, output_of};
 use crate::world::{Ids, RealWorld, World};
 
@@ -107,6 +108,16 @@ impl Client {
     /// Starts a new life of a final job.
     pub async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
         self.store.retry(id).await
+    }
+
+    /// A shelf of records, each of which is a `T` under a key. A name that cannot be is the error of its first use.
+    pub fn shelf<T>(&self, name: &str) -> Shelf<T> {
+        Shelf::new(self, name)
+    }
+
+    /// Writes of records and jobs that are one commit: begins with none.
+    pub fn batch(&self) -> Batch {
+        Batch::new(self)
     }
 
     /// Sets a schedule.

@@ -84,6 +84,11 @@ impl<S> Context<S> {
         self.inner.job.fence
     }
 
+    /// The lease of this attempt, for whatever is written under it.
+    pub fn lease(&self) -> LeaseRef {
+        LeaseRef { job_id: self.inner.job.id, fence: self.inner.job.fence }
+    }
+
     /// Which attempt this is, counted from 1.
     pub fn attempt(&self) -> u32 {
         self.inner.job.attempt
@@ -263,28 +268,35 @@ impl<S> Context<S> {
         }
     }
 
-    /// Asks the store until it answers: as long as the lease is ours, a store
-    /// that is away for a moment is no reason to fail the attempt.
+    /// Asks the source until it answers.
     async fn persist<T, F, Fut>(&self, ask: F) -> Result<T, Failure>
     where
         F: Fn(Arc<dyn Source>) -> Fut,
         Fut: Future<Output = Result<T, StoreError>>,
     {
+        let answer = self.ask(|| ask(self.inner.source.clone())).await;
+        Ok(answer.ok_or(Failure::LeaseLost)??)
+    }
+
+    /// Asks a store until it answers: as long as the lease is ours, a store
+    /// that is away for a moment is no reason to fail the attempt. Nothing when the lease is lost.
+    pub(crate) async fn ask<T, F, Fut>(&self, ask: F) -> Option<Result<T, StoreError>>
+    where
+        F: Fn() -> Fut,
+        Fut: Future<Output = Result<T, StoreError>>,
+    {
         let mut wait_ms = 50;
-        loop {
-            if self.inner.attempt.is_halted() {
-                return Err(Failure::LeaseLost);
-            }
-            match ask(self.inner.source.clone()).await {
-                Ok(answer) => return Ok(answer),
+        while !self.inner.attempt.is_halted() {
+            match ask().await {
                 Err(error) if error.is_transient() => {
                     tracing::warn!(job_id = %self.id(), code = error.code(), "the store did not take a write; trying again");
                 }
-                Err(error) => return Err(error.into()),
+                answer => return Some(answer),
             }
             self.inner.world.sleep_ms(half_jittered(&*self.inner.world, wait_ms)).await;
             wait_ms = (wait_ms * 2).min(2_000);
         }
+        None
     }
 
     fn taken(&self, written: Vec<Written>) -> Result<(), Failure> {
@@ -295,10 +307,6 @@ impl<S> Context<S> {
             }
             Some(Written::Lost) | None => Err(Failure::LeaseLost),
         }
-    }
-
-    fn lease(&self) -> LeaseRef {
-        LeaseRef { job_id: self.inner.job.id, fence: self.inner.job.fence }
     }
 
     fn steps(&self) -> std::sync::MutexGuard<'_, HashMap<StepName, Json>> {

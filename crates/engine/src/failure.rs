@@ -8,6 +8,8 @@ use windlass_core::error::{Invalid, StoreError};
 use windlass_core::job::Start;
 use windlass_core::transition::Outcome;
 
+use crate::shelf::ShelfError;
+
 /// Any error at all.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -140,7 +142,13 @@ impl fmt::Display for Failure {
 impl<E: Into<BoxError>> From<E> for Failure {
     fn from(error: E) -> Self {
         let error = error.into();
-        if is_hopeless(&*error) { Self::Permanent { error } } else { Self::Retry { error, after: None } }
+        if is_lost_lease(&*error) {
+            Self::LeaseLost
+        } else if is_hopeless(&*error) {
+            Self::Permanent { error }
+        } else {
+            Self::Retry { error, after: None }
+        }
     }
 }
 
@@ -185,10 +193,21 @@ fn as_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// A write of records found that somebody else has the job, or will.
+fn is_lost_lease(error: &(dyn Error + 'static)) -> bool {
+    causes(error).any(|error| matches!(error.downcast_ref(), Some(ShelfError::LeaseLost)))
+}
+
 /// What no attempt can change is not tried again.
 fn is_hopeless(error: &(dyn Error + 'static)) -> bool {
-    let hopeless = |error: &(dyn Error + 'static)| {
-        error.is::<Invalid>() || error.downcast_ref::<StoreError>().is_some_and(|error| !error.is_transient())
+    let hopeless = |error: &(dyn Error + 'static)| match error.downcast_ref() {
+        // Its own source is the source of the error inside, which is thus not met.
+        Some(ShelfError::Store(error)) => !error.is_transient(),
+        Some(ShelfError::Unreadable { .. }) => true,
+        _ => {
+            error.is::<Invalid>()
+                || error.downcast_ref::<StoreError>().is_some_and(|error| !error.is_transient())
+        }
     };
     causes(error).any(hopeless)
 }
@@ -241,6 +260,17 @@ mod tests {
         assert!(matches!(failed, Failure::Permanent { .. }));
         let failed: Failure = anyhow::Error::new(invalid()).context("enqueueing").into();
         assert!(matches!(failed, Failure::Permanent { .. }), "also behind a context");
+        let failed: Failure = ShelfError::from(invalid()).into();
+        assert!(matches!(failed, Failure::Permanent { .. }), "also of a shelf");
+    }
+
+    #[test]
+    fn a_lost_lease_stays_one() {
+        assert!(matches!(Failure::from(ShelfError::LeaseLost), Failure::LeaseLost));
+        let behind = anyhow::Error::new(ShelfError::LeaseLost).context("storing the page");
+        assert!(matches!(Failure::from(behind), Failure::LeaseLost));
+        let away = ShelfError::Store(StoreError::Unavailable("away".into()));
+        assert_eq!(retried((|| Err(away)?)()), StoreError::Unavailable("away".into()).to_string());
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub mod process;
 mod request;
 mod runtime;
 mod schedule;
+mod shelf;
 mod signal;
 mod slots;
 #[cfg(feature = "testing")]
@@ -44,19 +45,26 @@ pub use job::Job;
 pub use request::JobRequest;
 pub use runtime::{BreakerPolicy, Housekeeper, Shutdown, Summary, WorkerEvent, shutdown_on_signals};
 pub use schedule::ScheduleRequest;
+pub use shelf::{
+    Batch, Change, Committed, Counts, Draft, Entry, EntryPage, PutOptions, ScanRequest, Shelf, ShelfError,
+    UPDATE_TRIES_MAX, Update, WriteOptions,
+};
 pub use signal::Stop;
 pub use waiting::{JobHandle, WaitError};
 pub use worker::{GRACE_DEFAULT, POLL_DEFAULT, SLOTS_DEFAULT, Worker, WorkerError};
 
 // The words that users meet, at one level.
 pub use windlass_core::error::{Invalid, StoreError};
-pub use windlass_core::id::{BudgetName, JobId, Key, Kind, QueueName, ScheduleName, StepName, WorkerName};
+pub use windlass_core::id::{
+    BudgetName, JobId, Key, Kind, Label, QueueName, RecordKey, ScheduleName, ShelfName, StepName, WorkerName,
+};
 pub use windlass_core::job::Job as JobRecord;
 pub use windlass_core::json::Json;
 pub use windlass_core::policy::budget::BudgetPolicy;
 pub use windlass_core::policy::ladder::Ladder;
 pub use windlass_core::policy::queue::{OnCrash, QueuePolicy};
 pub use windlass_core::policy::schedule::{Missed, Overlap};
+pub use windlass_core::record::ScanCursor;
 pub use windlass_core::state::{FailureReason, State, StateName};
-pub use windlass_core::store::{Source, Store};
+pub use windlass_core::store::{Enqueued, LeaseRef, Source, Store};
 pub use windlass_core::time::Time;

@@ -58,6 +58,7 @@
 //! - [`Context`]: steps that are not run again, progress, budgets, whether to stop.
 //! - [`Failure`] and [`OrFail`]: try again, try later, give up.
 //! - [`Worker`]: state that handlers share, layers around attempts, slots for each queue.
+//! - [`Shelf`]: documents that a program keeps beside its jobs, written in one commit with them.
 //! - [`Client::schedule`]: cron lines with time zones.
 //! - [`process`]: any program as a handler.
 //! - `testing` (feature `testing`): a store in memory and time that jumps.
@@ -102,7 +103,9 @@ pub mod remote {
 /// What nearly every program needs, at once.
 pub mod prelude {
     pub use serde::{Deserialize, Serialize};
-    pub use windlass_engine::{Client, Context, Failure, Job, JobRequest, OrFail, Store, Worker};
+    pub use windlass_engine::{
+        Client, Context, Failure, Job, JobRequest, OrFail, Shelf, ShelfError, Store, Worker,
+    };
 }
 
 /// The snippets of the documents are tests.

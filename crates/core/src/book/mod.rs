@@ -45,6 +45,7 @@ pub struct Book {
     next_event: u64,
     shelves: BTreeMap<ShelfName, BTreeMap<RecordKey, Record>>,
     next_rev: u64,
+    batches: BTreeMap<Uuid, RememberedBatch>,
     // What follows is found again from the jobs when a book is read.
     by_id: HashMap<JobId, u64>,
     by_dedupe: HashMap<DedupeKey, u64>,
@@ -75,6 +76,14 @@ pub struct Remembered {
     given: Vec<(u64, u64)>,
 }
 
+/// What a batch of records was answered, so that it can be answered again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RememberedBatch {
+    at: Time,
+    revs: Vec<u64>,
+    jobs: Vec<Enqueued>,
+}
+
 /// A book as a document: what has to be written down to get it back.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -99,6 +108,8 @@ pub struct Document {
     shelves: BTreeMap<ShelfName, BTreeMap<RecordKey, Record>>,
     #[serde(default, skip_serializing_if = "is_zero")]
     next_rev: u64,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    batches: BTreeMap<Uuid, RememberedBatch>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
@@ -126,6 +137,7 @@ impl Book {
             events: self.events.clone(),
             shelves: self.shelves.clone(),
             next_rev: self.next_rev,
+            batches: self.batches.clone(),
         }
     }
 
@@ -143,6 +155,7 @@ impl Book {
             events,
             shelves,
             next_rev,
+            batches,
         } = document;
         let mut book = Self {
             next_seq,
@@ -155,6 +168,7 @@ impl Book {
             events,
             shelves,
             next_rev,
+            batches,
             ..Self::default()
         };
         for job in jobs {

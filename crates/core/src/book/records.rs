@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::Book;
-use crate::error::StoreError;
+use super::{Book, RememberedBatch};
+use crate::error::{Invalid, StoreError};
 use crate::id::{Label, RecordKey, ShelfName};
 use crate::record::{
-    BatchAnswer, EXPIRED_MAX, IfRev, Put, Record, RecordBatch, RecordPage, RecordWrite, SCAN_BYTES_MAX,
-    SCAN_MAX, Scan, ScanCursor,
+    BATCH_MEMORY_MS, BatchAnswer, EXPIRED_MAX, IfRev, Put, Record, RecordBatch, RecordPage, RecordWrite,
+    SCAN_BYTES_MAX, Scan, ScanCursor,
 };
 use crate::time::Time;
 
@@ -15,6 +15,9 @@ impl Book {
     /// Writes a batch, all or none.
     pub fn write_records(&mut self, batch: &RecordBatch, now: Time) -> Result<BatchAnswer, StoreError> {
         batch.checked()?;
+        if let Some(RememberedBatch { at: _, revs, jobs }) = self.batches.get(&batch.id) {
+            return Ok(batch.answered(revs.clone(), jobs.clone())?);
+        }
         if let Some(lease) = batch.lease {
             let held = self.job(lease.job_id).and_then(|job| job.lease_for(lease.fence, now));
             if held.is_none() {
@@ -33,7 +36,9 @@ impl Book {
             }
         }
         let jobs = self.enqueue(batch.jobs.clone(), now)?;
-        let revs = batch.writes.iter().map(|write| self.write_record(write, now)).collect();
+        let revs: Vec<u64> = batch.writes.iter().map(|write| self.write_record(write, now)).collect();
+        let memory = RememberedBatch { at: now, revs: revs.clone(), jobs: jobs.clone() };
+        self.batches.insert(batch.id, memory);
         Ok(BatchAnswer::Done { revs, jobs })
     }
 
@@ -43,8 +48,8 @@ impl Book {
         let shelf = self.shelves.entry(write.shelf.clone()).or_default();
         match &write.put {
             None => drop(shelf.remove(&write.key)),
-            Some(Put { value, sort, label, keep_ms }) => {
-                let expires_at = keep_ms.map(|ms| now.plus_ms(i64::try_from(ms).unwrap_or(i64::MAX)));
+            Some(Put { value, sort, label, keep }) => {
+                let expires_at = keep.expires_at(now);
                 let (key, value, label) = (write.key.clone(), value.clone(), label.clone());
                 let record = Record { key, value, sort: *sort, label, rev, written_at: now, expires_at };
                 shelf.insert(record.key.clone(), record);
@@ -59,7 +64,8 @@ impl Book {
     }
 
     /// A page of a shelf.
-    pub fn scan_records(&self, scan: &Scan, now: Time) -> RecordPage {
+    pub fn scan_records(&self, scan: Scan, now: Time) -> Result<RecordPage, Invalid> {
+        let scan = scan.checked()?;
         let mut found: Vec<(ScanCursor, &Record)> = self
             .shelf(&scan.shelf, &scan.prefix, now)
             .filter(|record| scan.label.is_none() || record.label == scan.label)
@@ -71,18 +77,18 @@ impl Book {
             })
             .collect();
         found.sort_unstable_by(|(a, _), (b, _)| if scan.descending { b.cmp(a) } else { a.cmp(b) });
-        let limit = scan.limit.clamp(1, SCAN_MAX) as usize;
         let (mut page, mut bytes) = (RecordPage::default(), 0);
-        for (at, record) in found {
+        for (_, record) in found {
             bytes += record.value.as_str().len();
-            if page.records.len() == limit || (bytes > SCAN_BYTES_MAX && !page.records.is_empty()) {
+            if page.records.len() == scan.limit as usize
+                || (bytes > SCAN_BYTES_MAX && !page.records.is_empty())
+            {
                 page.next = page.records.last().map(|last| last.cursor(scan.order));
                 break;
             }
-            debug_assert_eq!(at, record.cursor(scan.order));
             page.records.push(record.clone());
         }
-        page
+        Ok(page)
     }
 
     /// How many records have keys that begin so, by label.
@@ -94,8 +100,9 @@ impl Book {
         counts.into_iter().collect()
     }
 
-    /// Deletes expired records; answers how many went.
-    pub(super) fn prune_records(&mut self, now: Time) -> usize {
+    /// Forgets batches, and deletes expired records.
+    pub(super) fn prune_records(&mut self, now: Time) {
+        self.batches.retain(|_, memory| memory.at > now.plus_ms(-BATCH_MEMORY_MS));
         let gone = self.shelves.iter().flat_map(|(shelf, records)| {
             let expired = records.values().filter(|record| !record.is_there(now));
             expired.map(|record| (shelf.clone(), record.key.clone()))
@@ -107,7 +114,6 @@ impl Book {
             }
         }
         self.shelves.retain(|_, records| !records.is_empty());
-        gone.len()
     }
 
     fn shelf<'b>(
