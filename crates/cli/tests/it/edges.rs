@@ -23,6 +23,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("windlass-app", &["windlass-engine", "windlass-listen"]),
     ("windlass-news-nexus", &["windlass-engine", "windlass-app", "windlass-outside", "windlass-embed"]),
     ("windlass-nurse-tour", &["windlass-engine", "windlass-app", "windlass-outside"]),
+    ("windlass-vela", &["windlass-engine", "windlass-app", "windlass-outside"]),
     ("windlass-testkit", &["windlass-core"]),
     (
         "windlass-cli",
@@ -37,6 +38,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "windlass-server",
             "windlass-news-nexus",
             "windlass-nurse-tour",
+            "windlass-vela",
         ],
     ),
 ];

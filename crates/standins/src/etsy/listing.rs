@@ -105,21 +105,26 @@ impl Listing {
         images: Vec<u64>,
         now_s: u64,
     ) -> Self {
-        let fields = json!({
+        let mut fields = json!({
             "listing_id": id, "user_id": user, "shop_id": shop,
             "title": new.title, "description": format!("All about {}", new.title), "state": new.state,
             "creation_timestamp": now_s, "created_timestamp": now_s, "ending_timestamp": now_s + 10_000_000,
             "original_creation_timestamp": now_s, "last_modified_timestamp": now_s, "updated_timestamp": now_s,
             "state_timestamp": now_s, "shop_section_id": null, "featured_rank": -1,
-            "url": format!("https://www.etsy.com/listing/{id}"), "num_favorers": 0,
+            "url": format!("https://www.etsy.com/listing/{id}"), "num_favorers": 0, "views": 3,
+        });
+        let rest = json!({
             "tags": ["gift", "handmade"], "materials": ["wool"], "style": [], "shipping_profile_id": 5,
             "return_policy_id": 6, "processing_min": 1, "processing_max": 3, "who_made": "i_did",
             "when_made": "2020_2026", "is_supply": false, "item_weight": null, "item_weight_unit": null,
             "item_length": null, "item_width": null, "item_height": null, "item_dimensions_unit": null,
             "is_taxable": true, "is_customizable": false, "is_personalizable": false,
             "listing_type": "physical", "should_auto_renew": false, "language": "de",
-            "taxonomy_id": 1429, "readiness_state_id": 77, "views": 3,
+            "taxonomy_id": 1429, "readiness_state_id": 77,
         });
+        if let (Some(fields), Value::Object(rest)) = (fields.as_object_mut(), rest) {
+            fields.extend(rest);
+        }
         Self { id, shop, fields, inventory, images }
     }
 

@@ -213,7 +213,9 @@ impl Etsy {
 
     /// Changes of this field are answered with 200 and not made.
     pub fn lie_about(&self, field: &'static str) {
-        self.with(|state| drop(state.lies.insert(field)));
+        self.with(|state| {
+            state.lies.insert(field);
+        });
     }
 
     /// Every page repeats some of the page before, and misses as many.
