@@ -40,8 +40,6 @@ pub const READ_MAX: usize = 100;
 pub const SCAN_MAX: u32 = 1_000;
 /// Bytes of values that one scan gives, but for its first record.
 pub const SCAN_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// How many expired records one prune deletes.
-pub const EXPIRED_MAX: usize = 100_000;
 
 /// A document on a shelf.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -275,6 +273,20 @@ impl Scan {
     }
 }
 
+/// The first text behind all that begin so, compared byte by byte; nothing when there is none.
+pub fn prefix_end(prefix: &str) -> Option<String> {
+    let mut head = prefix.to_owned();
+    while let Some(last) = head.pop() {
+        // The order of characters is that of their bytes; the surrogates between them are none.
+        let next = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32);
+        if let Some(next) = next {
+            head.push(next);
+            return Some(head);
+        }
+    }
+    None
+}
+
 /// Refuses a part of a key that no key can have.
 pub fn check_text(field: &'static str, text: &str) -> Result<(), Invalid> {
     if text.len() > RecordKey::BYTES_MAX {
@@ -377,6 +389,20 @@ mod tests {
         }
         for text in ["", "7", "x:y", "7:a\nb"] {
             assert!(text.parse::<ScanCursor>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_ends_behind_all_that_begin_so() {
+        for (prefix, end) in [
+            ("", None),
+            ("a", Some("b")),
+            ("a:", Some("a;")),
+            ("\u{d7ff}", Some("\u{e000}")),
+            ("a\u{10ffff}", Some("b")),
+            ("\u{10ffff}", None),
+        ] {
+            assert_eq!(prefix_end(prefix).as_deref(), end, "{prefix:?}");
         }
     }
 

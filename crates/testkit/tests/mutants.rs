@@ -12,12 +12,15 @@ use windlass_core::book::Book;
 use windlass_core::eligible::Explanation;
 use windlass_core::error::StoreError;
 use windlass_core::event::{Event, Position};
-use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
+use windlass_core::id::{
+    BudgetName, JobId, Label, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName,
+};
 use windlass_core::job::{Job, NewJob, Start};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::record::{BatchAnswer, IfRev, Record, RecordBatch, RecordPage, Records, Scan};
 use windlass_core::store::*;
 use windlass_core::time::Time;
 use windlass_core::transition::Outcome;
@@ -61,6 +64,12 @@ trait Flaw: Send + Sync + 'static {
     }
     fn events(events: Vec<Event>) -> Vec<Event> {
         events
+    }
+    fn batch(batch: RecordBatch) -> RecordBatch {
+        batch
+    }
+    fn page(page: RecordPage) -> RecordPage {
+        page
     }
     fn reopened(_book: &mut Book) {}
     const EXPIRES: bool = true;
@@ -127,7 +136,30 @@ impl<F: Flaw> Source for Broken<F> {
 }
 
 #[async_trait]
+impl<F: Flaw> Records for Broken<F> {
+    async fn write(&self, batch: RecordBatch) -> Result<BatchAnswer, StoreError> {
+        self.inner.write(F::batch(batch)).await
+    }
+
+    async fn read(&self, shelf: ShelfName, keys: Vec<RecordKey>) -> Result<Vec<Option<Record>>, StoreError> {
+        self.inner.read(shelf, keys).await
+    }
+
+    async fn scan(&self, scan: Scan) -> Result<RecordPage, StoreError> {
+        Ok(F::page(self.inner.scan(scan).await?))
+    }
+
+    async fn count(&self, shelf: ShelfName, prefix: String) -> Result<Vec<(Option<Label>, u64)>, StoreError> {
+        self.inner.count(shelf, prefix).await
+    }
+}
+
+#[async_trait]
 impl<F: Flaw> Store for Broken<F> {
+    fn records(&self) -> Result<&dyn Records, StoreError> {
+        Ok(self)
+    }
+
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
         self.inner.enqueue(F::jobs(jobs)).await
     }
@@ -412,6 +444,35 @@ mutants! {
         fn events(mut events: Vec<Event>) -> Vec<Event> {
             events.extend(events.first().cloned());
             events
+        }
+    }    /// Whoever writes last is right, whatever the others have read.
+    ignores_revisions: IgnoresRevisions by "p25_no_change_is_lost" and sequences {
+        fn batch(mut batch: RecordBatch) -> RecordBatch {
+            batch.writes.iter_mut().for_each(|write| write.if_rev = IfRev::Any);
+            batch
+        }
+    }
+    /// An attempt that has lost its lease writes on.
+    writes_without_a_lease: WritesWithoutALease by "p23_a_lost_lease_writes_nothing" and sequences {
+        fn batch(batch: RecordBatch) -> RecordBatch {
+            RecordBatch { lease: None, ..batch }
+        }
+    }
+    /// A batch whose answer was lost is written twice.
+    forgets_batches: ForgetsBatches by "p23_a_repeated_batch_is_written_once" and sequences {
+        fn batch(batch: RecordBatch) -> RecordBatch {
+            static ASKED: AtomicU64 = AtomicU64::new(1);
+            let id = uuid::Uuid::from_u128(u128::from(ASKED.fetch_add(1, Ordering::Relaxed)) << 80);
+            RecordBatch { id, ..batch }
+        }
+    }
+    /// The last record of a page is left out of the pages.
+    skips_a_record: SkipsARecord by "p24_records_come_in_every_order" and sequences {
+        fn page(mut page: RecordPage) -> RecordPage {
+            if page.next.is_some() && page.records.len() > 1 {
+                page.records.pop();
+            }
+            page
         }
     }
 }

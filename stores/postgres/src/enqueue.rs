@@ -150,7 +150,7 @@ pub(crate) const TYPES: [Type; 15] = [
 ];
 
 /// What [`SQL`] is given, column by column; those with nothing in them are left out.
-struct Values<'b> {
+pub(crate) struct Values<'b> {
     now: Option<i64>,
     strict: bool,
     batch: &'b Batch<'b>,
@@ -165,7 +165,7 @@ struct Values<'b> {
 }
 
 impl<'b> Values<'b> {
-    fn of(batch: &'b Batch<'b>, now: Option<i64>, strict: bool) -> Self {
+    pub(crate) fn of(batch: &'b Batch<'b>, now: Option<i64>, strict: bool) -> Self {
         Self {
             now,
             strict,
@@ -182,9 +182,13 @@ impl<'b> Values<'b> {
     }
 
     fn params(&self) -> Vec<Param<'_>> {
-        let values: [&(dyn ToSql + Sync); TYPES.len()] = [
-            &self.now,
-            &self.strict,
+        let first: [&(dyn ToSql + Sync); 2] = [&self.now, &self.strict];
+        first.into_iter().zip(TYPES).chain(self.columns()).collect()
+    }
+
+    /// The jobs themselves.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = Param<'_>> {
+        let values: [&(dyn ToSql + Sync); TYPES.len() - 2] = [
             &self.batch.ids,
             &self.batch.kinds,
             &self.batch.queues,
@@ -199,7 +203,7 @@ impl<'b> Values<'b> {
             &self.run_at,
             &self.delays,
         ];
-        values.into_iter().zip(TYPES).collect()
+        values.into_iter().zip(TYPES.into_iter().skip(2))
     }
 
     /// What became of the batch: no row says that all of it is new.

@@ -111,6 +111,10 @@ fn from_server(error: &DbError) -> Fault {
         // Two calls reached for the same unique key; the next look sees the winner.
         return Fault::Collided(said());
     }
+    // The lease of a batch was lost half-way; asked again, that is what is answered.
+    if code.code() == "WL005" {
+        return Fault::Collided(said());
+    }
     if code.code() == "WL004"
         && let Some(fit) = error.detail().and_then(|fit| fit.parse().ok())
     {

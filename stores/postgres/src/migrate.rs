@@ -14,12 +14,13 @@ struct Migration {
     parts: &'static [&'static str],
 }
 
-const MIGRATIONS: [Migration; 2] = [
+const MIGRATIONS: [Migration; 3] = [
     Migration { version: 4, parts: &[include_str!("../migrations/0004_init.sql")] },
+    Migration { version: 5, parts: &[include_str!("../migrations/0005_claims.sql")] },
     Migration {
-        version: 5,
+        version: 6,
         parts: &[
-            include_str!("../migrations/0005_claims.sql"),
+            include_str!("../migrations/0006_records.sql"),
             include_str!("../sql/functions/basics.sql"),
             include_str!("../sql/functions/keys.sql"),
             include_str!("../sql/functions/budgets.sql"),
@@ -28,6 +29,7 @@ const MIGRATIONS: [Migration; 2] = [
             include_str!("../sql/functions/claim.sql"),
             include_str!("../sql/functions/worker.sql"),
             include_str!("../sql/functions/moves.sql"),
+            include_str!("../sql/functions/records.sql"),
             include_str!("../sql/functions/public.sql"),
         ],
     },

@@ -93,6 +93,7 @@ impl PostgresStore {
             (&(EVENTS_KEPT as i64), Type::INT8),
         ];
         link.rows(include_str!("../sql/prune_rest.sql"), &rest).await?;
+        self.prune_records(&link, now).await?;
         let jobs: [crate::link::Param<'_>; 4] = [
             (&now, Type::INT8),
             (&(PRUNE_MAX as i32), Type::INT4),

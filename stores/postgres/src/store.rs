@@ -8,12 +8,17 @@ use async_trait::async_trait;
 use windlass_core::eligible::Explanation;
 use windlass_core::error::StoreError;
 use windlass_core::event::{Event, Position};
-use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
+use windlass_core::id::{
+    BudgetName, JobId, Label, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName,
+};
 use windlass_core::job::{Job, NewJob};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::record::{
+    BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan, check_read, check_text,
+};
 use windlass_core::store::{
     BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, Holder, LeaseRef,
     OfferFn, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn,
@@ -145,6 +150,10 @@ impl Source for PostgresStore {
 
 #[async_trait]
 impl Store for PostgresStore {
+    fn records(&self) -> Result<&dyn Records, StoreError> {
+        Ok(self)
+    }
+
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
         crate::enqueue::check(&jobs)?;
         let work = Work::in_queues(jobs.iter().map(|job| &job.spec.queue));
@@ -252,5 +261,29 @@ impl Store for PostgresStore {
 
     async fn now(&self) -> Result<Time, StoreError> {
         call!(self, self.now_once())
+    }
+}
+
+#[async_trait]
+impl Records for PostgresStore {
+    async fn write(&self, batch: RecordBatch) -> Result<BatchAnswer, StoreError> {
+        batch.checked()?;
+        crate::enqueue::check(&batch.jobs)?;
+        call!(self, self.write_once(&batch))
+    }
+
+    async fn read(&self, shelf: ShelfName, keys: Vec<RecordKey>) -> Result<Vec<Option<Record>>, StoreError> {
+        check_read(&keys)?;
+        call!(self, self.read_once(&shelf, &keys))
+    }
+
+    async fn scan(&self, scan: Scan) -> Result<RecordPage, StoreError> {
+        let scan = scan.checked()?;
+        call!(self, self.scan_once(&scan))
+    }
+
+    async fn count(&self, shelf: ShelfName, prefix: String) -> Result<Vec<(Option<Label>, u64)>, StoreError> {
+        check_text("prefix", &prefix)?;
+        call!(self, self.count_once(&shelf, &prefix))
     }
 }

@@ -113,3 +113,6 @@ SELECT 'moments at which jobs of queue ' || queue || ' are due' FROM (
   UNION ALL
   SELECT queue, run_at_ms, -jobs FROM due
 ) GROUP BY queue, run_at_ms HAVING sum(jobs) <> 0
+UNION ALL
+SELECT 'record ' || shelf || '/' || key || ' lies beyond the counter' FROM records
+WHERE rev > (SELECT next_rev FROM head)

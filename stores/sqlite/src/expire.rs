@@ -57,6 +57,7 @@ fn follow_wall_clock(tx: &mut Tx<'_>, clock: &dyn Clock) -> Done<()> {
     // What was due stays due.
     let shifted = tx.sql(include_str!("../sql/due_shift.sql"))?.execute(params![tx.now.ms(), before.ms()])?;
     tx.sql(include_str!("../sql/delayed_shift.sql"))?.execute(params![tx.now.ms(), before.ms()])?;
+    tx.sql(include_str!("../sql/record_shift.sql"))?.execute(params![tx.now.ms(), before.ms()])?;
     if shifted > 0 {
         due::recount(tx.conn)?;
         tx.due_counted = true;

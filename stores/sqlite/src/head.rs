@@ -21,6 +21,8 @@ pub struct Head {
     pub next_event: u64,
     /// Rises when a queue changes: what was remembered of queues is then stale.
     pub queues_rev: i64,
+    /// The newest revision of a record.
+    pub next_rev: u64,
 }
 
 impl Head {
@@ -35,6 +37,7 @@ impl Head {
                 next_seq: 0,
                 next_event: 0,
                 queues_rev: 0,
+                next_rev: 0,
             },
         };
         head.timekeeper = Timekeeper::resume(head.timekeeper, head.seen, clock);
@@ -48,20 +51,28 @@ impl Head {
             next_seq: row.get::<_, i64>(3)?.unsigned_abs(),
             next_event: row.get::<_, i64>(4)?.unsigned_abs(),
             queues_rev: row.get(5)?,
+            next_rev: row.get::<_, i64>(6)?.unsigned_abs(),
         })
     }
 
     /// Writes the row.
     pub fn save(&self, conn: &Connection) -> Done<()> {
-        let Self { timekeeper: Timekeeper { boot_id, offset_ms }, seen, next_seq, next_event, queues_rev } =
-            self;
+        let Self {
+            timekeeper: Timekeeper { boot_id, offset_ms },
+            seen,
+            next_seq,
+            next_event,
+            queues_rev,
+            next_rev,
+        } = self;
         conn.prepare_cached(include_str!("../sql/head_save.sql"))?.execute(params![
             boot_id.as_bytes(),
             offset_ms,
             seen.ms(),
             signed(*next_seq)?,
             signed(*next_event)?,
-            queues_rev
+            queues_rev,
+            signed(*next_rev)?,
         ])?;
         Ok(())
     }

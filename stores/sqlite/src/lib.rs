@@ -61,6 +61,10 @@ mod pick;
 mod settle;
 mod worker_writes;
 
+mod batches;
+mod records;
+mod scan;
+
 mod budgets;
 mod events;
 mod explain;

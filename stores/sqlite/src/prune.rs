@@ -11,7 +11,7 @@ use windlass_core::time::Clock;
 use crate::ended::{self, Ended};
 use crate::fail::Done;
 use crate::tx::Tx;
-use crate::{emptied, events, row_write, tally, workers};
+use crate::{batches, emptied, events, records, row_write, tally, workers};
 
 /// How long a bite may take, but for its commit. Between two bites the file is left to others for as long.
 const BITE_MS: u64 = 10;
@@ -79,11 +79,11 @@ pub async fn rest() {
     let _ = tokio::time::timeout(Duration::from_millis(BITE_MS), std::future::pending::<()>()).await;
 }
 
-/// Forgets claims, events, workers and lines that are over; answers whether that is all of them.
+/// Forgets claims, batches, events, workers, lines and records that are over; answers whether that is all of them.
 fn sweep(tx: &mut Tx<'_>, end: &End<'_>) -> Done<bool> {
     workers::sweep(tx)?;
     tally::sweep(tx.conn)?;
-    for sweep in [sweep_claims, events::sweep, emptied::sweep] {
+    for sweep in [sweep_claims, batches::sweep, events::sweep, emptied::sweep, records::sweep] {
         while sweep(tx, SWEEP_ROWS_MAX)? == SWEEP_ROWS_MAX {
             if end.has_come() {
                 return Ok(false);

@@ -7,12 +7,17 @@ use async_trait::async_trait;
 use windlass_core::eligible::Explanation;
 use windlass_core::error::StoreError;
 use windlass_core::event::{Event, Position};
-use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
+use windlass_core::id::{
+    BudgetName, JobId, Label, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName,
+};
 use windlass_core::job::{Job, NewJob};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::record::{
+    BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan, check_read, check_text,
+};
 use windlass_core::store::{
     BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, Holder, LeaseRef,
     OfferFn, PRUNE_MAX, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store,
@@ -29,8 +34,8 @@ use crate::tx::Tx;
 use crate::wake::Wakers;
 use crate::writer::{Health, Sort, Writer};
 use crate::{
-    audit, budgets, claim, enqueue, events, expire, explain, list, operate, prune, queues, row, schedules,
-    settle, worker_writes, workers,
+    audit, budgets, claim, enqueue, events, expire, explain, list, operate, prune, queues, records, row,
+    scan, schedules, settle, worker_writes, workers,
 };
 
 /// A store in one SQLite file. Dropping the last of it closes the file, after
@@ -134,6 +139,10 @@ impl Source for SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
+    fn records(&self) -> Result<&dyn Records, StoreError> {
+        Ok(self)
+    }
+
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
         self.add(move |tx| enqueue::enqueue(tx, &jobs)).await
     }
@@ -248,5 +257,30 @@ impl Store for SqliteStore {
 
     async fn now(&self) -> Result<Time, StoreError> {
         self.read(|view| Ok(view.now)).await
+    }
+}
+
+#[async_trait]
+impl Records for SqliteStore {
+    async fn write(&self, batch: RecordBatch) -> Result<BatchAnswer, StoreError> {
+        batch.checked()?;
+        let adds = !batch.jobs.is_empty() || batch.writes.iter().any(|write| write.put.is_some());
+        let sort = if adds { Sort::Adds } else { Sort::Changes };
+        self.writer.run(sort, move |tx| records::write(tx, &batch)).await
+    }
+
+    async fn read(&self, shelf: ShelfName, keys: Vec<RecordKey>) -> Result<Vec<Option<Record>>, StoreError> {
+        check_read(&keys)?;
+        self.read(move |view| records::read(view.conn, &shelf, &keys, view.now)).await
+    }
+
+    async fn scan(&self, scan: Scan) -> Result<RecordPage, StoreError> {
+        let scan = scan.checked()?;
+        self.read(move |view| scan::scan(view.conn, &scan, view.now)).await
+    }
+
+    async fn count(&self, shelf: ShelfName, prefix: String) -> Result<Vec<(Option<Label>, u64)>, StoreError> {
+        check_text("prefix", &prefix)?;
+        self.read(move |view| scan::count(view.conn, &shelf, &prefix, view.now)).await
     }
 }

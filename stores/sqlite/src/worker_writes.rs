@@ -85,6 +85,11 @@ struct Held {
     attempt: u32,
 }
 
+/// Whether a job is held with this fence at `now`.
+pub fn is_held(conn: &Connection, lease: LeaseRef, now: Time) -> Done<bool> {
+    Ok(held(conn, lease, now)?.is_some())
+}
+
 /// The job that is held with this fence at `now`.
 fn held(conn: &Connection, lease: LeaseRef, now: Time) -> Done<Option<Held>> {
     let mut select = conn.prepare_cached(include_str!("../sql/lease_held.sql"))?;

@@ -6,8 +6,8 @@ use super::{Book, RememberedBatch};
 use crate::error::{Invalid, StoreError};
 use crate::id::{Label, RecordKey, ShelfName};
 use crate::record::{
-    BATCH_MEMORY_MS, BatchAnswer, EXPIRED_MAX, IfRev, Put, Record, RecordBatch, RecordPage, RecordWrite,
-    SCAN_BYTES_MAX, Scan, ScanCursor,
+    BATCH_MEMORY_MS, BatchAnswer, IfRev, Put, Record, RecordBatch, RecordPage, RecordWrite, SCAN_BYTES_MAX,
+    Scan, ScanCursor,
 };
 use crate::time::Time;
 
@@ -103,17 +103,18 @@ impl Book {
     /// Forgets batches, and deletes expired records.
     pub(super) fn prune_records(&mut self, now: Time) {
         self.batches.retain(|_, memory| memory.at > now.plus_ms(-BATCH_MEMORY_MS));
-        let gone = self.shelves.iter().flat_map(|(shelf, records)| {
-            let expired = records.values().filter(|record| !record.is_there(now));
-            expired.map(|record| (shelf.clone(), record.key.clone()))
-        });
-        let gone: Vec<_> = gone.take(EXPIRED_MAX).collect();
-        for (shelf, key) in &gone {
-            if let Some(records) = self.shelves.get_mut(shelf) {
-                records.remove(key);
-            }
+        for records in self.shelves.values_mut() {
+            records.retain(|_, record| record.is_there(now));
         }
         self.shelves.retain(|_, records| !records.is_empty());
+    }
+
+    /// Follows a step of the store's clock from `now` back to `after`: what had expired stays so.
+    pub(super) fn shift_records(&mut self, after: Time, now: Time) {
+        for record in self.shelves.values_mut().flat_map(BTreeMap::values_mut) {
+            record.expires_at =
+                record.expires_at.map(|at| if (after..=now).contains(&at) { after } else { at });
+        }
     }
 
     fn shelf<'b>(

@@ -171,11 +171,14 @@ impl Book {
         for budget in self.budgets.values_mut() {
             budget.shift(ms);
         }
+        self.shift_records(after, now);
     }
 
-    /// Raises all fences by `by`. For a book that was read from an older copy:
-    /// whoever was given a lease since then must not be taken for its holder.
+    /// Raises all fences by `by`, and the revisions that are still to be given. For a book that was read from
+    /// an older copy: whoever was given a lease since then must not be taken for its holder, nor a record that
+    /// was read since then for what is there.
     pub fn raise_fences(&mut self, by: u64) {
+        self.next_rev += by;
         let all: Vec<u64> = self.jobs.keys().copied().collect();
         for seq in all {
             let mut job = Job::clone(&self.jobs[&seq]);

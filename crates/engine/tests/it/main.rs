@@ -2,8 +2,10 @@
 
 mod bad_input;
 mod faulty;
+mod forgetful;
 mod library;
 mod process;
+mod shelves;
 mod stage;
 mod stopping;
 mod threads;

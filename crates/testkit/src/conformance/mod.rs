@@ -22,7 +22,9 @@ mod leases;
 mod lives;
 mod looking;
 mod order;
+mod records;
 mod repeats;
+mod revisions;
 mod schedules;
 
 pub use budgets::*;
@@ -37,7 +39,9 @@ pub use leases::*;
 pub use lives::*;
 pub use looking::*;
 pub use order::*;
+pub use records::*;
 pub use repeats::*;
+pub use revisions::*;
 pub use schedules::*;
 
 use crate::subject::Subject;
@@ -123,6 +127,19 @@ macro_rules! each_promise {
             p20_a_registration_ends
             p21_generated_sequences_match_the_book
             p22_concurrent_claimers_keep_every_promise
+            p23_a_batch_is_all_or_nothing
+            p23_a_batch_with_jobs_wakes
+            p23_a_revision_guards_a_write
+            p23_a_lost_lease_writes_nothing
+            p23_a_repeated_batch_is_written_once
+            p23_batches_have_a_limit
+            p24_records_come_in_every_order
+            p24_a_prefix_finds_what_begins_so
+            p24_records_are_counted_by_label
+            p24_records_expire
+            p24_reads_are_bounded_and_exact
+            p25_a_follower_misses_no_change
+            p25_no_change_is_lost
             fault_26_29_the_fence_is_the_token_and_only_rises
             fault_54_the_first_final_word_wins
         }

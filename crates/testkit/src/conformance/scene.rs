@@ -222,7 +222,7 @@ pub fn with_fence(lease: LeaseRef, fence: u64) -> LeaseRef {
 #[expect(missing_docs, reason = "short words for names")]
 mod names {
     use super::*;
-    use windlass_core::id::{DedupeKey, Key};
+    use windlass_core::id::{DedupeKey, Key, Label, RecordKey, ShelfName};
 
     pub fn id(n: u128) -> JobId {
         JobId(Uuid::from_u128(n))
@@ -250,6 +250,15 @@ mod names {
     }
     pub fn worker(name: &str) -> WorkerName {
         WorkerName::new(name).expect("a worker's name")
+    }
+    pub fn shelf(name: &str) -> ShelfName {
+        ShelfName::new(name).expect("a shelf's name")
+    }
+    pub fn record_key(name: &str) -> RecordKey {
+        RecordKey::new(name).expect("a record's key")
+    }
+    pub fn record_label(name: &str) -> Label {
+        Label::new(name).expect("a label")
     }
     pub fn schedule(name: &str) -> ScheduleName {
         ScheduleName::new(name).expect("a schedule's name")

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
-use windlass_core::id::{DedupeKey, Key};
+use uuid::Uuid;
+use windlass_core::id::{DedupeKey, Key, RecordKey, ShelfName};
+use windlass_core::json::Json;
+use windlass_core::record::{BatchAnswer, IfRev, Keep, Put, RecordBatch, RecordWrite, Scan};
 use windlass_core::state::{State, StateName};
 use windlass_core::store::{LeaseRef, Settlement, Source, Store, Written};
 use windlass_core::transition::Outcome;
@@ -29,7 +32,9 @@ async fn second_schema(path: &Path, clock: &FakeClock) {
     conn.execute_batch(include_str!("../../migrations/0002_due.sql")).expect("the second schema");
     conn.pragma_update(None, "application_id", APPLICATION_ID).expect("our mark");
     conn.execute("ATTACH ?1 AS model", [model.to_str()]).expect("a file of today");
-    conn.execute_batch("INSERT INTO head SELECT * FROM model.head").expect("a clock");
+    conn.execute_batch(
+        "INSERT INTO head SELECT one, boot_id, offset_ms, seen_ms, next_seq, next_event, queues_rev FROM model.head",
+    ).expect("a clock");
     let jobs = include_str!("../support/schema_2.sql").replace("?now?", &NOW_MS.to_string());
     conn.execute_batch(&jobs).expect("jobs");
 }
@@ -169,6 +174,62 @@ async fn fault_22_keys_of_the_third_schema_go_on() {
     assert_eq!(store.settle(vec![end]).await.expect("a settlement"), [Written::Done]);
     assert_eq!(drain(&store, &mut request).await, [50, 4]);
     assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+}
+
+/// The same file, as a program of the fifth schema would have carried it over.
+async fn fifth_schema(path: &Path, clock: &FakeClock) {
+    third_schema(path, clock).await;
+    let conn = Connection::open(path).expect("the file");
+    conn.execute_batch(include_str!("../../migrations/0004_heirs.sql")).expect("the fourth schema");
+    conn.execute_batch(include_str!("../../migrations/0005_asked.sql")).expect("the fifth schema");
+    conn.pragma_update(None, "user_version", 5).expect("its number");
+}
+
+/// Fault 22: a file of the fifth schema has shelves after it was opened, and its jobs go on; a program of that
+/// schema that still runs beside this one changes nothing about them.
+#[tokio::test]
+async fn fault_22_the_fifth_schema_gets_shelves() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("w.db");
+    let clock = FakeClock::default();
+    fifth_schema(&path, &clock).await;
+    let older = Connection::open(&path).expect("the file");
+    let mut ticks = older
+        .prepare(
+            "INSERT INTO head (one, boot_id, offset_ms, seen_ms, next_seq, next_event, queues_rev)
+             SELECT one, boot_id, offset_ms, seen_ms, next_seq, next_event, queues_rev FROM head WHERE one = 1
+             ON CONFLICT (one) DO UPDATE SET next_event = excluded.next_event",
+        )
+        .expect("a statement of the fifth schema");
+    let store = open(&path, &clock).await;
+    let first = store_page(&store, 1).await;
+    ticks.execute([]).expect("a write of the older program");
+    let second = store_page(&store, 2).await;
+    assert!(second > first, "no revision is given twice");
+    let mut request = 0;
+    assert_eq!(drain(&store, &mut request).await, [1, 8, 9, 10, 11]);
+    drop(store);
+    audit(&path);
+    let store = open(&path, &clock).await;
+    let records = store.records().expect("records");
+    let page = records.scan(Scan::of(ShelfName::new("pages").expect("a name"))).await.expect("a page");
+    assert_eq!(page.records.iter().map(|record| record.rev).collect::<Vec<_>>(), [first, second]);
+}
+
+/// Writes a record; answers its revision.
+async fn store_page(store: &SqliteStore, number: u128) -> u64 {
+    let value = Json::payload("[1]").expect("JSON");
+    let write = RecordWrite {
+        shelf: ShelfName::new("pages").expect("a name"),
+        key: RecordKey::new(number.to_string()).expect("a name"),
+        if_rev: IfRev::Absent,
+        put: Some(Put { value, sort: 0, label: None, keep: Keep::Forever }),
+    };
+    let batch = RecordBatch { writes: vec![write], ..RecordBatch::new(Uuid::from_u128(number)) };
+    match store.records().expect("records").write(batch).await.expect("an answer") {
+        BatchAnswer::Done { revs, .. } => revs[0],
+        other => panic!("not written: {other:?}"),
+    }
 }
 
 /// Fault 22: a program of the second schema that is still running beside this

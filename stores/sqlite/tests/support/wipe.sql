@@ -17,5 +17,7 @@ DELETE FROM schedules;
 DELETE FROM workers;
 DELETE FROM claims;
 DELETE FROM events;
-UPDATE head SET next_seq = 0, next_event = 0, queues_rev = queues_rev + 1;
+DELETE FROM records;
+DELETE FROM batches;
+UPDATE head SET next_seq = 0, next_event = 0, queues_rev = queues_rev + 1, next_rev = 0;
 COMMIT;

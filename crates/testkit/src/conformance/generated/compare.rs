@@ -42,6 +42,7 @@ impl Pair {
         if !self.known.is_empty() {
             self.compare_explain(self.known[turn % self.known.len()]).await?;
         }
+        self.compare_records(false).await?;
         self.compare_events().await
     }
 
@@ -57,6 +58,7 @@ impl Pair {
         self.compare_budgets().await?;
         same("schedules", self.store.schedules().await, Ok(self.book.schedules()))?;
         same("workers", self.store.workers().await, Ok(self.book.workers()))?;
+        self.compare_records(true).await?;
         (self.store_events, self.book_events) = (None, None);
         self.compare_events().await
     }

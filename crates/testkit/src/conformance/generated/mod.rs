@@ -5,6 +5,7 @@
 mod compare;
 mod op;
 mod pair;
+mod records;
 mod strategy;
 mod words;
 
@@ -91,10 +92,11 @@ async fn play<S: Subject>(scene: &mut Scene<S>, plan: &Plan) -> Same {
     pair.compare_all().await.map_err(|why| format!("at the end: {why}"))?;
     let book = std::mem::take(&mut pair.book);
     let known = std::mem::take(&mut pair.known);
+    let revisions = std::mem::take(&mut pair.revisions);
     drop(pair);
     scene.reopen().await;
     let mut pair = Pair::new(scene.store().clone(), scene.clock.clone());
-    (pair.book, pair.known) = (book, known);
+    (pair.book, pair.known, pair.revisions) = (book, known, revisions);
     pair.compare_all().await.map_err(|why| format!("after a restart: {why}"))?;
     let breaches = scene.store().audit().await.map_err(|error| format!("audit: {error}"))?;
     if breaches.is_empty() { Ok(()) } else { Err(format!("the store contradicts itself: {breaches:?}")) }

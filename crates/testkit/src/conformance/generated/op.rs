@@ -133,6 +133,70 @@ pub enum Op {
     Advance {
         ms: u64,
     },
+    /// A batch of records and jobs, maybe under a lease.
+    Write {
+        lease: Option<(usize, Fence)>,
+        pens: Vec<Pen>,
+        jobs: Vec<Seed>,
+    },
+    /// An earlier batch once more, as if its answer had been lost.
+    WriteAgain {
+        which: usize,
+    },
+    /// All pages of a scan.
+    Scan {
+        shelf: u8,
+        order: u8,
+        descending: bool,
+        prefix: u8,
+        label: Option<u8>,
+        limit: u32,
+    },
+    /// Records by their keys, and how many there are.
+    Read {
+        shelf: u8,
+        keys: Vec<u8>,
+        prefix: u8,
+    },
+}
+
+/// One write of a record.
+#[derive(Debug, Clone)]
+pub struct Pen {
+    pub shelf: u8,
+    pub key: u8,
+    pub guess: Guess,
+    pub ink: Option<Ink>,
+}
+
+/// Which revision a write names.
+#[derive(Debug, Clone, Copy)]
+pub enum Guess {
+    /// None.
+    Any,
+    /// That nothing is there.
+    Absent,
+    /// What is there.
+    Right,
+    /// What was there once, or never.
+    Wrong(usize),
+}
+
+/// What is written.
+#[derive(Debug, Clone)]
+pub struct Ink {
+    pub value: u8,
+    pub sort: i64,
+    pub label: Option<u8>,
+    pub keep: Lasting,
+}
+
+/// How long it is to be there.
+#[derive(Debug, Clone, Copy)]
+pub enum Lasting {
+    Forever,
+    For(u64),
+    Until(u64),
 }
 
 /// What is other about a request whose id was used before.

@@ -18,6 +18,7 @@ use windlass_core::store::{
 use windlass_core::time::{Clock, Time};
 
 use super::op::{End, Fence, Op, Seed, Share, Theft};
+use super::records::Revisions;
 use super::words::*;
 use crate::clock::FakeClock;
 use crate::conformance::scene::{id, json, step};
@@ -44,6 +45,8 @@ pub struct Pair {
     /// What claims gave, those that gave something.
     granted: Vec<Vec<LeaseRef>>,
     settled: Vec<Vec<Settlement>>,
+    /// The revisions that both gave, and the batches that both were told.
+    pub revisions: Revisions,
 }
 
 impl Pair {
@@ -60,6 +63,7 @@ impl Pair {
             claims: Vec::new(),
             granted: Vec::new(),
             settled: Vec::new(),
+            revisions: Revisions::default(),
         }
     }
 
@@ -72,12 +76,7 @@ impl Pair {
     pub async fn apply(&mut self, op: &Op) -> Same {
         match op {
             Op::Enqueue(seeds) => {
-                let mut batch = Vec::new();
-                for seed in seeds {
-                    let job = self.job_of(seed);
-                    self.asked.push(job.clone());
-                    batch.push(job);
-                }
+                let batch = self.jobs_of(seeds);
                 self.enqueue(batch).await
             }
             Op::EnqueueAlike { queue, kind, jobs } => {
@@ -96,6 +95,9 @@ impl Pair {
             Op::PutBudget { .. } | Op::CoolDown { .. } | Op::Spend { .. } => self.budget(op).await,
             Op::PutSchedule { .. } | Op::DeleteSchedule { .. } | Op::Fire => self.schedule(op).await,
             Op::Beat { .. } | Op::Forget { .. } => self.worker(op).await,
+            Op::Write { .. } | Op::WriteAgain { .. } | Op::Scan { .. } | Op::Read { .. } => {
+                self.record(op).await
+            }
             Op::Advance { ms } => {
                 self.clock.advance(*ms);
                 same("now", self.store.now().await, Ok(self.now()))
@@ -108,11 +110,27 @@ impl Pair {
         let book = self.book.enqueue(batch.clone(), now);
         let store = self.store.enqueue(batch).await;
         if book.is_ok() {
-            let there = fresh.iter().map(|job| job.id).filter(|id| self.book.job(*id).is_some());
-            let new: Vec<JobId> = there.filter(|id| !self.known.contains(id)).collect();
-            self.known.extend(new);
+            self.know(&fresh);
         }
         same("enqueue", store, book)
+    }
+
+    /// Notes those of these jobs that are there and were not known.
+    pub fn know(&mut self, jobs: &[NewJob]) {
+        let there = jobs.iter().map(|job| job.id).filter(|id| self.book.job(*id).is_some());
+        let new: Vec<JobId> = there.filter(|id| !self.known.contains(id)).collect();
+        self.known.extend(new);
+    }
+
+    /// The jobs of these seeds; they are known to have been asked for.
+    pub fn jobs_of(&mut self, seeds: &[Seed]) -> Vec<NewJob> {
+        let mut batch = Vec::new();
+        for seed in seeds {
+            let job = self.job_of(seed);
+            self.asked.push(job.clone());
+            batch.push(job);
+        }
+        batch
     }
 
     fn alike(&self, queue: u8, kind: u8, jobs: usize) -> Vec<NewJob> {
@@ -258,7 +276,7 @@ impl Pair {
         }
     }
 
-    fn lease(&self, n: usize, fence: Fence) -> LeaseRef {
+    pub fn lease(&self, n: usize, fence: Fence) -> LeaseRef {
         let job_id = self.known[n % self.known.len()];
         let newest = self.book.job(job_id).map_or(1, |job| job.fence);
         let fence = match fence {
@@ -392,7 +410,7 @@ fn stolen(mut request: ClaimRequest, theft: Theft) -> ClaimRequest {
 }
 
 /// The newest but so many; round and round, when there are fewer.
-fn newest<T>(all: &[T], back: usize) -> Option<&T> {
+pub fn newest<T>(all: &[T], back: usize) -> Option<&T> {
     let back = back.checked_rem(all.len())?;
     all.get(all.len() - 1 - back)
 }

@@ -4,7 +4,9 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::op::{End, Fence, Handle, Op, Plan, Policy, Seed, Share, Theft, Turn, Wish};
+use super::op::{
+    End, Fence, Guess, Handle, Ink, Lasting, Op, Pen, Plan, Policy, Seed, Share, Theft, Turn, Wish,
+};
 
 /// Sequences of up to so many operations, or a few more: some of them come as episodes.
 pub fn plans(ops_max: usize) -> impl Strategy<Value = Plan> {
@@ -100,7 +102,57 @@ fn op() -> impl Strategy<Value = Op> {
         4 => Just(Op::Prune),
         14 => advance(),
         20 => settings(),
+        36 => records(),
     ]
+}
+
+fn records() -> impl Strategy<Value = Op> {
+    let lease = option::weighted(0.4, (job(), fence()));
+    let jobs = prop_oneof![3 => Just(vec![]), 1 => vec(seed(), 1..3)];
+    let limit = prop_oneof![Just(1u32), Just(2), Just(1_000)];
+    // A prefix is for one order alone: mostly it is asked for there.
+    let ordered = prop_oneof![2 => (Just(0u8), 0u8..4), 4 => (1u8..3, Just(0u8)), 1 => (0u8..3, 0u8..4)];
+    let label = option::weighted(0.4, 0u8..2);
+    prop_oneof![
+        8 => (lease, vec(pen(), 0..4), jobs).prop_map(|(lease, pens, jobs)| Op::Write { lease, pens, jobs }),
+        2 => recent().prop_map(|which| Op::WriteAgain { which }),
+        4 => (0u8..2, ordered, any::<bool>(), label, limit).prop_map(
+            |(shelf, (order, prefix), descending, label, limit)| Op::Scan {
+                shelf, order, descending, prefix, label, limit
+            }
+        ),
+        1 => (0u8..2, vec(0u8..5, 0..6), 0u8..4)
+            .prop_map(|(shelf, keys, prefix)| Op::Read { shelf, keys, prefix }),
+    ]
+}
+
+fn pen() -> impl Strategy<Value = Pen> {
+    let guess = prop_oneof![
+        4 => Just(Guess::Any),
+        1 => Just(Guess::Absent),
+        3 => Just(Guess::Right),
+        1 => any::<usize>().prop_map(Guess::Wrong),
+    ];
+    (0u8..2, 0u8..5, guess, option::weighted(0.8, ink())).prop_map(|(shelf, key, guess, ink)| Pen {
+        shelf,
+        key,
+        guess,
+        ink,
+    })
+}
+
+fn ink() -> impl Strategy<Value = Ink> {
+    let keep = prop_oneof![
+        3 => Just(Lasting::Forever),
+        1 => times().prop_map(Lasting::For),
+        1 => times().prop_map(Lasting::Until),
+    ];
+    (0u8..10, -2i64..3, option::of(0u8..2), keep).prop_map(|(value, sort, label, keep)| Ink {
+        value,
+        sort,
+        label,
+        keep,
+    })
 }
 
 fn settings() -> impl Strategy<Value = Op> {

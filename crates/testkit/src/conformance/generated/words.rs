@@ -5,9 +5,11 @@ use windlass_core::job::{JobSpec, Start};
 use windlass_core::policy::ladder::{Ladder, RetryRule};
 use windlass_core::policy::queue::{OnCrash, QueuePolicy};
 use windlass_core::policy::schedule::{Missed, Overlap, SchedulePolicy};
+use windlass_core::record::{Keep, Order, Put};
+use windlass_core::time::Time;
 use windlass_core::transition::Outcome;
 
-use super::op::{End, Policy, Wish};
+use super::op::{End, Ink, Lasting, Policy, Wish};
 use crate::conformance::scene::*;
 
 pub fn ladder_of(n: u8) -> Ladder {
@@ -32,6 +34,36 @@ pub fn worker_of(n: u8) -> windlass_core::id::WorkerName {
 
 pub fn schedule_of(n: u8) -> windlass_core::id::ScheduleName {
     schedule(["s", "t"][usize::from(n) % 2])
+}
+
+pub fn shelf_of(n: u8) -> windlass_core::id::ShelfName {
+    shelf(["s", "t"][usize::from(n) % 2])
+}
+
+pub fn record_key_of(n: u8) -> windlass_core::id::RecordKey {
+    record_key(["a", "a:1", "a:2", "B", "ü"][usize::from(n) % 5])
+}
+
+pub fn prefix_of(n: u8) -> &'static str {
+    ["", "a", "a:", "never"][usize::from(n) % 4]
+}
+
+pub fn label_of(n: u8) -> windlass_core::id::Label {
+    record_label(["x", "y"][usize::from(n) % 2])
+}
+
+pub fn order_of(n: u8) -> Order {
+    [Order::Key, Order::Sort, Order::Rev][usize::from(n) % 3]
+}
+
+pub fn put_of(ink: &Ink, now: Time) -> Put {
+    let Ink { value, sort, label, keep } = ink;
+    let keep = match *keep {
+        Lasting::Forever => Keep::Forever,
+        Lasting::For(ms) => Keep::ForMs(ms),
+        Lasting::Until(ms) => Keep::Until(now.plus_ms(ms.cast_signed())),
+    };
+    Put { value: json(&format!("[{value}]")), sort: *sort, label: label.map(label_of), keep }
 }
 
 pub fn spec_of(wish: &Wish, number: u128) -> JobSpec {

@@ -1,0 +1,1 @@
+SELECT windlass.prune_records_1($1, $2, $3)

@@ -1,0 +1,1 @@
+SELECT first_rev, writes, jobs FROM batches WHERE id = ?1
