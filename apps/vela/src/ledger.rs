@@ -55,12 +55,6 @@ impl Ledger {
         Self { budget: Budget::new(name, policy), flights: Vec::new() }
     }
 
-    /// Whether there are limits at all.
-    pub fn is_limited(&self) -> bool {
-        let BudgetPolicy { slots: _, per_second, per_day } = self.budget.policy;
-        per_second.is_some() || per_day.is_some() || self.budget.cooling_until.is_some()
-    }
-
     /// Grants a call, or says when to ask again.
     pub fn grant(&mut self, id: u64, terms: Terms, now: Time) -> Granted {
         self.land_overdue(now);

@@ -19,13 +19,24 @@ pub mod settings;
 pub mod shop;
 pub mod task;
 
+mod app;
 mod book;
 mod caller;
+mod counter;
+mod csv;
+mod desk;
 mod gate;
+mod http;
 mod jobs;
 mod keyring;
 mod ledger;
+mod office;
+mod service;
+mod status;
 mod sync;
 mod tasks;
 mod trouble;
 mod variants;
+mod verbs;
+
+pub use app::VelaApp;

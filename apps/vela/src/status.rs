@@ -14,7 +14,6 @@ use crate::tasks::{Tasks, kind_of};
 /// What a shop is doing, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the words say it")]
 pub enum Doing {
     UpToDate,
     Queued,

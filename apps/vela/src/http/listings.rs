@@ -1,46 +1,34 @@
 //! Listings: looked at, changed, and their conflicts settled.
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use bytes::Bytes;
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use serde::Deserialize;
 use serde_json::{Map, Value, json as value};
 use windlass_app::door::{Answered, Refusal, json};
 
-use super::{Rooms, invalid, number, read, shelf};
+use super::{Params, Rooms, invalid, number, read, shelf};
 use crate::book::shop_prefix;
 use crate::listing::Standing;
 use crate::office::{EditError, Edited, Take, view};
-
-const PAGE: u32 = 50;
-const PAGE_MAX: u32 = 200;
-
-#[derive(Deserialize)]
-pub(super) struct Which {
-    cursor: Option<String>,
-    limit: Option<u32>,
-    dirty: Option<String>,
-    status: Option<String>,
-}
 
 /// `GET /shops/{id}/listings`
 pub(super) async fn list(
     State(rooms): State<Rooms>,
     Path(id): Path<String>,
-    Query(which): Query<Which>,
+    uri: Uri,
 ) -> Answered {
     let shop = number(&id, "The shop")?;
     let sections = rooms.office.sections(shop).await.map_err(shelf)?.ok_or_else(no_shop)?;
-    let limit = which.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
-    let after = which.cursor.map(|cursor| cursor.parse()).transpose();
-    let after = after.map_err(|wrong: windlass_engine::Invalid| invalid(wrong.to_string()))?;
+    let params = Params::of(&uri);
+    let (limit, after) = params.page()?;
     let mut scan = rooms.office.shelves.listings.scan().prefix(shop_prefix(shop)).limit(limit).after(after);
-    match which.dirty.as_deref() {
-        None | Some("0" | "false" | "") => {}
+    match params.text("dirty") {
+        None | Some("0" | "false") => {}
         Some("1" | "true") => scan = scan.label(Standing::Dirty.as_str()),
         Some(_) => return Err(invalid("dirty must be true or false")),
     }
-    if let Some(status) = which.status {
+    if let Some(status) = params.text("status") {
         scan = scan.label(status);
     }
     let page = scan.await.map_err(shelf)?;

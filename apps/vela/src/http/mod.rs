@@ -5,14 +5,17 @@ mod page;
 mod shops;
 mod tasks;
 
+use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{get, post};
 use bytes::Bytes;
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use serde::de::DeserializeOwned;
 use windlass_app::door::{Answered, Door, Refusal, json};
+use windlass_engine::core::record::ScanCursor;
 use windlass_engine::world::World;
 use windlass_engine::{Client, ShelfError};
 use windlass_outside::secret::Secret;
@@ -22,6 +25,10 @@ use crate::office::Office;
 use crate::tasks::Tasks;
 
 pub(crate) use page::OPEN_PATHS;
+
+/// How much a page has, unless it says, and at most.
+const PAGE: u32 = 50;
+const PAGE_MAX: u32 = 200;
 
 /// What the routes share.
 #[derive(Clone)]
@@ -84,6 +91,31 @@ fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Refusal> {
         let message = format!("The body does not fit: {error}");
         Refusal::new(StatusCode::BAD_REQUEST, "invalid", message)
     })
+}
+
+/// What stands behind the question mark of an address.
+struct Params(BTreeMap<String, String>);
+
+impl Params {
+    fn of(uri: &Uri) -> Self {
+        let pairs = url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+        Self(pairs.into_owned().filter(|(_, value)| !value.is_empty()).collect())
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    fn parsed<T: FromStr>(&self, name: &str) -> Result<Option<T>, Refusal> {
+        let wrong = |_| invalid(format!("{name} does not fit; look at the guide for what it may be"));
+        self.text(name).map(str::parse).transpose().map_err(wrong)
+    }
+
+    /// How many, and behind what.
+    fn page(&self) -> Result<(u32, Option<ScanCursor>), Refusal> {
+        let limit = self.parsed("limit")?.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+        Ok((limit, self.parsed("cursor")?))
+    }
 }
 
 /// A part of the path as a number.

@@ -1,9 +1,9 @@
 //! Shops: connected, listed, looked at.
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use bytes::Bytes;
 use futures::StreamExt;
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use serde::Deserialize;
 use serde_json::json as value;
 use windlass_app::door::{Answered, Refusal, json};
@@ -11,14 +11,11 @@ use windlass_engine::Time;
 use windlass_outside::etsy::user_of;
 use windlass_outside::secret::Secret;
 
-use super::{Rooms, invalid, number, read, shelf};
+use super::{Params, Rooms, invalid, number, read, shelf};
 use crate::office::NewConnection;
 use crate::shop::{Interval, ShopId};
 use crate::status::{self, Status};
 
-/// How many shops a page has, unless it says, and at most.
-const PAGE: u32 = 50;
-const PAGE_MAX: u32 = 200;
 /// How many shops are looked at at once.
 const AT_ONCE: usize = 8;
 
@@ -60,17 +57,9 @@ pub(super) async fn status(State(rooms): State<Rooms>, Path(id): Path<String>) -
     Ok(json(StatusCode::OK, &of(&rooms, number(&id, "The shop")?).await?))
 }
 
-#[derive(Deserialize)]
-pub(super) struct Which {
-    cursor: Option<String>,
-    limit: Option<u32>,
-}
-
 /// `GET /shops`
-pub(super) async fn list(State(rooms): State<Rooms>, Query(which): Query<Which>) -> Answered {
-    let limit = which.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
-    let after = which.cursor.map(|cursor| cursor.parse()).transpose();
-    let after = after.map_err(|wrong: windlass_engine::Invalid| invalid(wrong.to_string()))?;
+pub(super) async fn list(State(rooms): State<Rooms>, uri: Uri) -> Answered {
+    let (limit, after) = Params::of(&uri).page()?;
     let office = &rooms.office;
     let page = office.shelves.shops.scan().limit(limit).after(after).await.map_err(shelf)?;
     let shops = page.entries.into_iter().map(|shop| status::of(&office.shelves, &office.tasks, shop.value));

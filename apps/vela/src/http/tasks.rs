@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use bytes::Bytes;
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use serde::Deserialize;
 use serde_json::{Value, json as value};
 use uuid::Uuid;
@@ -14,7 +14,7 @@ use windlass_engine::core::query::{Cursor, JobFilter};
 use windlass_engine::core::store::{LeaseRef, RetryAnswer};
 use windlass_engine::{JobId, Key, Kind, StateName};
 
-use super::{Rooms, invalid, read, shelf};
+use super::{Params, Rooms, invalid, read, shelf};
 use crate::desk::{Fail, FailClass, Served, WAIT_MS_MAX};
 use crate::shop::ShopId;
 use crate::status::TaskView;
@@ -151,29 +151,20 @@ pub(super) async fn create(State(rooms): State<Rooms>, body: Bytes) -> Answered 
     Ok(json(status, &value!({ "task": task })))
 }
 
-#[derive(Deserialize)]
-pub(super) struct Which {
-    #[serde(rename = "type")]
-    kind: Option<TaskKind>,
-    #[serde(alias = "shop")]
-    shop_id: Option<ShopId>,
-    state: Option<StateName>,
-    worker: Option<String>,
-    cursor: Option<u64>,
-}
-
 /// `GET /tasks`
-pub(super) async fn list(State(rooms): State<Rooms>, Query(which): Query<Which>) -> Answered {
-    let kind = which.kind.map(|kind| Kind::new(kind.as_str())).transpose();
-    let key = which.shop_id.map(|shop| Key::new(task::key(shop))).transpose();
+pub(super) async fn list(State(rooms): State<Rooms>, uri: Uri) -> Answered {
+    let params = Params::of(&uri);
+    let kind = params.parsed::<TaskKind>("type")?.map(|kind| Kind::new(kind.as_str())).transpose();
+    let shop = params.parsed::<ShopId>("shop_id")?.or(params.parsed("shop")?);
+    let key = shop.map(|shop| Key::new(task::key(shop))).transpose();
     let filter = JobFilter {
-        states: which.state.into_iter().collect(),
+        states: params.parsed::<StateName>("state")?.into_iter().collect(),
         kind: kind.map_err(|wrong| invalid(wrong.to_string()))?,
         key: key.map_err(|wrong| invalid(wrong.to_string()))?,
         ..JobFilter::default()
     };
-    let page = rooms.desk.tasks().page(filter, which.cursor.map(Cursor)).await?;
-    let is_theirs = |view: &TaskView| which.worker.is_none() || view.worker == which.worker;
+    let page = rooms.desk.tasks().page(filter, params.parsed("cursor")?.map(Cursor)).await?;
+    let is_theirs = |view: &TaskView| params.text("worker").is_none_or(|worker| view.worker.as_deref() == Some(worker));
     let tasks: Vec<TaskView> = page.jobs.iter().map(TaskView::of).filter(is_theirs).collect();
     Ok(json(StatusCode::OK, &value!({"tasks": tasks, "next_cursor": page.next})))
 }

@@ -1,8 +1,10 @@
 //! Sends what users have changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use futures::future::{BoxFuture, OptionFuture};
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio::sync::Mutex;
 use windlass_outside::etsy::{BATCH_MAX, Call, EtsyError};
@@ -64,19 +66,32 @@ impl Attempt<'_> {
         sections: &Mutex<Sections>,
         run: &mut Run,
     ) -> Result<Option<EtsyError>, Trouble> {
-        let chunks: Vec<Vec<Listing>> = dirty.chunks(BATCH_MAX).map(<[Listing]>::to_vec).collect();
-        let fetched = futures::stream::iter(chunks).then(|chunk| self.with_remote(chunk).boxed()).map_ok(|pairs| {
-            futures::stream::iter(pairs.into_iter().map(Ok::<_, Trouble>))
-        });
-        let sends = fetched.try_flatten().map_ok(|(listing, remote)| self.send(listing, remote, sections).boxed());
-        let mut sends = std::pin::pin!(sends.try_buffer_unordered(AT_ONCE));
-        let mut away = None;
-        while let Some(sent) = sends.try_next().await? {
-            match sent {
-                Sent::Away(error) => away = Some(error),
-                Sent::Done | Sent::Refused => {
-                    run.uploaded += 1;
-                    self.store_run(run).await?;
+        let mut chunks = dirty.chunks(BATCH_MAX).map(<[Listing]>::to_vec);
+        let (mut ready, mut sends, mut away) = (VecDeque::new(), FuturesUnordered::new(), None);
+        let mut fetch: Option<BoxFuture<'_, _>> = None;
+        loop {
+            if fetch.is_none() && ready.len() < AT_ONCE {
+                fetch = chunks.next().map(|chunk| self.with_remote(chunk).boxed());
+            }
+            while sends.len() < AT_ONCE
+                && let Some((listing, remote)) = ready.pop_front()
+            {
+                sends.push(self.send(listing, remote, sections).boxed());
+            }
+            if sends.is_empty() && fetch.is_none() {
+                break;
+            }
+            tokio::select! {
+                Some(sent) = sends.next(), if !sends.is_empty() => match sent? {
+                    Sent::Away(error) => away = Some(error),
+                    Sent::Done | Sent::Refused => {
+                        run.uploaded += 1;
+                        self.store_run(run).await?;
+                    }
+                },
+                Some(fetched) = OptionFuture::from(fetch.as_mut()), if fetch.is_some() => {
+                    ready.extend(fetched?);
+                    fetch = None;
                 }
             }
         }
