@@ -14,12 +14,12 @@ use windlass_engine::core::store::{ClaimRequest, LeaseRef, ProgressWrite, Settle
 use windlass_engine::core::transition::Outcome;
 use windlass_engine::core::wake::{Registration, Work};
 use windlass_engine::world::World;
-use windlass_engine::{Client, JobId, QueueName, ShelfError, StoreError};
+use windlass_engine::{Client, JobId, Kind, QueueName, ShelfError, StoreError};
 
 use crate::book::Shelves;
 use crate::jobs::{failed, succeeded};
 use crate::shop::{LastError, ShopId};
-use crate::task::QUEUE;
+use crate::task::{QUEUE, TaskKind};
 use crate::tasks::{Tasks, kind_of, shop_of};
 use crate::trouble::RECONNECT_WAIT;
 
@@ -140,6 +140,8 @@ impl Desk {
         let until_ms = self.world.boot_ms() + wait_ms.min(WAIT_MS_MAX);
         let chance = || Uuid::from_u64_pair(self.world.chance(), self.world.chance());
         let mut request_id = request_id.unwrap_or_else(chance);
+        let kinds: Result<Vec<Kind>, _> = TaskKind::ALL.iter().map(|kind| Kind::new(kind.as_str())).collect();
+        let kinds = kinds?;
         loop {
             // Registered before the claim, so that nothing that comes meanwhile is missed.
             let news = self.news.notified();
@@ -147,7 +149,8 @@ impl Desk {
                 request_id,
                 worker: worker.clone(),
                 queues: vec![QueueName::new(QUEUE)?],
-                kinds: None,
+                // What no worker knows is not handed out, and holds up nobody.
+                kinds: Some(kinds.clone()),
                 limit: 1,
                 lease_ms: None,
             };
