@@ -174,14 +174,13 @@ impl Scene {
     }
 
     pub async fn until(&self, shop: u64, status: &str) -> Value {
-        let mut last = Value::Null;
         let found = answered_within(900, async || {
-            last = self.status(shop).await;
-            (last["status"] == status).then(|| last.clone())
+            let found = self.status(shop).await;
+            (found["status"] == status).then_some(found)
         });
         match found.await {
             Some(found) => found,
-            None => panic!("shop {shop} is not {status}: {last}\n{}", self.last_words()),
+            None => panic!("shop {shop} is not {status}: {}\n{}", self.status(shop).await, self.last_words()),
         }
     }
 
