@@ -199,3 +199,88 @@ impl Gate {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use url::Url;
+    use windlass_engine::testing::TestBench;
+    use windlass_outside::secret::Secret;
+
+    use super::*;
+    use crate::book::Shelves;
+
+    const PER_SECOND: u32 = 4;
+    const PER_DAY: u32 = 600;
+
+    fn settings() -> EtsySettings {
+        let url = Url::parse("https://etsy.example").unwrap();
+        EtsySettings {
+            keystring: String::new(),
+            shared_secret: Secret::new(String::new()),
+            base: url.clone(),
+            token_url: url,
+            scope: QuotaScope::App,
+            per_second: Some(PER_SECOND),
+            per_day: Some(PER_DAY),
+            reserved_percent: 30,
+            timeout: Duration::from_secs(9),
+        }
+    }
+
+    /// Three processes with many callers, for three days by a clock that jumps: calls take up to their time limit,
+    /// arrive at any moment within it, and of some nobody ever hears the end. No second and no 24 hours hold more
+    /// of them, as Etsy counts, than they may; and what may be used is used.
+    #[tokio::test]
+    async fn no_window_holds_more_than_it_may_over_all_processes() {
+        let bench = TestBench::new();
+        let arrivals: Arc<Mutex<Vec<i64>>> = Arc::default();
+        let until = windlass_engine::core::time::Clock::wall(&bench.world).plus_ms(3 * 86_400_000);
+        let callers = (0..12).map(|n| {
+            let (bench, arrivals) = (bench.clone(), arrivals.clone());
+            let world: Arc<dyn World> = Arc::new(bench.world.beside(n));
+            let client = Client::in_world(bench.store.clone(), world.clone());
+            // Four callers to a process.
+            let gate = Gate::new(client.clone(), Shelves::of(&client).ledgers, world.clone(), &settings());
+            tokio::spawn(async move {
+                while world.wall() < until {
+                    match gate.ask(n, n % 3 != 0).await.unwrap() {
+                        Err(ms) => world.sleep_ms(ms).await,
+                        Ok(permit) => {
+                            let takes = world.chance() % 9_000;
+                            let arrives = if takes == 0 { 0 } else { world.chance() % takes };
+                            world.sleep_ms(arrives).await;
+                            lock(&arrivals).push(world.wall().ms());
+                            world.sleep_ms(takes - arrives).await;
+                            if world.chance() % 10 != 0 {
+                                gate.ended(permit, Quota::default()).await.unwrap();
+                            }
+                        }
+                    }
+                }
+            })
+        });
+        for caller in callers.collect::<Vec<_>>() {
+            caller.await.unwrap();
+        }
+        let mut arrivals = std::mem::take(&mut *lock(&arrivals));
+        arrivals.sort_unstable();
+        let most = |ms: i64| {
+            let mut from = 0;
+            let counts = (0..arrivals.len()).map(|to| {
+                while arrivals[to] - arrivals[from] >= ms {
+                    from += 1;
+                }
+                to - from + 1
+            });
+            counts.max().unwrap_or(0)
+        };
+        assert!(most(1_000) <= PER_SECOND as usize, "{}", most(1_000));
+        assert!(most(86_400_000) <= PER_DAY as usize, "{}", most(86_400_000));
+        assert!(arrivals.len() >= 3 * PER_DAY as usize * 95 / 100, "{} were made", arrivals.len());
+        let days: BTreeSet<i64> = arrivals.iter().map(|at| at / 86_400_000).collect();
+        assert!(days.len() >= 3);
+    }
+}

@@ -89,7 +89,7 @@ impl Tasks {
         let first = self.client.enqueue_new(self.new_job(kind, shop)?).await?;
         let asked = self.not_running(kind, shop, first).await?;
         if kind == TaskKind::ForcedDownload {
-            self.take_in_regular(shop).await?;
+            self.take_in(shop, &[TaskKind::RegularDownload], None).await?;
         }
         Ok(asked)
     }
@@ -120,10 +120,16 @@ impl Tasks {
         Ok(Asked { id: found.id, was_there: found.deduplicated })
     }
 
-    /// A regular download that is queued has nothing to add to a forced one.
-    pub async fn take_in_regular(&self, shop: ShopId) -> Result<(), StoreError> {
+    /// Queued tasks of these kinds have nothing to add to the one that does all of it.
+    pub async fn take_in(
+        &self,
+        shop: ShopId,
+        kinds: &[TaskKind],
+        but: Option<JobId>,
+    ) -> Result<(), StoreError> {
         for job in self.of_shop(shop).await? {
-            if kind_of(&job) == Some(TaskKind::RegularDownload) && job.state == State::Queued {
+            let is_meant = kind_of(&job).is_some_and(|kind| kinds.contains(&kind)) && Some(job.id) != but;
+            if is_meant && job.state == State::Queued {
                 self.client.cancel(job.id).await?;
             }
         }

@@ -7,6 +7,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio::sync::Mutex;
+use windlass_engine::Change;
 use windlass_outside::etsy::{BATCH_MAX, Call, EtsyError};
 
 use super::walk::sections;
@@ -23,6 +24,8 @@ const AT_ONCE: usize = 8;
 impl Attempt<'_> {
     /// Sends all changes of a shop, those too that are made meanwhile.
     pub(super) async fn upload(&self) -> Result<(), Trouble> {
+        // Taken in before the first look, so that whoever was told of them is served by it.
+        self.sync.tasks.take_in(self.shop, &[self.kind], Some(self.ctx.id())).await?;
         let mut run = self.run().await?;
         let mut tried: BTreeMap<ListingId, u64> = BTreeMap::new();
         let mut sections: Option<Mutex<Sections>> = None;
@@ -117,7 +120,9 @@ impl Attempt<'_> {
     }
 
     async fn sections(&self) -> Result<Sections, Trouble> {
-        Ok(sections(&self.caller.call(&Call::sections(self.shop)).await?))
+        let known = sections(&self.caller.call(&Call::sections(self.shop)).await?);
+        self.store_sections(&known).await?;
+        Ok(known)
     }
 
     /// The number of a section by its title; it is made when there is none. One at a time, or there would be two.
@@ -132,6 +137,7 @@ impl Attempt<'_> {
                 let id = made["shop_section_id"].as_u64();
                 let id = id.ok_or(Trouble::Away(EtsyError::Malformed("a new section has no number")))?;
                 known.insert(id, title.to_owned());
+                self.store_sections(&known).await?;
                 Ok(id)
             }
             // It may be there by now: made in an attempt whose answer was lost, or by the seller.
@@ -141,6 +147,19 @@ impl Attempt<'_> {
             }
             Err(trouble) => Err(trouble),
         }
+    }
+
+    /// Users see sections by their titles.
+    async fn store_sections(&self, known: &Sections) -> Result<(), Trouble> {
+        let update = self.sync.shelves.shops.update(self.shop, |had| match had.map(|had| had.value) {
+            Some(mut shop) if shop.sections != *known => {
+                shop.sections.clone_from(known);
+                Change::from(shop)
+            }
+            _ => Change::Leave,
+        });
+        update.under(self.ctx).await?;
+        Ok(())
     }
 
     async fn store_run(&self, run: &Run) -> Result<(), Trouble> {

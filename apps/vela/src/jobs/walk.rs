@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::{FutureExt, StreamExt};
 use serde_json::Value;
+use windlass_engine::Change;
 use windlass_outside::etsy::{Call, EtsyError, LISTING_STATES, OFFSET_MAX, PAGE_MAX, Place, Sort};
 
 use super::{Attempt, seen_prefix};
@@ -28,7 +29,8 @@ impl Attempt<'_> {
     /// Takes a shop from Etsy.
     pub(super) async fn download(&self) -> Result<(), Trouble> {
         if self.kind == TaskKind::ForcedDownload {
-            self.sync.tasks.take_in_regular(self.shop).await?;
+            let kinds = [TaskKind::RegularDownload, TaskKind::ForcedDownload];
+            self.sync.tasks.take_in(self.shop, &kinds, Some(self.ctx.id())).await?;
         }
         let mut run = self.run().await?;
         let sections = self.shop_and_sections().await?;
@@ -48,11 +50,11 @@ impl Attempt<'_> {
         let shop = self.caller.call(&Call::shop(self.shop)).await?;
         let sections = sections(&self.caller.call(&Call::sections(self.shop)).await?);
         let update = self.sync.shelves.shops.update(self.shop, |had| {
-            let Some(mut had) = had.map(|had| had.value) else { return windlass_engine::Change::Leave };
+            let Some(mut had) = had.map(|had| had.value) else { return Change::Leave };
             had.name = shop["shop_name"].as_str().map(str::to_owned).or(had.name);
             had.currency = shop["currency_code"].as_str().map(str::to_owned).or(had.currency);
             had.sections.clone_from(&sections);
-            windlass_engine::Change::from(had)
+            Change::from(had)
         });
         update.under(self.ctx).await?;
         Ok(sections)

@@ -51,7 +51,7 @@ async fn defect_2_no_two_workers_get_tasks_of_one_shop() {
 async fn defect_3_a_task_that_goes_wrong_locks_nothing() {
     let scene = Scene::new().await;
     let _all = scene.all().await;
-    (0..9).for_each(|_| scene.etsy.faults.push(Fault::Garbage));
+    (0..5).for_each(|_| scene.etsy.faults.push(Fault::Garbage));
     let store = scene.env["VELA_STORE"].clone();
     scene.connect(1).await;
     scene.until(1, "up_to_date").await;

@@ -139,6 +139,19 @@ impl Call {
         self
     }
 
+    /// What every answer to it has: one without is none, whatever its status says.
+    pub(super) fn expected(&self) -> Option<&'static str> {
+        match self.name {
+            "me" => Some("user_id"),
+            "shop" => Some("shop_id"),
+            "create_section" => Some("shop_section_id"),
+            "patch" => Some("listing_id"),
+            "inventory" | "put_inventory" => Some("products"),
+            "sections" | "listings" | "batch" | "batch_inventory" => Some("results"),
+            _ => None,
+        }
+    }
+
     /// Whether it changes something at Etsy.
     pub fn is_write(&self) -> bool {
         self.method != Method::GET

@@ -85,7 +85,11 @@ impl Etsy {
             Err(error) => return Told { quota: Quota::default(), said: Err(error) },
         };
         let quota = Quota::of(answer.headers());
-        Told { quota, said: self.read(answer, quota).await }
+        let said = self.read(answer, quota).await.and_then(|said| match call.expected() {
+            Some(name) if said[name].is_null() => Err(EtsyError::Malformed("it lacks what such an answer has")),
+            _ => Ok(said),
+        });
+        Told { quota, said }
     }
 
     async fn ask(&self, call: &Call, token: &Secret<String>) -> Result<Response, EtsyError> {
