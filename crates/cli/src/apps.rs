@@ -16,6 +16,8 @@ const APPS: &[&dyn App] = &[
     &windlass_news_nexus::NewsNexus,
     #[cfg(feature = "nurse-tour")]
     &windlass_nurse_tour::NurseTourApp,
+    #[cfg(feature = "vela")]
+    &windlass_vela::VelaApp,
 ];
 
 /// The heading of the apps in the help.

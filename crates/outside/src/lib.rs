@@ -10,6 +10,7 @@
 //! workbooks and answers all have limits on size, depth and number.
 
 pub mod article;
+pub mod etsy;
 pub mod google_rss;
 pub mod html;
 pub mod models;

@@ -11,6 +11,7 @@
 
 mod apitube;
 mod ask;
+mod etsy;
 mod fault;
 mod feed;
 mod gcs;
@@ -31,6 +32,7 @@ pub mod xlsx;
 
 pub use apitube::{Apitube, ApitubeShape};
 pub use ask::{Answer, Ask};
+pub use etsy::{Etsy, EtsyCall, EtsyClock, EtsyShopkeeper, EtsyTokens, NewListing, TooMany};
 pub use fault::{Fault, Faults};
 pub use feed::{FeedItem, feed};
 pub use gcs::Gcs;

@@ -24,6 +24,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("windlass-bitcoin-news", &["windlass-engine", "windlass-app", "windlass-outside"]),
     ("windlass-news-nexus", &["windlass-engine", "windlass-app", "windlass-outside", "windlass-embed"]),
     ("windlass-nurse-tour", &["windlass-engine", "windlass-app", "windlass-outside"]),
+    ("windlass-vela", &["windlass-engine", "windlass-app", "windlass-outside"]),
     ("windlass-testkit", &["windlass-core"]),
     (
         "windlass-cli",
@@ -39,6 +40,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "windlass-bitcoin-news",
             "windlass-news-nexus",
             "windlass-nurse-tour",
+            "windlass-vela",
         ],
     ),
 ];

@@ -3,6 +3,7 @@
 mod article;
 mod canaries;
 mod common;
+mod etsy;
 mod google_rss;
 mod guard;
 mod http;

@@ -1,0 +1,153 @@
+//! The three tasks, as one handler: what they do is in files of their own, what
+//! becomes of them here.
+
+mod confirm;
+mod page;
+mod send;
+mod upload;
+mod walk;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use windlass_engine::{Context, Failure, Handler, Json, JobId, Time};
+
+use crate::book::Run;
+use crate::caller::Caller;
+use crate::shop::{Health, LastError, ListingId, ShopId};
+use crate::sync::Sync;
+use crate::task::{Payload, TaskKind};
+use crate::trouble::Trouble;
+
+/// Runs tasks of one kind.
+pub struct TaskHandler {
+    kind: TaskKind,
+    sync: Arc<Sync>,
+}
+
+impl TaskHandler {
+    /// A handler of tasks of one kind.
+    pub fn new(kind: TaskKind, sync: Arc<Sync>) -> Self {
+        Self { kind, sync }
+    }
+}
+
+/// One attempt of a task.
+pub(crate) struct Attempt<'t> {
+    pub(crate) sync: &'t Sync,
+    pub(crate) ctx: &'t Context,
+    pub(crate) shop: ShopId,
+    pub(crate) kind: TaskKind,
+    pub(crate) caller: Caller<'t>,
+}
+
+#[async_trait]
+impl Handler for TaskHandler {
+    async fn run(&self, ctx: Context) -> Result<Option<Json>, Failure> {
+        let Payload { shop_id: shop } = ctx.payload_as()?;
+        let (sync, kind) = (&*self.sync, self.kind);
+        let caller = Caller { sync, ctx: &ctx, shop, kind };
+        let attempt = Attempt { sync, ctx: &ctx, shop, kind, caller };
+        tracing::info!(shop, task = %ctx.id(), kind = kind.as_str(), attempt = ctx.attempt(), "Task begun");
+        match attempt.work().await {
+            Ok(()) => {
+                attempt.succeeded().await?;
+                tracing::info!(shop, task = %ctx.id(), kind = kind.as_str(), "Task done");
+                Ok(None)
+            }
+            Err(trouble) => Err(attempt.failed(trouble).await),
+        }
+    }
+}
+
+impl Attempt<'_> {
+    async fn work(&self) -> Result<(), Trouble> {
+        if self.sync.shelves.shops.get(self.shop).await?.is_none() {
+            let said = format!("shop {} is not known here; add it with POST /shops", self.shop);
+            return Err(Trouble::Ended(Failure::permanent(said)));
+        }
+        match self.kind {
+            TaskKind::RegularDownload | TaskKind::ForcedDownload => self.download().await,
+            TaskKind::UploadChanges => self.upload().await,
+        }
+    }
+
+    /// The run of this task, as far as it came; another task's is begun anew.
+    pub(crate) async fn run(&self) -> Result<Run, Trouble> {
+        let now = self.now().await?;
+        let had = self.sync.shelves.runs.get(self.run_key()).await?.map(|run| run.value);
+        let ours = had.filter(|run| run.task == self.ctx.id() && run.finished_at.is_none());
+        Ok(ours.unwrap_or_else(|| Run::new(self.ctx.id(), self.kind, now)))
+    }
+
+    /// Uploads and downloads are shown apart.
+    pub(crate) fn run_key(&self) -> String {
+        run_key(self.shop, self.kind)
+    }
+
+    pub(crate) async fn now(&self) -> Result<Time, Trouble> {
+        Ok(self.sync.client.store().now().await?)
+    }
+
+    async fn succeeded(&self) -> Result<(), Failure> {
+        let (now, kind) = (self.sync.client.store().now().await?, self.kind);
+        let update = self.sync.shelves.health.update(self.shop, |had| succeeded(had.map(|had| had.value), kind, now));
+        update.under(self.ctx).await?;
+        Ok(())
+    }
+
+    /// Writes down what went wrong, for people, and says how the attempt ends.
+    async fn failed(&self, trouble: Trouble) -> Failure {
+        let ended = matches!(trouble, Trouble::Ended(Failure::Released | Failure::LeaseLost | Failure::Canceled));
+        let (code, message) = (trouble.code(), trouble.message());
+        tracing::warn!(shop = self.shop, task = %self.ctx.id(), kind = self.kind.as_str(), code, "Task not done");
+        if !ended && let Err(failure) = self.note(code, message, None).await {
+            tracing::warn!(shop = self.shop, %failure, "What went wrong could not be written down");
+        }
+        trouble.failure()
+    }
+
+    /// Writes down what went wrong.
+    pub(crate) async fn note(
+        &self,
+        code: &str,
+        message: String,
+        listing_id: Option<ListingId>,
+    ) -> Result<(), Failure> {
+        let at = self.sync.client.store().now().await?;
+        let error = LastError { code: code.to_owned(), message, listing_id, kind: self.kind, at };
+        let update = self.sync.shelves.health.update(self.shop, |had| failed(had.map(|had| had.value), &error));
+        update.under(self.ctx).await?;
+        Ok(())
+    }
+}
+
+/// The key of a shop's last walk, or of its last upload.
+pub fn run_key(shop: ShopId, kind: TaskKind) -> String {
+    match kind {
+        TaskKind::UploadChanges => format!("{shop}/upload"),
+        TaskKind::RegularDownload | TaskKind::ForcedDownload => format!("{shop}/download"),
+    }
+}
+
+/// The health of a shop after a success.
+pub fn succeeded(health: Option<Health>, kind: TaskKind, now: Time) -> Health {
+    let mut health = health.unwrap_or_default();
+    health.last_success.insert(kind, now);
+    // What one download could not do another has done.
+    let same = |error: &LastError| (error.kind == TaskKind::UploadChanges) == (kind == TaskKind::UploadChanges);
+    health.last_error = health.last_error.filter(|error| !same(error) || error.listing_id.is_some());
+    health
+}
+
+/// The health of a shop after a failure.
+pub fn failed(health: Option<Health>, error: &LastError) -> Health {
+    let mut health = health.unwrap_or_default();
+    health.last_error = Some(error.clone());
+    health
+}
+
+/// The name of a walk, for what it has seen.
+pub(crate) fn seen_prefix(shop: ShopId, task: JobId) -> String {
+    format!("{shop}/{task}/")
+}

@@ -1,0 +1,289 @@
+//! Sends the changes of one listing, step by step: its fields, its inventory,
+//! and a change of its state last. What each step has done is stored before
+//! the next one begins.
+
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use windlass_engine::{Change, Draft};
+use windlass_outside::etsy::{Call, EtsyError};
+
+use super::Attempt;
+use crate::book::listing_key;
+use crate::caller::TRIES_MAX;
+use crate::fields::{self, Fields, Sections};
+use crate::listing::{Listing, Sending};
+use crate::merge::{Merged, merge};
+use crate::shop::ListingId;
+use crate::trouble::Trouble;
+use crate::variants;
+
+const FEE: &str = "this would put the listing on sale again, which costs a listing fee; send it again with accept_fee";
+
+/// What became of a listing.
+#[derive(Debug)]
+pub(super) enum Sent {
+    /// Etsy knows all.
+    Done,
+    /// Etsy does not take it, or it is gone; that is written down with the listing.
+    Refused,
+    /// Etsy did not answer.
+    Away(EtsyError),
+}
+
+/// Why a step did not come to its end.
+enum Halt {
+    /// It is the listing's affair.
+    Refused(String),
+    /// The listing is gone.
+    Gone,
+    /// It is the whole task's affair.
+    Trouble(Trouble),
+}
+
+impl<T: Into<Trouble>> From<T> for Halt {
+    fn from(trouble: T) -> Self {
+        match trouble.into() {
+            Trouble::Refused(EtsyError::NotFound { .. }) => Self::Gone,
+            Trouble::Refused(error) => Self::Refused(Trouble::Refused(error).message()),
+            trouble => Self::Trouble(trouble),
+        }
+    }
+}
+
+impl Attempt<'_> {
+    /// Sends the changes of a listing. Only what stops the whole task is an error.
+    pub(super) async fn send(
+        &self,
+        listing: Listing,
+        remote: Option<Value>,
+        sections: &Mutex<Sections>,
+    ) -> Result<Sent, Trouble> {
+        let (id, rev) = (listing.listing_id, listing.rev);
+        let halted = match remote {
+            None => Err(Halt::Gone),
+            Some(remote) => self.send_steps(listing, remote, sections).await,
+        };
+        match halted {
+            Ok(()) => Ok(Sent::Done),
+            Err(Halt::Trouble(Trouble::Away(error))) => Ok(Sent::Away(error)),
+            Err(Halt::Trouble(trouble)) => Err(trouble),
+            Err(Halt::Gone) => {
+                self.deleted(id).await?;
+                let message = "The listing is gone at Etsy; your changes are kept".to_owned();
+                self.note("conflict_deleted", message, Some(id)).await?;
+                Ok(Sent::Refused)
+            }
+            Err(Halt::Refused(message)) => {
+                self.refused(id, rev, &message).await?;
+                Ok(Sent::Refused)
+            }
+        }
+    }
+
+    async fn send_steps(
+        &self,
+        mut listing: Listing,
+        remote: Value,
+        sections: &Mutex<Sections>,
+    ) -> Result<(), Halt> {
+        listing.answered(&remote);
+        self.send_fields(&listing, &remote, sections).await?;
+        self.send_inventory(&listing, sections).await?;
+        self.send_state(&listing, &remote, sections).await
+    }
+
+    /// The fields that a PATCH can change, the state aside.
+    async fn send_fields(
+        &self,
+        listing: &Listing,
+        remote: &Value,
+        sections: &Mutex<Sections>,
+    ) -> Result<(), Halt> {
+        let is_ours = |name: &str| !fields::is_of_inventory(name) && name != "state";
+        let (mut local, base) = listing.changes_to(listing.rev);
+        local.retain(|name, _| is_ours(name));
+        if local.is_empty() {
+            return Ok(());
+        }
+        let known = sections.lock().await.clone();
+        let Merged { send, conflicts, unknown: _ } = merge(&local, &base, &fields::plain_of_remote(remote, &known));
+        let mut answer = remote.clone();
+        if !send.is_empty() {
+            let section = match send.get("section").and_then(Value::as_str) {
+                Some(title) => Some(self.section(title, sections).await?),
+                None => None,
+            };
+            let form = fields::form(&send, |_| section);
+            let patched = self.caller.call(&Call::patch(self.shop, listing.listing_id, form)).await?;
+            answer = with_images(patched, remote, &send);
+        }
+        let known = sections.lock().await.clone();
+        let not_done = not_done(&send, &fields::plain_of_remote(&answer, &known));
+        let rev = listing.rev;
+        self.change(listing.listing_id, |listing| {
+            listing.answered(&answer);
+            listing.conflicted(conflicts.clone());
+            listing.sent(|name| is_ours(name) && !not_done.iter().any(|not| not == name), rev, &send, &known);
+        })
+        .await?;
+        refuse_lies(&not_done)
+    }
+
+    /// The inventory: read, changed, written whole. Before it is written, the products' numbers are put down; when
+    /// they are other ones later, the write has arrived, whatever became of its answer.
+    async fn send_inventory(&self, listing: &Listing, sections: &Mutex<Sections>) -> Result<(), Halt> {
+        let has_inventory = listing.changes.keys().any(|name| fields::is_of_inventory(name));
+        if !has_inventory && listing.sending.is_none() {
+            return Ok(());
+        }
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.try_inventory(listing.listing_id, listing.rev, sections).await {
+                Err(Halt::Trouble(Trouble::Away(_))) if tries < TRIES_MAX => {
+                    let ms = (300 << tries) + self.sync.world.chance() % 200;
+                    self.ctx.sleep(std::time::Duration::from_millis(ms)).await?;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    async fn try_inventory(&self, id: ListingId, rev: u64, sections: &Mutex<Sections>) -> Result<(), Halt> {
+        let known = sections.lock().await.clone();
+        let inventory = self.caller.call(&Call::inventory(id)).await?;
+        let there = variants::numbers(&inventory);
+        // What was on its way has arrived when the numbers are new.
+        let listing = self
+            .change(id, |listing| {
+                let arrived = listing.sending.take().filter(|sending| sending.products != there);
+                listing.remote["inventory"] = inventory.clone();
+                if let Some(Sending { rev, products: _ }) = arrived {
+                    listing.sent(fields::is_of_inventory, rev, &variants::fields(&inventory), &known);
+                }
+            })
+            .await?;
+        let Some(listing) = listing else { return Err(Halt::Gone) };
+        let (mut local, base) = listing.changes_to(rev);
+        local.retain(|name, _| fields::is_of_inventory(name));
+        let Merged { send, conflicts, unknown } = merge(&local, &base, &variants::fields(&inventory));
+        if let Some(name) = unknown.first() {
+            return Err(Halt::Refused(format!("{name} is no variant of the listing any more")));
+        }
+        let mut after = inventory;
+        if !send.is_empty() {
+            let body = variants::replaced(&after, &send);
+            let is_sold_out = variants::total(&after) == 0 && listing.remote["state"] != json!("draft");
+            let fills = send.iter().any(|(name, value)| fields::is_quantity(name) && value.as_i64() > Some(0));
+            if is_sold_out && fills && !listing.accepts_fee {
+                return Err(Halt::Refused(FEE.to_owned()));
+            }
+            let sending = Sending { rev, products: there };
+            self.change(id, |listing| listing.sending = Some(sending.clone())).await?;
+            after = match self.caller.call_once(&Call::put_inventory(id, body)).await {
+                Err(Trouble::Refused(error)) => {
+                    self.change(id, |listing| listing.sending = None).await?;
+                    return Err(Trouble::Refused(error).into());
+                }
+                answered => answered?,
+            };
+        }
+        self.change(id, |listing| {
+            listing.sending = None;
+            listing.answered(&json!({ "inventory": after }));
+            listing.conflicted(conflicts.clone());
+            listing.sent(fields::is_of_inventory, rev, &send, &known);
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// The state, last, and only because a user said so.
+    async fn send_state(
+        &self,
+        listing: &Listing,
+        remote: &Value,
+        sections: &Mutex<Sections>,
+    ) -> Result<(), Halt> {
+        let Some(wanted) = listing.changes.get("state").filter(|change| change.rev <= listing.rev) else {
+            return Ok(());
+        };
+        let (now, to) = (remote["state"].as_str().unwrap_or_default(), wanted.value.as_str().unwrap_or_default());
+        if to == "active" && !["active", "inactive"].contains(&now) && !listing.accepts_fee {
+            return Err(Halt::Refused(FEE.to_owned()));
+        }
+        let known = sections.lock().await.clone();
+        let mut answer = json!({});
+        if now != to {
+            let form = vec![("state".to_owned(), to.to_owned())];
+            answer = self.caller.call(&Call::patch(self.shop, listing.listing_id, form)).await?;
+        }
+        let send = Fields::from([("state".to_owned(), wanted.value.clone())]);
+        let lied = now != to && answer["state"] != wanted.value;
+        let rev = listing.rev;
+        self.change(listing.listing_id, |listing| {
+            listing.answered(&answer);
+            listing.sent(|name| name == "state" && !lied, rev, &send, &known);
+        })
+        .await?;
+        refuse_lies(&if lied { vec!["state".to_owned()] } else { Vec::new() })
+    }
+
+    /// Changes a listing under the lease; gives it as it is then.
+    async fn change(
+        &self,
+        id: ListingId,
+        mut change: impl FnMut(&mut Listing) + Send,
+    ) -> Result<Option<Listing>, Trouble> {
+        let update = self.sync.shelves.listings.update(listing_key(self.shop, id), |had| {
+            let Some(had) = had else { return Change::Leave };
+            let mut listing = had.value;
+            change(&mut listing);
+            let label = listing.standing().as_str();
+            Change::from(Draft::new(listing).label(label))
+        });
+        Ok(update.under(self.ctx).await?)
+    }
+
+    /// Etsy does not take a listing: that is said, and waits for the user, who may have changed it meanwhile.
+    async fn refused(&self, id: ListingId, rev: u64, message: &str) -> Result<(), Trouble> {
+        self.change(id, |listing| {
+            if listing.rev == rev {
+                listing.error = Some(message.to_owned());
+            }
+        })
+        .await?;
+        self.note("listing", message.to_owned(), Some(id)).await?;
+        Ok(())
+    }
+}
+
+/// The answer to a PATCH has no images: they are as they were, in the order that was asked for.
+fn with_images(mut answer: Value, remote: &Value, send: &Fields) -> Value {
+    let images = remote["images"].as_array().cloned().unwrap_or_default();
+    let kept: Vec<Value> = match send.get("image_ids").and_then(Value::as_array) {
+        None => images,
+        Some(ids) => {
+            let find = |(rank, id): (usize, &Value)| {
+                let mut image = images.iter().find(|image| image["listing_image_id"] == *id)?.clone();
+                image["rank"] = json!(rank + 1);
+                Some(image)
+            };
+            ids.iter().enumerate().filter_map(find).collect()
+        }
+    };
+    answer["images"] = Value::Array(kept);
+    answer
+}
+
+/// What Etsy said yes to and did not do.
+fn not_done(send: &Fields, after: &Fields) -> Vec<String> {
+    send.iter().filter(|(name, value)| after.get(*name) != Some(value)).map(|(name, _)| name.clone()).collect()
+}
+
+fn refuse_lies(not_done: &[String]) -> Result<(), Halt> {
+    if not_done.is_empty() {
+        return Ok(());
+    }
+    Err(Halt::Refused(format!("Etsy said yes, but did not change {}; change it again", not_done.join(", "))))
+}

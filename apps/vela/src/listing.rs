@@ -1,0 +1,310 @@
+//! A listing: what it is at Etsy, and what users want it to be.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use windlass_engine::Time;
+
+use crate::fields::{self, Fields, Sections, Wish};
+use crate::merge::Conflict;
+use crate::shop::ListingId;
+
+/// How many conflicts are kept.
+const CONFLICTS_MAX: usize = 50;
+/// What changes without anybody changing it.
+const VOLATILE: [&str; 3] = ["views", "num_favorers", "featured_rank"];
+
+/// A listing as it is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Listing {
+    /// Etsy's number.
+    pub listing_id: ListingId,
+    /// What Etsy last said of it.
+    pub remote: Value,
+    /// A digest of that, so that what has not changed need not be compared.
+    pub hash: String,
+    /// What users have changed and Etsy does not know yet, by field.
+    #[serde(default)]
+    pub changes: BTreeMap<String, Change>,
+    /// Counts the users' changes.
+    #[serde(default)]
+    pub rev: u64,
+    /// Up to which of them Etsy knows all.
+    #[serde(default)]
+    pub uploaded_rev: u64,
+    /// The seller knows that the changes may cost a listing fee.
+    #[serde(default)]
+    pub accepts_fee: bool,
+    /// An inventory that was on its way when it was last heard of.
+    #[serde(default)]
+    pub sending: Option<Sending>,
+    /// Where both sides had changed.
+    #[serde(default)]
+    pub conflicts: Vec<Conflict>,
+    /// Why Etsy does not take the changes: they wait until they are changed again.
+    #[serde(default)]
+    pub error: Option<String>,
+    /// Since when it is gone at Etsy.
+    #[serde(default)]
+    pub deleted_at: Option<Time>,
+}
+
+/// A change of a field.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// What it is to be.
+    pub value: Value,
+    /// What it was at Etsy when it was first changed.
+    pub base: Value,
+    /// Which change of the listing this was.
+    pub rev: u64,
+}
+
+/// What is written down before an inventory is sent: so that whoever comes
+/// after a crash can tell whether it arrived, and takes no difference twice.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sending {
+    /// Up to which change.
+    pub rev: u64,
+    /// The numbers of the products before. Etsy gives out new ones with every write.
+    pub products: BTreeSet<u64>,
+}
+
+/// Where a listing stands, and what it is marked with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing is to be done.
+    Clean,
+    /// Changes wait to be sent.
+    Dirty,
+    /// Etsy does not take the changes.
+    Refused,
+    /// It is gone at Etsy.
+    Deleted,
+    /// It is gone at Etsy, and there are changes that were never sent.
+    ConflictDeleted,
+}
+
+impl Standing {
+    /// The mark.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Clean => "clean",
+            Self::Dirty => "dirty",
+            Self::Refused => "refused",
+            Self::Deleted => "deleted",
+            Self::ConflictDeleted => "conflict_deleted",
+        }
+    }
+}
+
+impl Listing {
+    /// A listing as Etsy said it.
+    pub fn new(listing_id: ListingId, remote: Value, hash: String) -> Self {
+        Self {
+            listing_id,
+            remote,
+            hash,
+            changes: BTreeMap::new(),
+            rev: 0,
+            uploaded_rev: 0,
+            accepts_fee: false,
+            sending: None,
+            conflicts: Vec::new(),
+            error: None,
+            deleted_at: None,
+        }
+    }
+
+    /// Where it stands.
+    pub fn standing(&self) -> Standing {
+        match (self.deleted_at.is_some(), self.changes.is_empty()) {
+            (true, true) => Standing::Deleted,
+            (true, false) => Standing::ConflictDeleted,
+            (false, true) => Standing::Clean,
+            (false, false) if self.error.is_some() => Standing::Refused,
+            (false, false) => Standing::Dirty,
+        }
+    }
+
+    /// What Etsy says now. Changes that Etsy has come to by itself are none any more; quantities aside, which
+    /// are differences.
+    pub fn seen(&mut self, remote: Value, hash: String, sections: &Sections) {
+        let fields = fields::of_remote(&remote, sections);
+        (self.remote, self.hash, self.deleted_at) = (remote, hash, None);
+        self.changes.retain(|name, change| fields::is_quantity(name) || fields.get(name) != Some(&change.value));
+        self.settle_revs();
+    }
+
+    /// A user's wish. Answers whether anything is different now.
+    pub fn wish(&mut self, wish: Wish, sections: &Sections) -> bool {
+        let remote = fields::of_remote(&self.remote, sections);
+        let rev = self.rev + 1;
+        let mut is_changed = false;
+        for (name, value) in wish.fields {
+            let now = self.changes.get(&name).map(|change| &change.value).or_else(|| remote.get(&name));
+            if now == Some(&value) {
+                continue;
+            }
+            is_changed = true;
+            let at_etsy = remote.get(&name).cloned().unwrap_or(Value::Null);
+            let base = self.changes.get(&name).map_or(at_etsy, |change| change.base.clone());
+            if base == value && Some(&base) == remote.get(&name) && self.sending.is_none() {
+                self.changes.remove(&name);
+            } else {
+                self.changes.insert(name, Change { value, base, rev });
+            }
+        }
+        if is_changed || self.error.is_some() {
+            // Whatever was refused may pass now.
+            is_changed |= self.error.take().is_some();
+            (self.rev, self.accepts_fee) = (rev, self.accepts_fee || wish.accepts_fee);
+            self.settle_revs();
+        }
+        is_changed
+    }
+
+    /// The changes up to `rev`: what they are to be, and what it was before.
+    pub fn changes_to(&self, rev: u64) -> (Fields, Fields) {
+        let due = self.changes.iter().filter(|(_, change)| change.rev <= rev);
+        let (mut local, mut base) = (Fields::new(), Fields::new());
+        for (name, change) in due {
+            local.insert(name.clone(), change.value.clone());
+            base.insert(name.clone(), change.base.clone());
+        }
+        (local, base)
+    }
+
+    /// Etsy knows the changes of these fields up to `rev`. What was changed again meanwhile stays, and was
+    /// changed from what Etsy has now.
+    pub fn sent(&mut self, names: impl Fn(&str) -> bool, rev: u64, sent: &Fields, sections: &Sections) {
+        let remote = fields::of_remote(&self.remote, sections);
+        let changes = std::mem::take(&mut self.changes);
+        for (name, mut change) in changes {
+            if !names(&name) {
+                self.changes.insert(name, change);
+            } else if change.rev > rev {
+                let now = sent.get(&name).or_else(|| remote.get(&name));
+                change.base = now.cloned().unwrap_or(change.base);
+                self.changes.insert(name, change);
+            }
+        }
+        self.settle_revs();
+    }
+
+    /// Etsy's answer to a change of fields: what it names is as it says.
+    pub fn answered(&mut self, answer: &Value) {
+        if let (Some(remote), Some(answer)) = (self.remote.as_object_mut(), answer.as_object()) {
+            for (name, value) in answer {
+                remote.insert(name.clone(), value.clone());
+            }
+        }
+        self.hash = hash(&self.remote);
+    }
+
+    /// Keeps conflicts for the seller, the newest of each field.
+    pub fn conflicted(&mut self, conflicts: Vec<Conflict>) {
+        for conflict in conflicts {
+            self.conflicts.retain(|had| had.field != conflict.field);
+            self.conflicts.push(conflict);
+        }
+        let surplus = self.conflicts.len().saturating_sub(CONFLICTS_MAX);
+        self.conflicts.drain(..surplus);
+    }
+
+    fn settle_revs(&mut self) {
+        if self.changes.is_empty() {
+            (self.uploaded_rev, self.accepts_fee, self.error) = (self.rev, false, None);
+        }
+    }
+}
+
+/// A digest of what Etsy says of a listing.
+pub fn hash(remote: &Value) -> String {
+    let mut lasting = remote.clone();
+    if let Some(fields) = lasting.as_object_mut() {
+        for name in VOLATILE {
+            fields.remove(name);
+        }
+    }
+    let digest = Sha256::digest(lasting.to_string().as_bytes());
+    digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn remote(title: &str, quantity: i64) -> Value {
+        json!({"listing_id": 1, "title": title, "tags": [], "inventory": {"products": [{
+            "product_id": 5, "sku": "", "offerings": [{"quantity": quantity, "is_enabled": true,
+            "price": {"amount": 100, "divisor": 100}}], "property_values": []}]}})
+    }
+
+    fn listing(title: &str) -> Listing {
+        let remote = remote(title, 10);
+        let hash = hash(&remote);
+        Listing::new(1, remote, hash)
+    }
+
+    fn wish(name: &str, value: Value) -> Wish {
+        Wish { fields: Fields::from([(name.to_owned(), value)]), accepts_fee: false }
+    }
+
+    /// Defect 4: an edit that is made while another is on its way stays.
+    #[test]
+    fn an_edit_during_the_upload_stays_dirty() {
+        let (mut listing, none) = (listing("a"), Sections::new());
+        assert!(listing.wish(wish("title", json!("b")), &none));
+        let rev = listing.rev;
+        let (local, base) = listing.changes_to(rev);
+        assert_eq!((&local["title"], &base["title"]), (&json!("b"), &json!("a")));
+        assert!(listing.wish(wish("title", json!("c")), &none));
+        listing.answered(&json!({"title": "b"}));
+        listing.sent(|_| true, rev, &local, &none);
+        assert_eq!(listing.standing(), Standing::Dirty);
+        let (local, base) = listing.changes_to(listing.rev);
+        assert_eq!((&local["title"], &base["title"]), (&json!("c"), &json!("b")));
+        listing.sent(|_| true, listing.rev, &local, &none);
+        assert_eq!((listing.standing(), listing.uploaded_rev), (Standing::Clean, listing.rev));
+    }
+
+    #[test]
+    fn a_wish_for_what_is_there_changes_nothing() {
+        let (mut listing, none) = (listing("a"), Sections::new());
+        assert!(!listing.wish(wish("title", json!("a")), &none));
+        assert!(listing.wish(wish("title", json!("b")), &none));
+        assert!(listing.wish(wish("title", json!("a")), &none), "taken back");
+        assert_eq!(listing.standing(), Standing::Clean);
+    }
+
+    #[test]
+    fn what_etsy_has_come_to_by_itself_is_no_change_but_a_quantity_is() {
+        let (mut listing, none) = (listing("a"), Sections::new());
+        listing.wish(wish("title", json!("b")), &none);
+        listing.wish(wish("quantity", json!(7)), &none);
+        let now = remote("b", 7);
+        listing.seen(now.clone(), hash(&now), &none);
+        assert_eq!(listing.changes.keys().collect::<Vec<_>>(), ["quantity"]);
+    }
+
+    #[test]
+    fn a_refusal_waits_for_the_next_edit() {
+        let (mut listing, none) = (listing("a"), Sections::new());
+        listing.wish(wish("title", json!("b")), &none);
+        listing.error = Some("no".into());
+        assert_eq!(listing.standing(), Standing::Refused);
+        listing.wish(wish("title", json!("c")), &none);
+        assert_eq!(listing.standing(), Standing::Dirty);
+    }
+
+    #[test]
+    fn views_do_not_count_as_a_change() {
+        assert_eq!(hash(&json!({"title": "a", "views": 1})), hash(&json!({"title": "a", "views": 2})));
+        assert_ne!(hash(&json!({"title": "a"})), hash(&json!({"title": "b"})));
+    }
+}

@@ -1,0 +1,202 @@
+//! How a shop stands, for people and for programs.
+
+use serde::Serialize;
+use windlass_engine::core::event::What;
+use windlass_engine::{FailureReason, JobRecord, ShelfError, State, Time};
+
+use crate::book::{Run, Shelves, shop_prefix};
+use crate::jobs::run_key;
+use crate::listing::Standing;
+use crate::shop::{Connection, Health, LastError, Shop, ShopId};
+use crate::task::TaskKind;
+use crate::tasks::{Tasks, kind_of};
+
+/// What a shop is doing, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Doing {
+    UpToDate,
+    Queued,
+    Downloading,
+    Uploading,
+    WaitingQuota,
+    WaitingRetry,
+    NeedsReconnect,
+    Failed,
+}
+
+impl Doing {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UpToDate => "up_to_date",
+            Self::Queued => "queued",
+            Self::Downloading => "downloading",
+            Self::Uploading => "uploading",
+            Self::WaitingQuota => "waiting_quota",
+            Self::WaitingRetry => "waiting_retry",
+            Self::NeedsReconnect => "needs_reconnect",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// How a shop stands.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Status {
+    /// Which shop.
+    pub shop_id: ShopId,
+    /// Its name at Etsy.
+    pub name: Option<String>,
+    /// What it is doing.
+    pub status: Doing,
+    /// How many listings are to be downloaded, of the walk that is under way or was last.
+    pub to_download: u64,
+    /// How many of them are.
+    pub downloaded: u64,
+    /// How many listings wait to be sent.
+    pub to_upload: u64,
+    /// How many were sent by the upload that is under way or was last.
+    pub uploaded: u64,
+    /// How many listings have changes that Etsy does not take.
+    pub refused: u64,
+    /// How many listings are gone at Etsy and have changes that were never sent.
+    pub conflicts_deleted: u64,
+    /// How many listings there are.
+    pub listings: u64,
+    /// Since when the task that is running runs.
+    pub started_at: Option<Time>,
+    /// Whose it is.
+    pub worker: Option<String>,
+    /// The last success of each kind.
+    pub last_success_at: std::collections::BTreeMap<TaskKind, Time>,
+    /// When something is tried next.
+    pub next_attempt_at: Option<Time>,
+    /// What last went wrong.
+    pub last_error: Option<LastError>,
+    /// How often it is downloaded.
+    pub interval: String,
+}
+
+/// How a shop stands; nothing when there is none.
+pub async fn of_shop(shelves: &Shelves, tasks: &Tasks, shop: ShopId) -> Result<Option<Status>, ShelfError> {
+    let Some(found) = shelves.shops.get(shop).await? else { return Ok(None) };
+    Ok(Some(of(shelves, tasks, found.value).await?))
+}
+
+/// How a shop stands that is at hand.
+pub async fn of(shelves: &Shelves, tasks: &Tasks, shop: Shop) -> Result<Status, ShelfError> {
+    let id = shop.shop_id;
+    let jobs = tasks.of_shop(id).await?;
+    let health = shelves.health.get(id).await?.map(|health| health.value).unwrap_or_default();
+    let connection = shelves.connections.get(id).await?.map(|connection| connection.value);
+    let keys = [run_key(id, TaskKind::RegularDownload), run_key(id, TaskKind::UploadChanges)];
+    let mut runs = shelves.runs.get_many(keys).await?.into_iter().map(|run| run.map(|run| run.value));
+    let (download, upload): (Option<Run>, Option<Run>) = (runs.next().flatten(), runs.next().flatten());
+    let counts = shelves.listings.count(&shop_prefix(id)).await?;
+    let of = |standing: Standing| counts.of(standing.as_str());
+    let now = jobs.iter().find(|job| job.lease().is_some());
+    let waiting = jobs.iter().filter(|job| job.state == State::Queued);
+    Ok(Status {
+        shop_id: id,
+        name: shop.name,
+        status: doing(&jobs, &health, connection.as_ref()),
+        to_download: download.as_ref().map_or(0, Run::to_download),
+        downloaded: download.as_ref().map_or(0, |run| run.done),
+        to_upload: of(Standing::Dirty),
+        uploaded: upload.as_ref().map_or(0, |run| run.uploaded),
+        refused: of(Standing::Refused),
+        conflicts_deleted: of(Standing::ConflictDeleted),
+        listings: counts.total() - of(Standing::Deleted),
+        started_at: now.and_then(|job| job.started_at),
+        worker: now.and_then(|job| job.worker.as_ref()).map(ToString::to_string),
+        last_success_at: health.last_success,
+        next_attempt_at: waiting.map(|job| job.run_at).min(),
+        last_error: health.last_error,
+        interval: shop.interval.unwrap_or(tasks.settings().interval).to_string(),
+    })
+}
+
+fn doing(jobs: &[JobRecord], health: &Health, connection: Option<&Connection>) -> Doing {
+    let running = jobs.iter().find(|job| job.lease().is_some()).and_then(kind_of);
+    match running {
+        Some(TaskKind::UploadChanges) => return Doing::Uploading,
+        Some(TaskKind::RegularDownload | TaskKind::ForcedDownload) => return Doing::Downloading,
+        None => {}
+    }
+    if connection.is_none_or(|connection| connection.lost.is_some()) {
+        return Doing::NeedsReconnect;
+    }
+    let queued: Vec<&JobRecord> = jobs.iter().filter(|job| job.state == State::Queued).collect();
+    if queued.iter().any(|job| job.history.is_empty()) {
+        return Doing::Queued;
+    }
+    if let Some(job) = queued.iter().min_by_key(|job| job.run_at) {
+        let last = job.history.last().map(|entry| entry.what);
+        let code = health.last_error.as_ref().map(|error| error.code.as_str());
+        return match (last, code) {
+            (Some(What::Parked), Some("needs_reconnect" | "forbidden")) => Doing::NeedsReconnect,
+            (Some(What::Parked), _) => Doing::WaitingQuota,
+            (Some(What::Retrying), _) => Doing::WaitingRetry,
+            _ => Doing::Queued,
+        };
+    }
+    let is_unmended = |job: &&JobRecord| {
+        let success = kind_of(job).and_then(|kind| health.last_success.get(&kind));
+        matches!(job.state, State::Failed { ended_at, .. } if success.is_none_or(|success| *success < ended_at))
+    };
+    if jobs.iter().any(|job| is_unmended(&job)) { Doing::Failed } else { Doing::UpToDate }
+}
+
+/// A task as people see it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TaskView {
+    /// Its id.
+    pub id: String,
+    /// Its kind.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its shop.
+    pub shop_id: Option<ShopId>,
+    /// In which state it is.
+    pub state: String,
+    /// Why it failed, if it has.
+    pub reason: Option<FailureReason>,
+    /// Who works on it, or did last.
+    pub worker: Option<String>,
+    /// Since when it is in this state.
+    pub since: Time,
+    /// Which attempt it is.
+    pub attempt: u32,
+    /// When it is tried next.
+    pub next_attempt: Option<Time>,
+    /// How far its worker says it is.
+    pub progress: Option<serde_json::Value>,
+    /// What last went wrong.
+    pub error: Option<String>,
+}
+
+impl TaskView {
+    /// A task as people see it.
+    pub fn of(job: &JobRecord) -> Self {
+        let (since, reason) = match &job.state {
+            State::Queued => (job.history.last().map_or(job.created_at, |entry| entry.at), None),
+            State::Running(lease) => (lease.started_at, None),
+            State::Completed { ended_at, .. } | State::Canceled { ended_at } => (*ended_at, None),
+            State::Failed { ended_at, reason } => (*ended_at, Some(*reason)),
+        };
+        Self {
+            id: job.id.to_string(),
+            kind: job.spec.kind.to_string(),
+            shop_id: crate::tasks::shop_of(job),
+            state: job.state.name().to_string(),
+            reason,
+            worker: job.worker.as_ref().map(ToString::to_string),
+            since,
+            attempt: job.attempt,
+            next_attempt: (job.state == State::Queued).then_some(job.run_at),
+            progress: job.progress.as_ref().and_then(|progress| progress.read().ok()),
+            error: job.last_error().map(str::to_owned),
+        }
+    }
+}
