@@ -119,4 +119,6 @@ mod documents {
     mod workers {}
     #[doc = include_str!("../../../docs/guide/testing.md")]
     mod testing {}
+    #[doc = include_str!("../../../docs/comparison.md")]
+    mod comparison {}
 }
