@@ -95,6 +95,23 @@ impl<O> HandlerResult<O> for Result<O, Failure> {
     }
 }
 
+// A function that never returns (`todo!()`, a loop) can be any handler. Its type has no name of its own yet.
+impl<O> HandlerResult<O> for <fn() -> ! as Returning>::Returned {
+    fn into_result(self) -> Result<O, Failure> {
+        self
+    }
+}
+
+/// What a function returns, as a type.
+pub trait Returning {
+    /// That type.
+    type Returned;
+}
+
+impl<R> Returning for fn() -> R {
+    type Returned = R;
+}
+
 /// An async function as a handler.
 pub(crate) struct AsyncFn<J, M, F>(pub(crate) F, pub(crate) PhantomData<fn(J, M)>);
 
