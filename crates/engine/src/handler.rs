@@ -32,6 +32,18 @@ pub trait Handler<S = ()>: Send + Sync + 'static {
 /// }
 /// ```
 ///
+/// A closure is one, too, even while it is yet to be written:
+///
+/// ```
+/// # use windlass_engine::{Context, Job, Worker};
+/// # #[derive(serde::Serialize, serde::Deserialize)]
+/// # struct Greet { name: String }
+/// # impl Job for Greet { const KIND: &'static str = "greet"; type Output = usize; }
+/// # fn doc(worker: Worker) -> Worker {
+/// worker.handle(async |_: Greet, _: Context| todo!())
+/// # }
+/// ```
+///
 /// `M` is found by the compiler; nobody writes it.
 #[diagnostic::on_unimplemented(
     message = "this cannot handle jobs: a handler is `async fn(job, Context<{S}>) -> Result<output, Failure>`",
