@@ -31,49 +31,114 @@ pub trait Handler<S = ()>: Send + Sync + 'static {
 ///     Ok(job.name.len())
 /// }
 /// ```
+///
+/// A closure is one, too, even while it is yet to be written:
+///
+/// ```
+/// # use windlass_engine::{Context, Job, Worker};
+/// # #[derive(serde::Serialize, serde::Deserialize)]
+/// # struct Greet { name: String }
+/// # impl Job for Greet { const KIND: &'static str = "greet"; type Output = usize; }
+/// # fn doc(worker: Worker) -> Worker {
+/// worker.handle(async |_: Greet, _: Context| todo!())
+/// # }
+/// ```
+///
+/// `M` is found by the compiler; nobody writes it.
 #[diagnostic::on_unimplemented(
-    message = "this function cannot handle `{J}` in a worker whose state is `{S}`",
-    label = "expected `async fn({J}, Context<{S}>) -> Result<<{J} as Job>::Output, Failure>`",
-    note = "the first argument is the job, the second its context: `Context` alone, or `Context<App>` after `.state(app)`",
-    note = "`?` turns any error into a `Failure`; end with `Ok(output)`, where the output is the job's `type Output`"
+    message = "this cannot handle jobs: a handler is `async fn(job, Context<{S}>) -> Result<output, Failure>`",
+    label = "expected an `async fn` of a job and a `Context<{S}>`",
+    note = "the first argument is the job, the second its context, and there is no third",
+    note = "a handler of `Context<App>` comes after `.state(app)`, one of `Context` alone before it",
+    note = "a function that is not `async` goes to `handle_blocking`"
 )]
-pub trait AsyncHandler<J: Job, S>: Send + Sync + 'static {
+pub trait AsyncHandler<J, S, M> {
+    /// One attempt.
+    type Future: Future;
+
     /// Runs one attempt.
-    fn call(
-        &self,
-        job: J,
-        context: Context<S>,
-    ) -> impl Future<Output = Result<J::Output, Failure>> + Send + 'static;
+    fn call(&self, job: J, context: Context<S>) -> Self::Future;
 }
 
-impl<J, S, F, Fut> AsyncHandler<J, S> for F
+impl<J, S, F, Fut> AsyncHandler<J, S, ByFunction> for F
 where
-    J: Job,
-    F: Fn(J, Context<S>) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<J::Output, Failure>> + Send + 'static,
+    F: Fn(J, Context<S>) -> Fut,
+    Fut: Future,
 {
-    fn call(
-        &self,
-        job: J,
-        context: Context<S>,
-    ) -> impl Future<Output = Result<J::Output, Failure>> + Send + 'static {
+    type Future = Fut;
+
+    fn call(&self, job: J, context: Context<S>) -> Fut {
         self(job, context)
     }
 }
 
+// With one impl alone the compiler takes it for meant, and speaks of what that impl lacks (`expected function that
+// takes 2 arguments`). With two it says that the trait is not there, in the words above.
+impl<J, S, F: Impossible> AsyncHandler<J, S, ByNothing> for F {
+    type Future = std::future::Pending<()>;
+
+    fn call(&self, _: J, _: Context<S>) -> Self::Future {
+        std::future::pending()
+    }
+}
+
+/// How the compiler knows a handler by its form.
+pub struct ByFunction;
+/// The way that no handler goes.
+pub struct ByNothing;
+/// What nothing implements.
+pub trait Impossible {}
+
+/// What a handler returns for a job whose output is `O`: a `Result<O, Failure>`.
+#[diagnostic::on_unimplemented(
+    message = "this handler returns `{Self}`, and should return `Result<{O}, Failure>`",
+    label = "expected an `async fn` that returns `Result<{O}, Failure>`",
+    note = "`{O}` is what the job says it gives: `type Output` of its `impl Job`",
+    note = "any error becomes a `Failure` by `?`: return `Result<{O}, Failure>`, and end with `Ok(…)`"
+)]
+pub trait HandlerResult<O> {
+    /// As what it is.
+    fn into_result(self) -> Result<O, Failure>;
+}
+
+impl<O> HandlerResult<O> for Result<O, Failure> {
+    fn into_result(self) -> Self {
+        self
+    }
+}
+
+// A function that never returns (`todo!()`, a loop) can be any handler. Its type has no name of its own yet.
+impl<O> HandlerResult<O> for <fn() -> ! as Returning>::Returned {
+    fn into_result(self) -> Result<O, Failure> {
+        self
+    }
+}
+
+/// What a function returns, as a type.
+pub trait Returning {
+    /// That type.
+    type Returned;
+}
+
+impl<R> Returning for fn() -> R {
+    type Returned = R;
+}
+
 /// An async function as a handler.
-pub(crate) struct AsyncFn<J, F>(pub(crate) F, pub(crate) PhantomData<fn(J)>);
+pub(crate) struct AsyncFn<J, M, F>(pub(crate) F, pub(crate) PhantomData<fn(J, M)>);
 
 #[async_trait]
-impl<J, S, F> Handler<S> for AsyncFn<J, F>
+impl<J, S, M, F> Handler<S> for AsyncFn<J, M, F>
 where
     J: Job,
     S: Send + Sync + 'static,
-    F: AsyncHandler<J, S>,
+    M: 'static,
+    F: AsyncHandler<J, S, M> + Send + Sync + 'static,
+    F::Future: Future<Output: HandlerResult<J::Output>> + Send + 'static,
 {
     async fn run(&self, context: Context<S>) -> Result<Option<Json>, Failure> {
         let job = context.payload_as()?;
-        let value = self.0.call(job, context).await?;
+        let value = self.0.call(job, context).await.into_result()?;
         result(&value)
     }
 }

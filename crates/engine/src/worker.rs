@@ -13,7 +13,9 @@ use windlass_core::store::{Source, Store};
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::handler::{AsyncFn, AsyncHandler, BlockingFn, Handler, Layer, Layered, Stateless, WithState};
+use crate::handler::{
+    AsyncFn, AsyncHandler, BlockingFn, Handler, HandlerResult, Layer, Layered, Stateless, WithState,
+};
 use crate::job::Job;
 use crate::process::{Command, CommandHandler};
 use crate::runtime::{
@@ -156,10 +158,12 @@ impl Worker {
 impl<S: Send + Sync + 'static> Worker<S> {
     /// Runs the jobs of a type with an async function. The worker also claims
     /// from the queue of that type.
-    pub fn handle<J, H>(mut self, function: H) -> Self
+    pub fn handle<J, M, H>(mut self, function: H) -> Self
     where
         J: Job,
-        H: AsyncHandler<J, S>,
+        M: 'static,
+        H: AsyncHandler<J, S, M> + Send + Sync + 'static,
+        H::Future: Future<Output: HandlerResult<J::Output>> + Send + 'static,
     {
         self.queues.insert(J::QUEUE.to_owned());
         self.handle_kind(J::KIND, AsyncFn(function, PhantomData))

@@ -14,7 +14,7 @@ use super::world::TestWorld;
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::handler::AsyncHandler;
+use crate::handler::{AsyncHandler, HandlerResult};
 use crate::job::Job;
 use crate::request::JobRequest;
 use crate::signal::Attempt;
@@ -55,16 +55,20 @@ impl TestBench {
 }
 
 /// Runs one attempt of a job with its handler, and gives what it returned.
-pub async fn run_job<J: Job>(handler: impl AsyncHandler<J, ()>, job: J) -> Result<J::Output, Failure> {
+pub async fn run_job<J, M, H>(handler: H, job: J) -> Result<J::Output, Failure>
+where
+    J: Job,
+    H: AsyncHandler<J, (), M, Future: Future<Output: HandlerResult<J::Output>>>,
+{
     run_job_with((), handler, job).await
 }
 
 /// Runs one attempt of a job with a handler that wants a state.
-pub async fn run_job_with<J: Job, S>(
-    state: S,
-    handler: impl AsyncHandler<J, S>,
-    job: J,
-) -> Result<J::Output, Failure> {
+pub async fn run_job_with<J, S, M, H>(state: S, handler: H, job: J) -> Result<J::Output, Failure>
+where
+    J: Job,
+    H: AsyncHandler<J, S, M, Future: Future<Output: HandlerResult<J::Output>>>,
+{
     let TestBench { world, store, client } = TestBench::new();
     let request = JobRequest::of(&job);
     let queue = QueueName::new(J::QUEUE)?;
@@ -85,7 +89,7 @@ pub async fn run_job_with<J: Job, S>(
     let grace_ms = u64::try_from(GRACE_DEFAULT.as_millis()).unwrap_or(u64::MAX);
     let slot = Slots::new(1).take();
     let context = Context::new(leased.job, store, Arc::new(world), Arc::new(attempt), grace_ms, slot);
-    handler.call(job, context.with_state(Arc::new(state))).await
+    handler.call(job, context.with_state(Arc::new(state))).await.into_result()
 }
 
 /// The jobs of a type that are queued, oldest first: what was enqueued and has not begun.
