@@ -84,7 +84,7 @@ async fn play<S: Subject>(scene: &mut Scene<S>, plan: &Plan) -> Same {
         };
         let step = async {
             pair.apply(op).await?;
-            pair.compare(&mut seen, turn).await
+            pair.compare(op, &mut seen, turn).await
         };
         step.await.map_err(|why| format!("at operation {}: {why}", turn + 1))?;
     }
