@@ -228,7 +228,7 @@ impl Office {
         let kind = TaskKind::UploadChanges;
         if standing == Standing::Dirty {
             batch.enqueue(
-                crate::task::request(kind, shop, self.tasks.settings()).dedupe_key(kind.dedupe_key(shop)),
+                crate::task::request(kind, shop).dedupe_key(kind.dedupe_key(shop)),
             );
         }
         match batch.commit().await?.jobs.first() {

@@ -112,6 +112,7 @@ impl Attempt<'_> {
             run.expected = run.expected.max(count);
             let is_last = listings.len() < PAGE_MAX as usize;
             self.store_page(run, listings, sections, seen).await?;
+            self.got_on().await?;
             self.ctx.go_on()?;
             if self.kind == TaskKind::RegularDownload
                 && self.sync.tasks.is_queued(TaskKind::ForcedDownload, self.shop).await?

@@ -113,6 +113,7 @@ async fn crash_vela_five_thousand_listings() {
     let tokens = scene.etsy.add_shop(1, 5_001);
     scene.etsy.fill(1, 5_000, "active");
     scene.connect_with(1, &tokens).await;
+    // More often than crashes without progress are forgiven.
     for _ in 0..4 {
         let before = scene.status(1).await["downloaded"].as_u64().unwrap();
         let further = 100 + fastrand::u64(..1_200);
