@@ -148,7 +148,12 @@ impl Desk {
     }
 
     /// Hands out the next task, or waits for one.
-    pub async fn next(&self, worker: WorkerName, request_id: Option<Uuid>, wait_ms: u64) -> Result<Served, ShelfError> {
+    pub async fn next(
+        &self,
+        worker: WorkerName,
+        request_id: Option<Uuid>,
+        wait_ms: u64,
+    ) -> Result<Served, ShelfError> {
         let until_ms = self.world.boot_ms() + wait_ms.min(WAIT_MS_MAX);
         let chance = || Uuid::from_u64_pair(self.world.chance(), self.world.chance());
         let mut request_id = request_id.unwrap_or_else(chance);

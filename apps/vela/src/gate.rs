@@ -254,7 +254,7 @@ mod tests {
                             world.sleep_ms(arrives).await;
                             lock(&arrivals).push(world.wall().ms());
                             world.sleep_ms(takes - arrives).await;
-                            if world.chance() % 10 != 0 {
+                            if !world.chance().is_multiple_of(10) {
                                 gate.ended(permit, Quota::default()).await.unwrap();
                             }
                         }

@@ -110,14 +110,16 @@ impl Attempt<'_> {
 
     async fn succeeded(&self) -> Result<(), Failure> {
         let (now, kind) = (self.sync.client.store().now().await?, self.kind);
-        let update = self.sync.shelves.health.update(self.shop, |had| succeeded(had.map(|had| had.value), kind, now));
+        let update =
+            self.sync.shelves.health.update(self.shop, |had| succeeded(had.map(|had| had.value), kind, now));
         update.under(self.ctx).await?;
         Ok(())
     }
 
     /// Writes down what went wrong, for people, and says how the attempt ends.
     async fn failed(&self, trouble: Trouble) -> Failure {
-        let ended = matches!(trouble, Trouble::Ended(Failure::Released | Failure::LeaseLost | Failure::Canceled));
+        let ended =
+            matches!(trouble, Trouble::Ended(Failure::Released | Failure::LeaseLost | Failure::Canceled));
         let (code, message) = (trouble.code(), trouble.message());
         tracing::warn!(shop = self.shop, task = %self.ctx.id(), kind = self.kind.as_str(), code, "Task not done");
         if !ended && let Err(failure) = self.note(code, message, None).await {
@@ -148,7 +150,8 @@ impl Attempt<'_> {
     ) -> Result<(), Failure> {
         let at = self.sync.client.store().now().await?;
         let error = LastError { code: code.to_owned(), message, listing_id, kind: self.kind, at };
-        let update = self.sync.shelves.health.update(self.shop, |had| failed(had.map(|had| had.value), &error));
+        let update =
+            self.sync.shelves.health.update(self.shop, |had| failed(had.map(|had| had.value), &error));
         update.under(self.ctx).await?;
         Ok(())
     }
@@ -167,7 +170,8 @@ pub fn succeeded(health: Option<Health>, kind: TaskKind, now: Time) -> Health {
     let mut health = health.unwrap_or_default();
     health.last_success.insert(kind, now);
     // What one download could not do another has done.
-    let same = |error: &LastError| (error.kind == TaskKind::UploadChanges) == (kind == TaskKind::UploadChanges);
+    let same =
+        |error: &LastError| (error.kind == TaskKind::UploadChanges) == (kind == TaskKind::UploadChanges);
     health.last_error = health.last_error.filter(|error| !same(error) || error.listing_id.is_some());
     health
 }

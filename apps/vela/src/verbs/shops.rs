@@ -24,7 +24,10 @@ pub(crate) async fn run(host: &Host) -> Result<Exit, AppError> {
         return Ok(Exit::DONE);
     }
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
-    say!("{}", table(&["shop", "name", "status", "downloaded", "to upload", "last success", "next", "error"], &rows));
+    say!(
+        "{}",
+        table(&["shop", "name", "status", "downloaded", "to upload", "last success", "next", "error"], &rows)
+    );
     Ok(Exit::DONE)
 }
 
