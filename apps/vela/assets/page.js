@@ -29,7 +29,7 @@ const words = (text) => (text || "").replaceAll("_", " ");
 function progress(shop) {
   const uploading = shop.status === "uploading";
   const done = uploading ? shop.uploaded : shop.downloaded;
-  const all = uploading ? shop.uploaded + shop.to_upload : shop.to_download;
+  const all = done + (uploading ? shop.to_upload : shop.to_download);
   const td = document.createElement("td");
   const bar = document.createElement("progress");
   bar.max = Math.max(all, 1);
@@ -50,7 +50,7 @@ function row(shop) {
     cell(shop.name ? `${shop.name} (${shop.shop_id})` : String(shop.shop_id)),
     cell(words(shop.status), "status"),
     progress(shop),
-    cell(String(Math.max(shop.to_download - shop.downloaded, 0)), "number"),
+    cell(String(shop.to_download), "number"),
     cell(String(shop.to_upload), "number"),
     cell(time(last)),
     cell(time(shop.next_attempt_at)),

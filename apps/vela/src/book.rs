@@ -115,8 +115,11 @@ impl Run {
         }
     }
 
-    /// How many listings there are to download, as far as is known.
+    /// How many listings are still to be downloaded, as far as is known.
     pub fn to_download(&self) -> u64 {
-        (self.expected_before + self.expected).max(self.done)
+        match self.finished_at {
+            Some(_) => 0,
+            None => (self.expected_before + self.expected).saturating_sub(self.done),
+        }
     }
 }

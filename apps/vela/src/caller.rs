@@ -57,15 +57,26 @@ impl Caller<'_> {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            tracing::debug!(shop = self.shop, call = call.name, code = error.code(), "A call was not answered");
+            tracing::debug!(
+                shop = self.shop,
+                call = call.name,
+                code = error.code(),
+                "A call was not answered"
+            );
             match error {
                 EtsyError::Unauthorized if refused.is_none() => refused = Some(token),
                 EtsyError::Unauthorized => {
-                    return Err(Trouble::Forbidden { said: "a token that was just refreshed is not taken".to_owned() });
+                    return Err(Trouble::Forbidden {
+                        said: "a token that was just refreshed is not taken".to_owned(),
+                    });
                 }
                 // It may be the app's key: the seller's consent is not given up for that.
-                EtsyError::Revoked { said } | EtsyError::Forbidden { said } => return Err(Trouble::Forbidden { said }),
-                EtsyError::NotFound { .. } | EtsyError::Refused { .. } => return Err(Trouble::Refused(error)),
+                EtsyError::Revoked { said } | EtsyError::Forbidden { said } => {
+                    return Err(Trouble::Forbidden { said });
+                }
+                EtsyError::NotFound { .. } | EtsyError::Refused { .. } => {
+                    return Err(Trouble::Refused(error));
+                }
                 EtsyError::RateLimit { window: Window::Second, retry_after } if seconds < SECONDS_MAX => {
                     seconds += 1;
                     let ms = self.delay_ms(retry_after).unwrap_or(SECOND_MS).max(1);

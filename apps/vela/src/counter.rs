@@ -84,7 +84,13 @@ impl Counter {
         Err(StoreError::Unavailable(last))
     }
 
-    async fn post_to(&self, base: &Url, path: &str, body: &Value, total: Duration) -> Result<Response, String> {
+    async fn post_to(
+        &self,
+        base: &Url,
+        path: &str,
+        body: &Value,
+        total: Duration,
+    ) -> Result<Response, String> {
         let url = base.join(path).map_err(|_| "the address of a task manager is none".to_owned())?;
         let request = Request::post(url, Body::bytes(body.to_string()));
         let mut request = request
@@ -171,7 +177,8 @@ impl Source for Counter {
         let mut written = Vec::new();
         for ProgressWrite { lease, progress } in reports {
             let progress: Value = progress.read().unwrap_or_default();
-            written.push(taken(self.word(lease, "progress", json!({ "progress": progress })).await?.is_some()));
+            written
+                .push(taken(self.word(lease, "progress", json!({ "progress": progress })).await?.is_some()));
         }
         Ok(written)
     }

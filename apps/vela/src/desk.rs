@@ -14,10 +14,11 @@ use windlass_engine::core::store::{ClaimRequest, LeaseRef, ProgressWrite, Settle
 use windlass_engine::core::transition::Outcome;
 use windlass_engine::core::wake::{Registration, Work};
 use windlass_engine::world::World;
-use windlass_engine::{Client, JobId, Kind, QueueName, ShelfError, StoreError};
+use windlass_engine::{Client, Failure, JobId, Kind, QueueName, ShelfError, StoreError};
 
 use crate::book::Shelves;
 use crate::jobs::{failed, succeeded};
+use crate::ladder::climb;
 use crate::shop::{LastError, ShopId};
 use crate::task::{QUEUE, TaskKind};
 use crate::tasks::{Tasks, kind_of, shop_of};
@@ -110,6 +111,17 @@ pub enum FailClass {
     Canceled,
 }
 
+/// What a climb of the ladder settles a task with.
+fn outcome(climbed: Failure) -> Outcome {
+    match climbed {
+        Failure::Retry { error, after } => {
+            let ms = after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
+            Outcome::Retry { error: error.to_string(), when: ms.map(Start::AfterMs) }
+        }
+        failure => Outcome::Failed { error: failure.to_string() },
+    }
+}
+
 /// A failure as a worker says it.
 #[derive(Debug)]
 pub struct Fail {
@@ -136,7 +148,12 @@ impl Desk {
     }
 
     /// Hands out the next task, or waits for one.
-    pub async fn next(&self, worker: WorkerName, request_id: Option<Uuid>, wait_ms: u64) -> Result<Served, ShelfError> {
+    pub async fn next(
+        &self,
+        worker: WorkerName,
+        request_id: Option<Uuid>,
+        wait_ms: u64,
+    ) -> Result<Served, ShelfError> {
         let until_ms = self.world.boot_ms() + wait_ms.min(WAIT_MS_MAX);
         let chance = || Uuid::from_u64_pair(self.world.chance(), self.world.chance());
         let mut request_id = request_id.unwrap_or_else(chance);
@@ -229,7 +246,10 @@ impl Desk {
         let after = |time: Duration| Start::AfterMs(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         let error = fail.error.clone();
         let outcome = match fail.class {
-            FailClass::Retry => Outcome::Retry { error, when: fail.retry_after.map(after) },
+            FailClass::Retry => match (fail.retry_after, &job) {
+                (None, Some(job)) => outcome(climb(job, self.tasks.settings(), &*self.world, &error)),
+                (retry_after, _) => Outcome::Retry { error, when: retry_after.map(after) },
+            },
             FailClass::Permanent => Outcome::Failed { error },
             FailClass::Quota => Outcome::Parked { until: after(fail.retry_after.unwrap_or(QUOTA_WAIT)) },
             FailClass::Auth => Outcome::Parked { until: after(fail.retry_after.unwrap_or(RECONNECT_WAIT)) },

@@ -166,7 +166,9 @@ pub fn checked(name: &str, value: &Value) -> Result<Value, String> {
             checked_text(name, text.ok_or("must be text that is not empty")?)
         }
         Shape::Words => checked_words(name, value),
-        Shape::Id => value.as_u64().filter(|id| *id > 0).map(Value::from).ok_or("must be a number".to_owned()),
+        Shape::Id => {
+            value.as_u64().filter(|id| *id > 0).map(Value::from).ok_or("must be a number".to_owned())
+        }
         Shape::Ids => {
             let ids = value.as_array().filter(|ids| !ids.is_empty() && ids.len() <= IMAGES_MAX);
             let fits = ids.is_some_and(|ids| ids.iter().all(Value::is_u64));
@@ -220,10 +222,13 @@ fn checked_of_product(name: &str, value: &Value) -> Result<Value, String> {
             let number = value.as_f64().or_else(|| value.as_str().and_then(|text| text.trim().parse().ok()));
             let price = number.filter(|price| (0.2..=1_000_000_000.0).contains(price));
             // To whole hundredths, so that it compares equal to what Etsy gives back.
-            price.map(|price| json!((price * 100.0).round() / 100.0)).ok_or("must be a price such as 12.50".to_owned())
+            price
+                .map(|price| json!((price * 100.0).round() / 100.0))
+                .ok_or("must be a price such as 12.50".to_owned())
         }
         "quantity" => {
-            let quantity = value.as_i64().or_else(|| value.as_str().and_then(|text| text.trim().parse().ok()));
+            let quantity =
+                value.as_i64().or_else(|| value.as_str().and_then(|text| text.trim().parse().ok()));
             let quantity = quantity.filter(|quantity| (0..=QUANTITY_MAX).contains(quantity));
             quantity.map(Value::from).ok_or_else(|| format!("must lie between 0 and {QUANTITY_MAX}"))
         }

@@ -230,14 +230,14 @@ mod tests {
         }
     }
 
-    /// Three processes with many callers, for three days by a clock that jumps: calls take up to their time limit,
+    /// Three processes with many callers, for two days by a clock that jumps: calls take up to their time limit,
     /// arrive at any moment within it, and of some nobody ever hears the end. No second and no 24 hours hold more
     /// of them, as Etsy counts, than they may; and what may be used is used.
     #[tokio::test]
     async fn no_window_holds_more_than_it_may_over_all_processes() {
         let bench = TestBench::new();
         let arrivals: Arc<Mutex<Vec<i64>>> = Arc::default();
-        let until = windlass_engine::core::time::Clock::wall(&bench.world).plus_ms(3 * 86_400_000);
+        let until = windlass_engine::core::time::Clock::wall(&bench.world).plus_ms(2 * 86_400_000);
         let callers = (0..12).map(|n| {
             let (bench, arrivals) = (bench.clone(), arrivals.clone());
             let world: Arc<dyn World> = Arc::new(bench.world.beside(n));
@@ -254,7 +254,7 @@ mod tests {
                             world.sleep_ms(arrives).await;
                             lock(&arrivals).push(world.wall().ms());
                             world.sleep_ms(takes - arrives).await;
-                            if world.chance() % 10 != 0 {
+                            if !world.chance().is_multiple_of(10) {
                                 gate.ended(permit, Quota::default()).await.unwrap();
                             }
                         }
@@ -279,8 +279,8 @@ mod tests {
         };
         assert!(most(1_000) <= PER_SECOND as usize, "{}", most(1_000));
         assert!(most(86_400_000) <= PER_DAY as usize, "{}", most(86_400_000));
-        assert!(arrivals.len() >= 3 * PER_DAY as usize * 95 / 100, "{} were made", arrivals.len());
+        assert!(arrivals.len() >= 2 * PER_DAY as usize * 95 / 100, "{} were made", arrivals.len());
         let days: BTreeSet<i64> = arrivals.iter().map(|at| at / 86_400_000).collect();
-        assert!(days.len() >= 3);
+        assert!(days.len() >= 2);
     }
 }

@@ -48,7 +48,8 @@ impl Keyring {
             let Some(found) = self.shelf.get(shop).await? else {
                 return Err(Trouble::Reconnect { said: "the shop is not connected".to_owned() });
             };
-            let Connection { access_token, refresh_token, expires_at, refreshing, lost } = found.value.clone();
+            let Connection { access_token, refresh_token, expires_at, refreshing, lost } =
+                found.value.clone();
             if let Some(said) = lost {
                 return Err(Trouble::Reconnect { said });
             }
@@ -177,6 +178,8 @@ impl Keyring {
             if is_ours { Change::from(connection) } else { Change::Leave }
         });
         update.await?;
-        there.ok_or_else(|| windlass_engine::StoreError::Unavailable("the connection is gone".to_owned()).into())
+        there.ok_or_else(|| {
+            windlass_engine::StoreError::Unavailable("the connection is gone".to_owned()).into()
+        })
     }
 }

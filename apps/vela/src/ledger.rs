@@ -65,7 +65,8 @@ impl Ledger {
         }
         let wanted = u32::try_from(self.flights.len()).unwrap_or(u32::MAX).saturating_add(1);
         if allowed.spendable(now) >= wanted {
-            self.flights.push(Flight { id, until: now.plus_ms(i64::try_from(terms.total_ms).unwrap_or(i64::MAX)) });
+            self.flights
+                .push(Flight { id, until: now.plus_ms(i64::try_from(terms.total_ms).unwrap_or(i64::MAX)) });
             return Granted::Now;
         }
         // With more under way than ever fits, one of them has to end first.
@@ -102,7 +103,9 @@ impl Ledger {
         let flights = u32::try_from(self.flights.len()).unwrap_or(u32::MAX);
         let (second, day) = self.budget.used(now);
         let unknown = |limit: Option<u32>, left: Option<u32>, ours: u32| match (limit, left) {
-            (Some(limit), Some(left)) => limit.saturating_sub(left).saturating_sub(ours.saturating_add(flights)),
+            (Some(limit), Some(left)) => {
+                limit.saturating_sub(left).saturating_sub(ours.saturating_add(flights))
+            }
             _ => 0,
         };
         let of_second = unknown(limits.per_second, left_this_second, second);

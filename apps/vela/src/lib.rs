@@ -29,6 +29,7 @@ mod gate;
 mod http;
 mod jobs;
 mod keyring;
+mod ladder;
 mod ledger;
 mod office;
 mod service;

@@ -134,7 +134,8 @@ impl Listing {
     pub fn seen(&mut self, remote: Value, hash: String, sections: &Sections) {
         let fields = fields::of_remote(&remote, sections);
         (self.remote, self.hash, self.deleted_at) = (remote, hash, None);
-        self.changes.retain(|name, change| fields::is_quantity(name) || fields.get(name) != Some(&change.value));
+        self.changes
+            .retain(|name, change| fields::is_quantity(name) || fields.get(name) != Some(&change.value));
         self.settle_revs();
     }
 

@@ -83,11 +83,9 @@ mod tests {
 
     #[test]
     fn three_ways() {
-        for (base, remote, local, sent, conflicts) in [
-            ("a", "a", "b", Some("b"), 0),
-            ("a", "b", "b", None, 0),
-            ("a", "c", "b", Some("b"), 1),
-        ] {
+        for (base, remote, local, sent, conflicts) in
+            [("a", "a", "b", Some("b"), 0), ("a", "b", "b", None, 0), ("a", "c", "b", Some("b"), 1)]
+        {
             let one = |value: &str| fields(&[("title", json!(value))]);
             let merged = merge(&one(local), &one(base), &one(remote));
             let found = merged.send.get("title").and_then(Value::as_str);

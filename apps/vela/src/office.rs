@@ -142,7 +142,11 @@ impl Office {
     }
 
     /// One listing.
-    pub async fn listing(&self, shop: ShopId, listing: ListingId) -> Result<Option<(Listing, Sections)>, ShelfError> {
+    pub async fn listing(
+        &self,
+        shop: ShopId,
+        listing: ListingId,
+    ) -> Result<Option<(Listing, Sections)>, ShelfError> {
         let Some(sections) = self.sections(shop).await? else { return Ok(None) };
         let found = self.shelves.listings.get(listing_key(shop, listing)).await?;
         Ok(found.map(|found| (found.value, sections)))
@@ -153,7 +157,12 @@ impl Office {
     }
 
     /// Changes fields of a listing, and asks for their upload in the same commit.
-    pub async fn edit(&self, shop: ShopId, id: ListingId, body: &Map<String, Value>) -> Result<Edited, EditError> {
+    pub async fn edit(
+        &self,
+        shop: ShopId,
+        id: ListingId,
+        body: &Map<String, Value>,
+    ) -> Result<Edited, EditError> {
         self.change(shop, id, |listing, sections| {
             if listing.deleted_at.is_some() {
                 return Err(EditError::Deleted);
@@ -185,8 +194,10 @@ impl Office {
                     listing.error = None;
                 }
                 Take::Remote => {
-                    let fields: Fields =
-                        meant.iter().map(|conflict| (conflict.field.clone(), conflict.remote.clone())).collect();
+                    let fields: Fields = meant
+                        .iter()
+                        .map(|conflict| (conflict.field.clone(), conflict.remote.clone()))
+                        .collect();
                     listing.wish(Wish { fields, accepts_fee: false }, sections);
                 }
             }
@@ -227,9 +238,7 @@ impl Office {
             .label(standing.as_str());
         let kind = TaskKind::UploadChanges;
         if standing == Standing::Dirty {
-            batch.enqueue(
-                crate::task::request(kind, shop, self.tasks.settings()).dedupe_key(kind.dedupe_key(shop)),
-            );
+            batch.enqueue(crate::task::request(kind, shop).dedupe_key(kind.dedupe_key(shop)));
         }
         match batch.commit().await?.jobs.first() {
             // An upload that is running may have looked before: then another one is queued.
@@ -280,4 +289,3 @@ pub fn view(listing: &Listing, sections: &Sections) -> Value {
     shown.insert("translations".to_owned(), listing.remote["translations"].clone());
     Value::Object(shown)
 }
-

@@ -81,10 +81,11 @@ pub async fn run(host: &Host, wanted: Wanted) -> Result<(), AppError> {
 
 /// A worker with the three kinds of tasks.
 fn equipped(worker: Worker, sync: Arc<Sync>, name: &str, settings: &WorkerSettings) -> Worker {
-    let worker = worker.name(name).queues([QUEUE]).slots(settings.slots).grace(settings.grace).housekeeping(false);
-    TaskKind::ALL.into_iter().fold(worker, |worker, kind| {
-        worker.handle_kind(kind.as_str(), TaskHandler::new(kind, sync.clone()))
-    })
+    let worker =
+        worker.name(name).queues([QUEUE]).slots(settings.slots).grace(settings.grace).housekeeping(false);
+    TaskKind::ALL
+        .into_iter()
+        .fold(worker, |worker, kind| worker.handle_kind(kind.as_str(), TaskHandler::new(kind, sync.clone())))
 }
 
 /// A worker that asks task managers.

@@ -160,9 +160,13 @@ impl EtsySettings {
         let mut reading = Reading::new(environment, TABLE);
         let connect = reading.url("ETSY_CONNECT_URL");
         if !reading.is_given("ETSY_REDIRECT_URL") {
-            reading.refuse("ETSY_REDIRECT_URL", "ETSY_REDIRECT_URL is missing: set it as it is registered at Etsy");
+            reading.refuse(
+                "ETSY_REDIRECT_URL",
+                "ETSY_REDIRECT_URL is missing: set it as it is registered at Etsy",
+            );
         }
-        let redirect = reading.parsed::<Url>("ETSY_REDIRECT_URL", "an address such as https://example.com/back");
+        let redirect =
+            reading.parsed::<Url>("ETSY_REDIRECT_URL", "an address such as https://example.com/back");
         let redirect = redirect.unwrap_or_else(|| connect.clone());
         reading.finish((connect, redirect))
     }
@@ -258,9 +262,13 @@ mod tests {
         let error = EtsySettings::read(&wrong, Duration::from_secs(30)).unwrap_err().to_string();
         assert!(error.contains("ETSY_QUOTA_SCOPE") && error.contains("ETSY_PER_SECOND"), "{error}");
         assert!(!error.contains("canary"), "{error}");
-        let error = EtsySettings::read(&Environment::default(), Duration::from_secs(30)).unwrap_err().to_string();
+        let error =
+            EtsySettings::read(&Environment::default(), Duration::from_secs(30)).unwrap_err().to_string();
         assert!(error.contains("ETSY_KEYSTRING") && error.contains("ETSY_SHARED_SECRET"), "{error}");
-        assert!(TaskSettings::read(&environment(&[("VELA_INTERVAL", "7m")])).is_err(), "no cron line says that");
+        assert!(
+            TaskSettings::read(&environment(&[("VELA_INTERVAL", "7m")])).is_err(),
+            "no cron line says that"
+        );
     }
 
     #[test]

@@ -106,7 +106,8 @@ pub struct Interval(u32);
 
 impl Interval {
     /// What it must be, for people.
-    pub const WHAT: &str = "a length of time that divides an hour or a day: 5m, 10m, 15m, 30m, 1h, 2h, 3h, 6h, 12h, 1d";
+    pub const WHAT: &str =
+        "a length of time that divides an hour or a day: 5m, 10m, 15m, 30m, 1h, 2h, 3h, 6h, 12h, 1d";
 
     /// A cron line with six fields, in which shops stand beside each other and not on each other's feet.
     pub fn cron(self, shop: ShopId) -> String {

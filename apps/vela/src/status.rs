@@ -6,6 +6,7 @@ use windlass_engine::{FailureReason, JobRecord, ShelfError, State, Time};
 
 use crate::book::{Run, Shelves, shop_prefix};
 use crate::jobs::run_key;
+use crate::ladder::GIVEN_UP;
 use crate::listing::Standing;
 use crate::shop::{Connection, Health, LastError, Shop, ShopId};
 use crate::task::TaskKind;
@@ -50,9 +51,9 @@ pub struct Status {
     pub name: Option<String>,
     /// What it is doing.
     pub status: Doing,
-    /// How many listings are to be downloaded, of the walk that is under way or was last.
+    /// How many listings are still to be downloaded by the walk that is under way.
     pub to_download: u64,
-    /// How many of them are.
+    /// How many were downloaded by it, or by the last one.
     pub downloaded: u64,
     /// How many listings wait to be sent.
     pub to_upload: u64,
@@ -161,7 +162,7 @@ pub struct TaskView {
     /// In which state it is.
     pub state: String,
     /// Why it failed, if it has.
-    pub reason: Option<FailureReason>,
+    pub reason: Option<&'static str>,
     /// Who works on it, or did last.
     pub worker: Option<String>,
     /// Since when it is in this state.
@@ -185,6 +186,13 @@ impl TaskView {
             State::Completed { ended_at, .. } | State::Canceled { ended_at } => (*ended_at, None),
             State::Failed { ended_at, reason } => (*ended_at, Some(*reason)),
         };
+        let error = job.last_error();
+        // The rungs are Vela's own: that there is none left is said by the error.
+        let is_given_up = error.is_some_and(|error| error.starts_with(GIVEN_UP));
+        let reason = reason.map(|reason| match reason {
+            FailureReason::Permanent if is_given_up => FailureReason::Exhausted.as_str(),
+            reason => reason.as_str(),
+        });
         Self {
             id: job.id.to_string(),
             kind: job.spec.kind.to_string(),
@@ -196,7 +204,7 @@ impl TaskView {
             attempt: job.attempt,
             next_attempt: (job.state == State::Queued).then_some(job.run_at),
             progress: job.progress.as_ref().and_then(|progress| progress.read().ok()),
-            error: job.last_error().map(str::to_owned),
+            error: error.map(str::to_owned),
         }
     }
 }

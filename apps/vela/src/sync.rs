@@ -52,8 +52,7 @@ pub fn etsy_client(settings: &EtsySettings) -> Result<Etsy, AppError> {
     let cannot = |name: &str, why| AppError::from(format!("{name} cannot be used: {why}"));
     let guard = Guard::new().allow(&settings.base).map_err(|why| cannot("ETSY_BASE_URL", why))?;
     let guard = guard.allow(&settings.token_url).map_err(|why| cannot("ETSY_TOKEN_URL", why))?;
-    let key =
-        AppKey { keystring: settings.keystring.clone(), shared_secret: settings.shared_secret.clone() };
+    let key = AppKey { keystring: settings.keystring.clone(), shared_secret: settings.shared_secret.clone() };
     let limits = Limits { total: settings.timeout, ..Limits::default() };
     let (base, token_url) = (settings.base.clone(), settings.token_url.clone());
     Ok(Etsy::new(Http::new(guard), base, token_url, key, limits))

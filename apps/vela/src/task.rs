@@ -6,7 +6,6 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use windlass_engine::JobRequest;
 
-use crate::settings::TaskSettings;
 use crate::shop::ShopId;
 
 /// The queue of all tasks.
@@ -104,11 +103,10 @@ pub struct Payload {
 }
 
 /// A task as it is enqueued, without its mark.
-pub fn request(kind: TaskKind, shop: ShopId, settings: &TaskSettings) -> JobRequest {
+pub fn request(kind: TaskKind, shop: ShopId) -> JobRequest {
     JobRequest::new(kind.as_str(), Payload { shop_id: shop })
         .queue(QUEUE)
         .key(key(shop))
         .priority(kind.priority())
-        .ladder(&settings.ladder(kind).to_string())
         .budget(BUDGET)
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 use windlass_engine::core::job::NewJob;
 use windlass_engine::core::query::{Cursor, JobFilter, ListRequest, PAGE_MAX, Page};
 use windlass_engine::core::store::Enqueued;
+use windlass_engine::core::time::Span;
 use windlass_engine::world::World;
 use windlass_engine::{
-    BudgetName, BudgetPolicy, Client, JobId, JobRecord, JobRequest, Key, Kind, OnCrash, QueueName,
+    BudgetName, BudgetPolicy, Client, JobId, JobRecord, JobRequest, Key, Kind, Ladder, OnCrash, QueueName,
     QueuePolicy, State, StateName, StoreError,
 };
 
@@ -20,6 +21,9 @@ use crate::task::{self, AGEING_MS, BUDGET, QUEUE, TaskKind};
 const TRIES_MAX: u32 = 4;
 /// How many tasks of a shop are looked at; there are never so many.
 const OF_SHOP_MAX: u32 = 50;
+
+/// How often a task is handed out at most, crashes with progress between them included.
+const ATTEMPTS_MAX: u32 = 1_000;
 
 /// The tasks of a store.
 #[derive(Clone)]
@@ -54,7 +58,9 @@ impl Tasks {
         let store = self.client.store();
         let lease_ms = u32::try_from(self.settings.lease.as_millis()).unwrap_or(u32::MAX);
         let policy = QueuePolicy {
-            ladder: self.settings.ladder_upload.clone(),
+            // Rungs are counted by failures alone (`ladder.rs`); crashes have a bound of their own.
+            ladder: Ladder::new(vec![Span::from_ms(60_000)])?,
+            max_attempts: Some(ATTEMPTS_MAX),
             lease_ms,
             on_crash: OnCrash::Resume,
             delete_finished: true,
@@ -74,12 +80,12 @@ impl Tasks {
     /// The first download of a shop, for which a user waits.
     pub fn first_download(&self, shop: ShopId) -> JobRequest {
         let kind = TaskKind::RegularDownload;
-        let request = task::request(kind, shop, &self.settings).dedupe_key(kind.dedupe_key(shop));
+        let request = task::request(kind, shop).dedupe_key(kind.dedupe_key(shop));
         request.priority(TaskKind::ForcedDownload.priority())
     }
 
     fn marked(&self, kind: TaskKind, shop: ShopId, mark: String) -> Result<NewJob, StoreError> {
-        let request = task::request(kind, shop, &self.settings).dedupe_key(mark);
+        let request = task::request(kind, shop).dedupe_key(mark);
         Ok(request.id(windlass_engine::world::new_id(&*self.world)).build()?)
     }
 
@@ -179,7 +185,7 @@ impl Tasks {
         interval: Option<crate::shop::Interval>,
     ) -> Result<(), StoreError> {
         let cron = interval.unwrap_or(self.settings.interval).cron(shop);
-        let job = task::request(TaskKind::RegularDownload, shop, &self.settings);
+        let job = task::request(TaskKind::RegularDownload, shop);
         self.client.schedule(&task::schedule_name(shop)).cron(&cron).job(job).await
     }
 

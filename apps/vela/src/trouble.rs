@@ -57,7 +57,10 @@ impl Trouble {
                 None => error.to_string(),
             },
             Self::Quota { wait } => {
-                format!("Etsy's limit of calls is reached; it goes on by itself in {} s", wait.as_secs().max(1))
+                format!(
+                    "Etsy's limit of calls is reached; it goes on by itself in {} s",
+                    wait.as_secs().max(1)
+                )
             }
             Self::Reconnect { said } if said.is_empty() => {
                 "Etsy does not let us in any more; connect the shop again".to_owned()

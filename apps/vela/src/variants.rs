@@ -21,7 +21,11 @@ fn key(product: &Value) -> String {
     values.sort_by_key(|value| value["property_id"].as_u64());
     let named = values.iter().map(|value| {
         let words = value["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        format!("{}={}", value["property_name"].as_str().unwrap_or_default(), words.collect::<Vec<_>>().join("|"))
+        format!(
+            "{}={}",
+            value["property_name"].as_str().unwrap_or_default(),
+            words.collect::<Vec<_>>().join("|")
+        )
     });
     named.collect::<Vec<_>>().join(", ")
 }

@@ -13,11 +13,7 @@ use crate::listing::Standing;
 use crate::office::{EditError, Edited, Take, view};
 
 /// `GET /shops/{id}/listings`
-pub(super) async fn list(
-    State(rooms): State<Rooms>,
-    Path(id): Path<String>,
-    uri: Uri,
-) -> Answered {
+pub(super) async fn list(State(rooms): State<Rooms>, Path(id): Path<String>, uri: Uri) -> Answered {
     let shop = number(&id, "The shop")?;
     let sections = rooms.office.sections(shop).await.map_err(shelf)?.ok_or_else(no_shop)?;
     let params = Params::of(&uri);
@@ -98,7 +94,8 @@ fn refusal(error: EditError) -> Refusal {
         EditError::Wrong(wrong) => {
             let words: Vec<String> = wrong.iter().map(|(name, why)| format!("{name} {why}")).collect();
             let message = format!("Nothing was changed: {}", words.join("; "));
-            Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_fields", message).with_details(value!(wrong))
+            Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_fields", message)
+                .with_details(value!(wrong))
         }
         EditError::Shelf(error) => shelf(error),
     }

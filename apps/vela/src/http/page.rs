@@ -9,8 +9,7 @@ use windlass_app::door::{Answered, text};
 /// These are answered to everybody, token or not.
 pub(crate) const OPEN_PATHS: [&str; 4] = ["/", "/vela", "/vela/page.js", "/vela/page.css"];
 
-const POLICY: &str =
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'";
 
 fn guarded(mut response: Response) -> Response {
     response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));

@@ -80,7 +80,8 @@ fn held(is_held: bool) -> Result<(), Refusal> {
     if is_held {
         return Ok(());
     }
-    let message = "The fence is stale: the task belongs to somebody else by now, or is over. Stop working on it";
+    let message =
+        "The fence is stale: the task belongs to somebody else by now, or is over. Stop working on it";
     Err(Refusal::new(StatusCode::CONFLICT, "lease_lost", message))
 }
 
@@ -164,7 +165,8 @@ pub(super) async fn list(State(rooms): State<Rooms>, uri: Uri) -> Answered {
         ..JobFilter::default()
     };
     let page = rooms.desk.tasks().page(filter, params.parsed("cursor")?.map(Cursor)).await?;
-    let is_theirs = |view: &TaskView| params.text("worker").is_none_or(|worker| view.worker.as_deref() == Some(worker));
+    let is_theirs =
+        |view: &TaskView| params.text("worker").is_none_or(|worker| view.worker.as_deref() == Some(worker));
     let tasks: Vec<TaskView> = page.jobs.iter().map(TaskView::of).filter(is_theirs).collect();
     Ok(json(StatusCode::OK, &value!({"tasks": tasks, "next_cursor": page.next})))
 }
@@ -182,7 +184,9 @@ pub(super) async fn retry(State(rooms): State<Rooms>, Path(id): Path<String>) ->
     match rooms.office.client.retry(task_id(&id)?).await? {
         RetryAnswer::Retried => Ok(json(StatusCode::ACCEPTED, &value!({"retried": true}))),
         RetryAnswer::NotFinal => Err(conflict("The task is not over; nothing was changed")),
-        RetryAnswer::Taken(_) => Err(conflict("Another task of its kind is queued already; nothing was changed")),
+        RetryAnswer::Taken(_) => {
+            Err(conflict("Another task of its kind is queued already; nothing was changed"))
+        }
         RetryAnswer::NotFound => Err(Refusal::not_found("There is no such task")),
     }
 }

@@ -49,7 +49,8 @@ impl Attempt<'_> {
     async fn missing(&self, seen: &BTreeSet<ListingId>) -> Result<Vec<ListingId>, Trouble> {
         let (mut missing, mut after) = (Vec::new(), None);
         loop {
-            let scan = self.sync.shelves.listings.scan().prefix(shop_prefix(self.shop)).limit(500).after(after);
+            let scan =
+                self.sync.shelves.listings.scan().prefix(shop_prefix(self.shop)).limit(500).after(after);
             let page = scan.await?;
             for listing in page.entries {
                 if listing.value.deleted_at.is_none() && !seen.contains(&listing.value.listing_id) {
@@ -90,13 +91,16 @@ impl Attempt<'_> {
         }
         batch.commit().await?;
         let waiting = shelves.listings.count(&shop_prefix(self.shop)).await?.of(Standing::Dirty.as_str());
-        let failed = self.sync.tasks.of_shop(self.shop).await?.iter().any(|job| {
-            crate::tasks::kind_of(job) == Some(TaskKind::UploadChanges)
-        });
+        let failed = self
+            .sync
+            .tasks
+            .of_shop(self.shop)
+            .await?
+            .iter()
+            .any(|job| crate::tasks::kind_of(job) == Some(TaskKind::UploadChanges));
         if waiting > 0 && !failed {
             self.sync.tasks.ask(TaskKind::UploadChanges, self.shop).await?;
         }
         Ok(())
     }
-
 }

@@ -8,12 +8,15 @@ mod upload;
 mod walk;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use windlass_engine::{Context, Failure, Handler, Json, JobId, Time};
+use windlass_engine::core::store::{StepWrite, Written};
+use windlass_engine::{Context, Failure, Handler, JobId, Json, StepName, Time};
 
 use crate::book::Run;
 use crate::caller::Caller;
+use crate::ladder::climb;
 use crate::shop::{Health, LastError, ListingId, ShopId};
 use crate::sync::Sync;
 use crate::task::{Payload, TaskKind};
@@ -39,6 +42,8 @@ pub(crate) struct Attempt<'t> {
     pub(crate) shop: ShopId,
     pub(crate) kind: TaskKind,
     pub(crate) caller: Caller<'t>,
+    /// Whether this attempt has come further than the one before.
+    has_got_on: AtomicBool,
 }
 
 #[async_trait]
@@ -47,7 +52,7 @@ impl Handler for TaskHandler {
         let Payload { shop_id: shop } = ctx.payload_as()?;
         let (sync, kind) = (&*self.sync, self.kind);
         let caller = Caller { sync, ctx: &ctx, shop, kind };
-        let attempt = Attempt { sync, ctx: &ctx, shop, kind, caller };
+        let attempt = Attempt { sync, ctx: &ctx, shop, kind, caller, has_got_on: AtomicBool::new(false) };
         tracing::info!(shop, task = %ctx.id(), kind = kind.as_str(), attempt = ctx.attempt(), "Task begun");
         match attempt.work().await {
             Ok(()) => {
@@ -89,22 +94,51 @@ impl Attempt<'_> {
         Ok(self.sync.client.store().now().await?)
     }
 
+    /// This attempt has come further: should its worker crash now, that was no crash without progress. Said by a
+    /// step, of which each attempt stores one.
+    pub(crate) async fn got_on(&self) -> Result<(), Trouble> {
+        if self.has_got_on.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let name = StepName::new(format!("got on, {}", self.ctx.fence())).map_err(Failure::from)?;
+        let step = StepWrite { lease: self.ctx.lease(), name, output: Json::null() };
+        match self.sync.client.store().store_steps(vec![step]).await?.first() {
+            Some(Written::Lost) | None => Err(Trouble::Ended(Failure::LeaseLost)),
+            Some(Written::Done | Written::TooManySteps) => Ok(()),
+        }
+    }
+
     async fn succeeded(&self) -> Result<(), Failure> {
         let (now, kind) = (self.sync.client.store().now().await?, self.kind);
-        let update = self.sync.shelves.health.update(self.shop, |had| succeeded(had.map(|had| had.value), kind, now));
+        let update =
+            self.sync.shelves.health.update(self.shop, |had| succeeded(had.map(|had| had.value), kind, now));
         update.under(self.ctx).await?;
         Ok(())
     }
 
     /// Writes down what went wrong, for people, and says how the attempt ends.
     async fn failed(&self, trouble: Trouble) -> Failure {
-        let ended = matches!(trouble, Trouble::Ended(Failure::Released | Failure::LeaseLost | Failure::Canceled));
+        let ended =
+            matches!(trouble, Trouble::Ended(Failure::Released | Failure::LeaseLost | Failure::Canceled));
         let (code, message) = (trouble.code(), trouble.message());
         tracing::warn!(shop = self.shop, task = %self.ctx.id(), kind = self.kind.as_str(), code, "Task not done");
         if !ended && let Err(failure) = self.note(code, message, None).await {
             tracing::warn!(shop = self.shop, %failure, "What went wrong could not be written down");
         }
-        trouble.failure()
+        match trouble.failure() {
+            Failure::Retry { error, .. } => self.climb(&error.to_string()).await,
+            failure => failure,
+        }
+    }
+
+    /// The next rung, as the store knows the task's failures.
+    async fn climb(&self, error: &str) -> Failure {
+        match self.sync.client.get(self.ctx.id()).await {
+            Ok(Some(job)) => climb(&job, self.sync.tasks.settings(), &*self.sync.world, error),
+            Ok(None) => Failure::LeaseLost,
+            // Whoever cannot read the task cannot settle it either; should it be back by then, a minute will do.
+            Err(_) => Failure::retry(error.to_owned()),
+        }
     }
 
     /// Writes down what went wrong.
@@ -116,7 +150,8 @@ impl Attempt<'_> {
     ) -> Result<(), Failure> {
         let at = self.sync.client.store().now().await?;
         let error = LastError { code: code.to_owned(), message, listing_id, kind: self.kind, at };
-        let update = self.sync.shelves.health.update(self.shop, |had| failed(had.map(|had| had.value), &error));
+        let update =
+            self.sync.shelves.health.update(self.shop, |had| failed(had.map(|had| had.value), &error));
         update.under(self.ctx).await?;
         Ok(())
     }
@@ -135,7 +170,8 @@ pub fn succeeded(health: Option<Health>, kind: TaskKind, now: Time) -> Health {
     let mut health = health.unwrap_or_default();
     health.last_success.insert(kind, now);
     // What one download could not do another has done.
-    let same = |error: &LastError| (error.kind == TaskKind::UploadChanges) == (kind == TaskKind::UploadChanges);
+    let same =
+        |error: &LastError| (error.kind == TaskKind::UploadChanges) == (kind == TaskKind::UploadChanges);
     health.last_error = health.last_error.filter(|error| !same(error) || error.listing_id.is_some());
     health
 }

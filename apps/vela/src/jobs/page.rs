@@ -68,7 +68,8 @@ impl Attempt<'_> {
         sections: &Sections,
     ) -> Result<Run, Trouble> {
         let shelves = &self.sync.shelves;
-        let had = shelves.listings.get_many(page.iter().map(|(id, _, _)| listing_key(self.shop, *id))).await?;
+        let had =
+            shelves.listings.get_many(page.iter().map(|(id, _, _)| listing_key(self.shop, *id))).await?;
         let mut batch = self.sync.client.batch().under(self.ctx);
         let mut changed = 0;
         for ((id, remote, hash), had) in page.iter().zip(had) {
@@ -125,7 +126,8 @@ impl Attempt<'_> {
         if ids.is_empty() {
             return Ok(());
         }
-        let had = self.sync.shelves.listings.get_many(ids.iter().map(|id| listing_key(self.shop, *id))).await?;
+        let had =
+            self.sync.shelves.listings.get_many(ids.iter().map(|id| listing_key(self.shop, *id))).await?;
         let with_sku: BTreeSet<ListingId> = had
             .into_iter()
             .flatten()

@@ -17,7 +17,8 @@ use crate::shop::ListingId;
 use crate::trouble::Trouble;
 use crate::variants;
 
-const FEE: &str = "this would put the listing on sale again, which costs a listing fee; send it again with accept_fee";
+const FEE: &str =
+    "this would put the listing on sale again, which costs a listing fee; send it again with accept_fee";
 
 /// What became of a listing.
 #[derive(Debug)]
@@ -106,7 +107,8 @@ impl Attempt<'_> {
             return Ok(());
         }
         let known = sections.lock().await.clone();
-        let Merged { send, conflicts, unknown: _ } = merge(&local, &base, &fields::plain_of_remote(remote, &known));
+        let Merged { send, conflicts, unknown: _ } =
+            merge(&local, &base, &fields::plain_of_remote(remote, &known));
         let mut answer = remote.clone();
         if !send.is_empty() {
             let section = match send.get("section").and_then(Value::as_str) {
@@ -174,7 +176,8 @@ impl Attempt<'_> {
         if !send.is_empty() {
             let body = variants::replaced(&after, &send);
             let is_sold_out = variants::total(&after) == 0 && listing.remote["state"] != json!("draft");
-            let fills = send.iter().any(|(name, value)| fields::is_quantity(name) && value.as_i64() > Some(0));
+            let fills =
+                send.iter().any(|(name, value)| fields::is_quantity(name) && value.as_i64() > Some(0));
             if is_sold_out && fills && !listing.accepts_fee {
                 return Err(Halt::Refused(FEE.to_owned()));
             }
@@ -208,7 +211,8 @@ impl Attempt<'_> {
         let Some(wanted) = listing.changes.get("state").filter(|change| change.rev <= listing.rev) else {
             return Ok(());
         };
-        let (now, to) = (remote["state"].as_str().unwrap_or_default(), wanted.value.as_str().unwrap_or_default());
+        let (now, to) =
+            (remote["state"].as_str().unwrap_or_default(), wanted.value.as_str().unwrap_or_default());
         if to == "active" && !["active", "inactive"].contains(&now) && !listing.accepts_fee {
             return Err(Halt::Refused(FEE.to_owned()));
         }
@@ -278,7 +282,10 @@ fn with_images(mut answer: Value, remote: &Value, send: &Fields) -> Value {
 
 /// What Etsy said yes to and did not do.
 fn not_done(send: &Fields, after: &Fields) -> Vec<String> {
-    send.iter().filter(|(name, value)| after.get(*name) != Some(value)).map(|(name, _)| name.clone()).collect()
+    send.iter()
+        .filter(|(name, value)| after.get(*name) != Some(value))
+        .map(|(name, _)| name.clone())
+        .collect()
 }
 
 fn refuse_lies(not_done: &[String]) -> Result<(), Halt> {

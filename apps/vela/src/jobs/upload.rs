@@ -90,6 +90,7 @@ impl Attempt<'_> {
                     Sent::Done | Sent::Refused => {
                         run.uploaded += 1;
                         self.store_run(run).await?;
+                        self.got_on().await?;
                     }
                 },
                 Some(fetched) = OptionFuture::from(fetch.as_mut()), if fetch.is_some() => {

@@ -81,7 +81,12 @@ impl Attempt<'_> {
             return Ok(Stretch::Overtaken);
         }
         if run.seen_of_state < run.expected && !run.is_backwards {
-            tracing::info!(shop = self.shop, seen = run.seen_of_state, expected = run.expected, "Pages do not add up");
+            tracing::info!(
+                shop = self.shop,
+                seen = run.seen_of_state,
+                expected = run.expected,
+                "Pages do not add up"
+            );
             (run.is_backwards, run.offset) = (true, 0);
             return Ok(Stretch::Done);
         }
@@ -101,10 +106,12 @@ impl Attempt<'_> {
     ) -> Result<Stretch, Trouble> {
         let first = self.page(run, run.offset).await?;
         let Some((count, first)) = first else { return Ok(Stretch::Done) };
-        let rest = (1..).map(|ahead| run.offset + ahead * PAGE_MAX).take_while(|offset| u64::from(*offset) < count);
+        let rest =
+            (1..).map(|ahead| run.offset + ahead * PAGE_MAX).take_while(|offset| u64::from(*offset) < count);
         let rest: Vec<u32> = rest.collect();
         let place = run.clone();
-        let ahead = futures::stream::iter(rest).map(|offset| self.page(&place, offset).boxed()).buffered(AHEAD);
+        let ahead =
+            futures::stream::iter(rest).map(|offset| self.page(&place, offset).boxed()).buffered(AHEAD);
         let first = futures::stream::iter([Ok(Some((count, first)))]);
         let mut pages = std::pin::pin!(first.chain(ahead));
         while let Some(page) = pages.next().await {
@@ -112,6 +119,7 @@ impl Attempt<'_> {
             run.expected = run.expected.max(count);
             let is_last = listings.len() < PAGE_MAX as usize;
             self.store_page(run, listings, sections, seen).await?;
+            self.got_on().await?;
             self.ctx.go_on()?;
             if self.kind == TaskKind::RegularDownload
                 && self.sync.tasks.is_queued(TaskKind::ForcedDownload, self.shop).await?
@@ -144,8 +152,7 @@ impl Attempt<'_> {
 /// Sections as Etsy lists them.
 pub(super) fn sections(answer: &Value) -> Sections {
     let all = answer["results"].as_array().into_iter().flatten();
-    let one = |section: &Value| {
-        Some((section["shop_section_id"].as_u64()?, section["title"].as_str()?.to_owned()))
-    };
+    let one =
+        |section: &Value| Some((section["shop_section_id"].as_u64()?, section["title"].as_str()?.to_owned()));
     all.filter_map(one).collect()
 }

@@ -11,8 +11,18 @@ use crate::shop::ShopId;
 
 /// What a row tells; `import` takes the same.
 pub(crate) const HEAD: [&str; 12] = [
-    "listing_id", "variant", "status", "state", "title", "description", "tags", "materials", "section", "price",
-    "quantity", "sku",
+    "listing_id",
+    "variant",
+    "status",
+    "state",
+    "title",
+    "description",
+    "tags",
+    "materials",
+    "section",
+    "price",
+    "quantity",
+    "sku",
 ];
 
 pub(crate) async fn run(host: &Host, shop: ShopId) -> Result<Exit, AppError> {

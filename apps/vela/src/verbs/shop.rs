@@ -23,7 +23,7 @@ pub(crate) async fn run(host: &Host, shop: ShopId) -> Result<Exit, AppError> {
     say!("shop          {shop} {}", plain(status.name.as_deref().unwrap_or("")));
     say!("status        {}", status.status.as_str());
     say!("listings      {}", status.listings);
-    say!("downloaded    {} of {}", status.downloaded, status.to_download);
+    say!("downloaded    {} of {}", status.downloaded, status.downloaded + status.to_download);
     say!("to upload     {}", status.to_upload);
     say!("refused       {}", status.refused);
     say!("every         {}", status.interval);

@@ -24,7 +24,10 @@ pub(crate) async fn run(host: &Host) -> Result<Exit, AppError> {
         return Ok(Exit::DONE);
     }
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
-    say!("{}", table(&["shop", "name", "status", "downloaded", "to upload", "last success", "next", "error"], &rows));
+    say!(
+        "{}",
+        table(&["shop", "name", "status", "downloaded", "to upload", "last success", "next", "error"], &rows)
+    );
     Ok(Exit::DONE)
 }
 
@@ -34,7 +37,7 @@ fn row(status: &Status) -> Vec<String> {
         status.shop_id.to_string(),
         plain(status.name.as_deref().unwrap_or("-")),
         status.status.as_str().to_owned(),
-        format!("{}/{}", status.downloaded, status.to_download),
+        format!("{}/{}", status.downloaded, status.downloaded + status.to_download),
         status.to_upload.to_string(),
         moment(last),
         moment(status.next_attempt_at.as_ref()),

@@ -37,7 +37,8 @@ async fn shops_are_shown_and_tasks_asked_for() {
     let shops: Value = serde_json::from_str(&text(&scene.run(&["--json", "vela", "shops"]).await)).unwrap();
     assert_eq!((&shops[0]["shop_id"], &shops[0]["status"]), (&json!(7), &json!("up_to_date")));
     let asked: Value =
-        serde_json::from_str(&text(&scene.run(&["--json", "vela", "task", "forced_download", "7"]).await)).unwrap();
+        serde_json::from_str(&text(&scene.run(&["--json", "vela", "task", "forced_download", "7"]).await))
+            .unwrap();
     assert_eq!((&asked["type"], &asked["was_there"]), (&json!("forced_download"), &json!(false)));
     let unknown = scene.run(&["vela", "shop", "9"]).await;
     assert_eq!(unknown.status.code(), Some(3));
@@ -49,7 +50,8 @@ async fn shops_are_shown_and_tasks_asked_for() {
 async fn listings_are_edited_exported_and_imported() {
     let (scene, _all, ids) = scene().await;
     let id = ids[0].to_string();
-    let edited = text(&scene.run(&["vela", "edit", "7", &id, "title=New hat", "price=15.50", "tags=wool,red"]).await);
+    let edited =
+        text(&scene.run(&["vela", "edit", "7", &id, "title=New hat", "price=15.50", "tags=wool,red"]).await);
     assert!(edited.contains("will be sent"), "{edited}");
     let cap = ids[1].to_string();
     text(&scene.run(&["vela", "edit", "7", &cap, "quantity=3", "--variant", "Size=S"]).await);
@@ -70,11 +72,15 @@ async fn listings_are_edited_exported_and_imported() {
     let path = file.display().to_string();
     let same = text(&scene.run(&["vela", "import", "7", &path]).await);
     assert!(same.contains("0 changed, 4 as they were, 0 not taken"), "{same}");
-    let changed = format!("listing_id,variant,title,price\n{id},,Bulk hat,\n{cap},Size=M,,30\n{cap},,,40\n5,,x,\n");
+    let changed =
+        format!("listing_id,variant,title,price\n{id},,Bulk hat,\n{cap},Size=M,,30\n{cap},,,40\n5,,x,\n");
     std::fs::write(&file, changed).unwrap();
     let output = scene.run(&["vela", "import", "7", &path]).await;
     assert_eq!(output.status.code(), Some(4), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("2 changed, 0 as they were, 2 not taken"), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("2 changed, 0 as they were, 2 not taken"),
+        "{output:?}"
+    );
     scene.settled(7).await;
     assert_eq!(scene.etsy.listing(ids[0]).unwrap()["title"], "Bulk hat");
     let cap = scene.etsy.listing(ids[1]).unwrap();
@@ -106,7 +112,10 @@ async fn a_shop_is_connected() {
             }
         };
         let of = |name: &str| link.query_pairs().find(|(key, _)| key == name).unwrap().1.into_owned();
-        assert_eq!((of("code_challenge_method"), of("response_type")), ("S256".to_owned(), "code".to_owned()));
+        assert_eq!(
+            (of("code_challenge_method"), of("response_type")),
+            ("S256".to_owned(), "code".to_owned())
+        );
         let code = scene.etsy.code(user, &of("code_challenge"), &of("redirect_uri"));
         let state = if wrong { "other".to_owned() } else { of("state") };
         writeln!(child.stdin.take().unwrap(), "{}?code={code}&state={state}", of("redirect_uri")).unwrap();

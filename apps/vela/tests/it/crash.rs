@@ -13,7 +13,11 @@ fn kills() -> usize {
 }
 
 /// Asks until it holds, for as long as it takes eight workers that keep dying.
-async fn in_the_end<T, F: Future<Output = Option<T>>>(what: &str, scene: &Scene, ask: impl FnMut() -> F) -> T {
+async fn in_the_end<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    scene: &Scene,
+    ask: impl FnMut() -> F,
+) -> T {
     match answered_within(1_500, ask).await {
         Some(found) => found,
         None => panic!("{what}\n{}", scene.last_words()),
@@ -113,12 +117,14 @@ async fn crash_vela_five_thousand_listings() {
     let tokens = scene.etsy.add_shop(1, 5_001);
     scene.etsy.fill(1, 5_000, "active");
     scene.connect_with(1, &tokens).await;
+    // More often than crashes without progress are forgiven.
     for _ in 0..4 {
         let before = scene.status(1).await["downloaded"].as_u64().unwrap();
         let further = 100 + fastrand::u64(..1_200);
         let ask = async || {
             let status = scene.status(1).await;
-            (status["downloaded"].as_u64().unwrap() >= before + further || status["status"] == "up_to_date").then_some(())
+            (status["downloaded"].as_u64().unwrap() >= before + further || status["status"] == "up_to_date")
+                .then_some(())
         };
         in_the_end("the import goes on", &scene, ask).await;
         all.kill();
@@ -129,7 +135,8 @@ async fn crash_vela_five_thousand_listings() {
     }
     let ask = async || (scene.status(1).await["status"] == "up_to_date").then_some(());
     in_the_end("the import ends", &scene, ask).await;
-    let ours: Vec<Value> = scene.listings(1).await.into_iter().map(|listing| listing["listing_id"].clone()).collect();
+    let ours: Vec<Value> =
+        scene.listings(1).await.into_iter().map(|listing| listing["listing_id"].clone()).collect();
     let theirs: Vec<Value> =
         scene.etsy.listings(1).into_iter().map(|listing| listing["listing_id"].clone()).collect();
     assert_eq!(ours.len(), 5_000);
@@ -157,7 +164,10 @@ async fn crash_vela_a_frozen_worker_is_too_late() {
         scene.edit(1, *id, json!({"title": "Sent"})).await;
     }
     let at = scene.etsy.calls().len();
-    in_the_end("the upload has begun", &scene, async || (scene.status(1).await["worker"] == "frozen").then_some(())).await;
+    in_the_end("the upload has begun", &scene, async || {
+        (scene.status(1).await["worker"] == "frozen").then_some(())
+    })
+    .await;
     frozen.signal(libc::SIGSTOP);
     scene.etsy.faults.release();
     let second = scene.worker("second");
@@ -172,7 +182,10 @@ async fn crash_vela_a_frozen_worker_is_too_late() {
     frozen.signal(libc::SIGCONT);
     // It has something to do again, like everybody.
     scene.connect(2).await;
-    in_the_end("shop 2 is done", &scene, async || (scene.status(2).await["status"] == "up_to_date").then_some(())).await;
+    in_the_end("shop 2 is done", &scene, async || {
+        (scene.status(2).await["status"] == "up_to_date").then_some(())
+    })
+    .await;
     second.kill();
     scene.post("/tasks", json!({"type": "forced_download", "shop_id": 1})).await;
     in_the_end("the frozen one works again", &scene, async || {

@@ -56,7 +56,17 @@ async fn defect_3_a_task_that_goes_wrong_locks_nothing() {
     scene.connect(1).await;
     scene.until(1, "up_to_date").await;
     // A kind that nobody knows stands in nobody's way.
-    let args = ["enqueue", "download_shop", "{\"shop_id\":1}", "--queue", "vela", "--key", "shop-1", "--store", &store];
+    let args = [
+        "enqueue",
+        "download_shop",
+        "{\"shop_id\":1}",
+        "--queue",
+        "vela",
+        "--key",
+        "shop-1",
+        "--store",
+        &store,
+    ];
     let output = scene.run(&args).await;
     assert!(output.status.success(), "{output:?}");
     scene.post("/tasks", json!({"type": "forced_download", "shop_id": 1})).await;
@@ -78,10 +88,16 @@ async fn defect_4_an_edit_during_the_upload_is_sent() {
     (0..2).for_each(|_| scene.etsy.faults.push_ok());
     scene.etsy.faults.push(Fault::HoldBody { after: 0 });
     scene.edit(1, id, json!({"title": "First"})).await;
-    eventually("the first is on its way", async || (scene.etsy.listing(id).unwrap()["title"] == "First").then_some(())).await;
+    eventually("the first is on its way", async || {
+        (scene.etsy.listing(id).unwrap()["title"] == "First").then_some(())
+    })
+    .await;
     assert_eq!(scene.edit(1, id, json!({"title": "Second"})).await.0, 202);
     scene.etsy.faults.release();
-    eventually("the second arrives", async || (scene.etsy.listing(id).unwrap()["title"] == "Second").then_some(())).await;
+    eventually("the second arrives", async || {
+        (scene.etsy.listing(id).unwrap()["title"] == "Second").then_some(())
+    })
+    .await;
     scene.settled(1).await;
     assert_eq!(scene.listing(1, id).await["conflicts"], json!([]), "our own change is no conflict");
 }
@@ -103,7 +119,8 @@ async fn defect_5_changes_outlive_their_task() {
     let failed = failed["tasks"][0].clone();
     assert_eq!((&failed["type"], &failed["attempt"]), (&json!("upload_changes"), &json!(5)));
     scene.post(&format!("/tasks/{}/retry", failed["id"].as_str().unwrap()), json!({})).await;
-    eventually("it is sent", async || (scene.etsy.listing(id).unwrap()["title"] == "Kept").then_some(())).await;
+    eventually("it is sent", async || (scene.etsy.listing(id).unwrap()["title"] == "Kept").then_some(()))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

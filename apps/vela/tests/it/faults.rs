@@ -42,7 +42,8 @@ async fn downloads_and_uploads_survive_every_fault() {
         scene.etsy.faults.push(fault);
     }
     for id in &ids[..12] {
-        let (status, _) = scene.edit(1, *id, json!({"title": format!("Title {id}"), "quantity": 8, "price": 20})).await;
+        let (status, _) =
+            scene.edit(1, *id, json!({"title": format!("Title {id}"), "quantity": 8, "price": 20})).await;
         assert_eq!(status, 202);
     }
     scene.settled(1).await;

@@ -11,11 +11,13 @@ use crate::scene::Scene;
 
 /// What a browser shows of a page after some seconds of its own time, or nothing where there is no browser.
 async fn shown(scene: &Scene) -> Option<String> {
-    let has_browser = Command::new("chromium").arg("--version").output().is_ok_and(|output| output.status.success());
+    let has_browser =
+        Command::new("chromium").arg("--version").output().is_ok_and(|output| output.status.success());
     if !can_run(has_browser, "chromium, to look at the page") {
         return None;
     }
-    let (url, profile) = (format!("http://127.0.0.1:{}/vela", scene.port), scene.folder.path().join("chromium"));
+    let (url, profile) =
+        (format!("http://127.0.0.1:{}/vela", scene.port), scene.folder.path().join("chromium"));
     let output = tokio::task::spawn_blocking(move || {
         Command::new("chromium")
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
@@ -45,7 +47,10 @@ async fn the_page_shows_a_bar_for_each_shop() {
     (0..5).for_each(|_| scene.etsy.faults.push_ok());
     scene.etsy.faults.always(Fault::HoldHead);
     scene.connect_with(2, &tokens).await;
-    eventually("it is half way", async || (scene.status(2).await["downloaded"].as_u64() > Some(0)).then_some(())).await;
+    eventually("it is half way", async || {
+        (scene.status(2).await["downloaded"].as_u64() > Some(0)).then_some(())
+    })
+    .await;
     let Some(page) = shown(&scene).await else { return };
     scene.etsy.faults.clear();
     scene.etsy.faults.release();
@@ -61,6 +66,9 @@ async fn the_page_shows_a_bar_for_each_shop() {
     scene.edit(1, id, json!({"title": "<img src=x onerror=alert(1)>"})).await;
     scene.until(1, "failed").await;
     let page = shown(&scene).await.unwrap();
-    assert!(page.contains("Failed tasks") && page.contains("upload changes") && page.contains("exhausted"), "{page}");
+    assert!(
+        page.contains("Failed tasks") && page.contains("upload changes") && page.contains("exhausted"),
+        "{page}"
+    );
     assert!(!page.contains("<img"), "{page}");
 }

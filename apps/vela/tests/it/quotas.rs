@@ -94,7 +94,11 @@ async fn a_day_has_an_end_and_users_have_a_share_of_it() {
     .await;
     scene.post("/tasks", json!({"type": "forced_download", "shop_id": shop})).await;
     scene.until(shop, "waiting_quota").await;
-    assert_eq!((scene.etsy.turned_away(), scene.etsy.calls().len()), (0, 30), "all of the day, and not one more");
+    assert_eq!(
+        (scene.etsy.turned_away(), scene.etsy.calls().len()),
+        (0, 30),
+        "all of the day, and not one more"
+    );
 }
 
 /// Others spend of the same day: the headers tell, and nobody is turned away for long.

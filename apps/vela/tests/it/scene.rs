@@ -189,7 +189,8 @@ impl Scene {
         for entry in std::fs::read_dir(self.folder.path()).unwrap().flatten() {
             if entry.path().extension().is_some_and(|end| end == "log") {
                 let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
-                let lines: Vec<&str> = text.lines().filter(|line| !line.contains("Request handled")).collect();
+                let lines: Vec<&str> =
+                    text.lines().filter(|line| !line.contains("Request handled")).collect();
                 let tail = &lines[lines.len().saturating_sub(25)..];
                 words += &format!("--- {}\n{}\n", entry.path().display(), tail.join("\n"));
             }

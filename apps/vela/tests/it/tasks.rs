@@ -30,7 +30,10 @@ async fn manager(shops: &[u64]) -> (Scene, windlass_testkit::program::Program) {
     for shop in shops {
         scene.connect(*shop).await;
         let task = take(&scene, "setup").await.unwrap();
-        assert_eq!((&task["task"]["type"], &task["shop"]["shop_id"]), (&json!("regular_download"), &json!(shop)));
+        assert_eq!(
+            (&task["task"]["type"], &task["shop"]["shop_id"]),
+            (&json!("regular_download"), &json!(shop))
+        );
         assert_eq!(say(&scene, &task, "complete", json!({})).await, 200);
     }
     (scene, manager)
@@ -39,7 +42,9 @@ async fn manager(shops: &[u64]) -> (Scene, windlass_testkit::program::Program) {
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_are_handed_out_by_urgency_and_one_per_shop() {
     let (scene, _manager) = manager(&[1, 2, 3]).await;
-    for (kind, shop) in [("regular_download", 1), ("forced_download", 2), ("upload_changes", 3), ("upload_changes", 1)] {
+    for (kind, shop) in
+        [("regular_download", 1), ("forced_download", 2), ("upload_changes", 3), ("upload_changes", 1)]
+    {
         let (status, created) = scene.post("/tasks", json!({"type": kind, "shop_id": shop})).await;
         assert_eq!((status, &created["task"]["type"]), (201, &json!(kind)), "{created}");
     }
@@ -49,7 +54,11 @@ async fn tasks_are_handed_out_by_urgency_and_one_per_shop() {
     while let Some(task) = take(&scene, "w1").await {
         assert!(task["fence"].is_u64() && task["lease_ms"].is_u64(), "{task}");
         assert_eq!(task["task"]["payload"]["shop_id"], task["task"]["shop_id"]);
-        handed.push((task["task"]["type"].as_str().unwrap().to_owned(), task["task"]["shop_id"].as_u64().unwrap(), task));
+        handed.push((
+            task["task"]["type"].as_str().unwrap().to_owned(),
+            task["task"]["shop_id"].as_u64().unwrap(),
+            task,
+        ));
     }
     let order: Vec<(&str, u64)> = handed.iter().map(|(kind, shop, _)| (kind.as_str(), *shop)).collect();
     // The regular one of shop 1 waits for its upload.
@@ -61,7 +70,10 @@ async fn tasks_are_handed_out_by_urgency_and_one_per_shop() {
     assert_eq!(say(&scene, &handed[1].2, "complete", json!({})).await, 200);
     let next = take(&scene, "w2").await.unwrap();
     assert_eq!((&next["task"]["type"], &next["task"]["shop_id"]), (&json!("regular_download"), &json!(1)));
-    assert_eq!(scene.ask("GET", &format!("/tasks/{}", handed[1].2["task"]["id"].as_str().unwrap()), None).await.0, 404);
+    assert_eq!(
+        scene.ask("GET", &format!("/tasks/{}", handed[1].2["task"]["id"].as_str().unwrap()), None).await.0,
+        404
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,7 +85,8 @@ async fn a_stale_fence_changes_nothing() {
     let lost = take(&scene, "w1").await.unwrap();
     assert_eq!(say(&scene, &lost, "renew", json!({})).await, 200);
     assert_eq!(say(&scene, &lost, "progress", json!({"done": 3})).await, 200);
-    let (_, shown) = scene.ask("GET", &format!("/tasks/{}", lost["task"]["id"].as_str().unwrap()), None).await;
+    let (_, shown) =
+        scene.ask("GET", &format!("/tasks/{}", lost["task"]["id"].as_str().unwrap()), None).await;
     assert_eq!((&shown["task"]["progress"]["done"], &shown["task"]["worker"]), (&json!(3), &json!("w1")));
     // Nobody renews: within the lease and a second it is somebody else's.
     let taken = eventually("the task comes back", async || take(&scene, "w2").await).await;
@@ -107,7 +120,10 @@ async fn a_task_climbs_its_ladder_and_parks_without_a_rung() {
     }
     assert_eq!(attempts, [1, 2, 2, 3, 4, 5], "parking costs no attempt");
     let status = scene.status(1).await;
-    assert_eq!((&status["status"], &status["last_error"]["message"]), (&json!("failed"), &json!("Etsy is away")));
+    assert_eq!(
+        (&status["status"], &status["last_error"]["message"]),
+        (&json!("failed"), &json!("Etsy is away"))
+    );
     let failed = scene.get("/tasks?state=failed").await;
     assert_eq!(failed["tasks"][0]["reason"], "exhausted");
     let id = failed["tasks"][0]["id"].as_str().unwrap();
@@ -165,7 +181,8 @@ async fn whoever_waits_is_handed_a_task_when_it_comes() {
     let id = "7d444840-9dc0-11d1-b245-5ffdce74fad2";
     scene.connect(2).await;
     let twice = json!({"worker_id": "w", "request_id": id});
-    let (first, second) = (scene.post("/get-task", twice.clone()).await, scene.post("/get-task", twice).await);
+    let (first, second) =
+        (scene.post("/get-task", twice.clone()).await, scene.post("/get-task", twice).await);
     assert_eq!(first.1["task"]["id"], second.1["task"]["id"], "asked again, the same task is handed out");
     assert_eq!(first.1["fence"], second.1["fence"]);
 }
@@ -191,8 +208,16 @@ async fn what_makes_no_sense_is_refused_in_words() {
         ("/get-task", json!({"worker_id": ""}), 400),
         ("/tasks/nonsense/renew", json!({"fence": 1}), 404),
         ("/tasks/7d444840-9dc0-11d1-b245-5ffdce74fad2/complete", json!({"fence": 1}), 409),
-        ("/shops", json!({"shop_id": 4, "user_id": 1, "access_token": "2.x", "refresh_token": "2.y", "expires_at": "2999-01-01T00:00:00Z"}), 400),
-        ("/shops", json!({"shop_id": 4, "user_id": 1, "access_token": "1.x", "refresh_token": "1.y", "expires_at": "soon"}), 400),
+        (
+            "/shops",
+            json!({"shop_id": 4, "user_id": 1, "access_token": "2.x", "refresh_token": "2.y", "expires_at": "2999-01-01T00:00:00Z"}),
+            400,
+        ),
+        (
+            "/shops",
+            json!({"shop_id": 4, "user_id": 1, "access_token": "1.x", "refresh_token": "1.y", "expires_at": "soon"}),
+            400,
+        ),
         ("/shops/1/conflicts/5", json!({"take": "local"}), 404),
     ] {
         let (found, answer) = scene.post(path, body.clone()).await;
@@ -245,7 +270,8 @@ async fn any_number_of_managers() {
     scene.post("/tasks", json!({"type": "forced_download", "shop_id": 1})).await;
     eventually("the other manager's task is done", async || {
         let status = scene.status(1).await;
-        (status["status"] == "up_to_date" && !status["last_success_at"]["forced_download"].is_null()).then_some(())
+        (status["status"] == "up_to_date" && !status["last_success_at"]["forced_download"].is_null())
+            .then_some(())
     })
     .await;
     assert_eq!(scene.listings(1).await.len(), 3);

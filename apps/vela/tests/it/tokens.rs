@@ -107,11 +107,20 @@ async fn fault_71_no_secret_is_said() {
     for path in ["/shops", "/shops/1/status", "/tasks", "/shops/1/listings", "/health"] {
         said += &scene.get(path).await.to_string();
     }
-    for args in [&["vela", "shops"][..], &["vela", "shop", "1"], &["--json", "vela", "shop", "1"], &["vela", "--help"]] {
+    for args in [
+        &["vela", "shops"][..],
+        &["vela", "shop", "1"],
+        &["--json", "vela", "shop", "1"],
+        &["vela", "--help"],
+    ] {
         let output = scene.run(args).await;
         assert!(output.status.success(), "{output:?}");
         said += &format!("{output:?}");
     }
-    assert!(!said.contains("canary"), "{}", said.lines().find(|line| line.contains("canary")).unwrap_or_default());
+    assert!(
+        !said.contains("canary"),
+        "{}",
+        said.lines().find(|line| line.contains("canary")).unwrap_or_default()
+    );
     eventually("the log was written", async || said.contains("Task done").then_some(())).await;
 }

@@ -28,7 +28,8 @@ fn price(scene: &Scene, id: u64, product: usize) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_arrive() {
     let scene = Scene::new().await;
-    let (_all, ids) = shop(&scene, vec![NewListing::new("Hat"), NewListing::new("Cap").sizes(&["S", "M"])]).await;
+    let (_all, ids) =
+        shop(&scene, vec![NewListing::new("Hat"), NewListing::new("Cap").sizes(&["S", "M"])]).await;
     let (status, edited) = scene
         .edit(1, ids[0], json!({"title": "New hat", "tags": ["wool", "red"], "price": 15.5, "quantity": 7, "section": "Hats"}))
         .await;
@@ -37,14 +38,20 @@ async fn changes_arrive() {
     assert_eq!(scene.edit(1, ids[1], variants).await.0, 202);
     scene.settled(1).await;
     let hat = at_etsy(&scene, ids[0]);
-    assert_eq!((&hat["title"], &hat["tags"], &hat["quantity"]), (&json!("New hat"), &json!(["wool", "red"]), &json!(7)));
+    assert_eq!(
+        (&hat["title"], &hat["tags"], &hat["quantity"]),
+        (&json!("New hat"), &json!(["wool", "red"]), &json!(7))
+    );
     assert_eq!((price(&scene, ids[0], 0), scene.etsy.sections(1)), (json!(1550), vec!["Hats".to_owned()]));
     let cap = at_etsy(&scene, ids[1]);
     assert_eq!((price(&scene, ids[1], 0), price(&scene, ids[1], 1)), (json!(1250), json!(2000)));
     assert_eq!(cap["quantity"], 12);
     assert_eq!(cap["inventory"]["products"].as_array().unwrap().len(), 2);
     let mine = scene.listing(1, ids[0]).await;
-    assert_eq!((&mine["dirty"], &mine["section"], &mine["price"]), (&json!(false), &json!("Hats"), &json!(15.5)));
+    assert_eq!(
+        (&mine["dirty"], &mine["section"], &mine["price"]),
+        (&json!(false), &json!("Hats"), &json!(15.5))
+    );
     let status = scene.status(1).await;
     assert!(status["last_success_at"]["upload_changes"].is_string());
     assert_eq!(scene.edit(1, ids[0], json!({"title": "New hat"})).await.0, 200, "nothing to send");
@@ -55,7 +62,8 @@ async fn changes_arrive() {
 async fn conflicts_are_recorded_and_sales_are_kept() {
     let mut scene = Scene::new().await;
     scene.set("VELA_LADDER_UPLOAD", "1s 1s 1s 1s");
-    let (_all, ids) = shop(&scene, vec![NewListing::new("Hat"), NewListing::new("Cap"), NewListing::new("Scarf")]).await;
+    let (_all, ids) =
+        shop(&scene, vec![NewListing::new("Hat"), NewListing::new("Cap"), NewListing::new("Scarf")]).await;
     scene.etsy.faults.always(Fault::Status(503, None));
     scene.edit(1, ids[0], json!({"title": "Mine", "quantity": 7})).await;
     scene.edit(1, ids[1], json!({"title": "Same"})).await;
@@ -75,13 +83,19 @@ async fn conflicts_are_recorded_and_sales_are_kept() {
     assert_eq!(mine["conflicts"], conflict);
     assert_eq!(scene.listing(1, ids[1]).await["conflicts"], json!([]));
     let gone = scene.listing(1, ids[2]).await;
-    assert_eq!((&gone["status"], &gone["title"]), (&json!("conflict_deleted"), &json!("Never sent")), "it is kept");
+    assert_eq!(
+        (&gone["status"], &gone["title"]),
+        (&json!("conflict_deleted"), &json!("Never sent")),
+        "it is kept"
+    );
     assert_eq!(scene.status(1).await["conflicts_deleted"], 1);
-    let (status, settled) = scene.post(&format!("/shops/1/conflicts/{}", ids[0]), json!({"take": "remote"})).await;
+    let (status, settled) =
+        scene.post(&format!("/shops/1/conflicts/{}", ids[0]), json!({"take": "remote"})).await;
     assert_eq!((status, &settled["title"]), (202, &json!("Theirs")));
     scene.settled(1).await;
     assert_eq!(at_etsy(&scene, ids[0])["title"], "Theirs");
-    let (status, settled) = scene.post(&format!("/shops/1/conflicts/{}", ids[2]), json!({"take": "discard"})).await;
+    let (status, settled) =
+        scene.post(&format!("/shops/1/conflicts/{}", ids[2]), json!({"take": "discard"})).await;
     assert_eq!((status, &settled["status"]), (200, &json!("deleted")));
     scene.clean();
 }
@@ -92,8 +106,14 @@ async fn a_listing_that_is_refused_stops_nobody() {
     let scene = Scene::new().await;
     let (_all, ids) = shop(&scene, (0..12).map(|n| NewListing::new(&format!("Hat {n}"))).collect()).await;
     let (status, refused) = scene.edit(1, ids[0], json!({"title": "a & b & c", "price": -1})).await;
-    assert_eq!((status, &refused["error"]["code"]), (422, &json!("invalid_fields")), "refused before a call is spent");
-    assert!(refused["error"]["details"]["title"].is_string() && refused["error"]["details"]["price"].is_string());
+    assert_eq!(
+        (status, &refused["error"]["code"]),
+        (422, &json!("invalid_fields")),
+        "refused before a call is spent"
+    );
+    assert!(
+        refused["error"]["details"]["title"].is_string() && refused["error"]["details"]["price"].is_string()
+    );
     // Only Etsy knows that there is no such image.
     scene.edit(1, ids[0], json!({"image_ids": [4]})).await;
     for id in &ids[1..] {
@@ -134,14 +154,18 @@ async fn a_yes_that_is_a_lie_is_found_out() {
     })
     .await;
     assert!(lied["error"].as_str().unwrap().contains("did not change materials"), "{lied}");
-    assert_eq!((&lied["changes"].as_object().unwrap().len(), &at_etsy(&scene, ids[0])["title"]), (&1, &json!("New")));
+    assert_eq!(
+        (&lied["changes"].as_object().unwrap().len(), &at_etsy(&scene, ids[0])["title"]),
+        (&1, &json!("New"))
+    );
 }
 
 /// Nothing goes on sale by itself: that costs the seller a fee.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_fee_is_ever_spent_without_a_word() {
     let scene = Scene::new().await;
-    let listings = ["draft", "expired", "sold_out", "active"].map(|state| NewListing::new(state).state(state));
+    let listings =
+        ["draft", "expired", "sold_out", "active"].map(|state| NewListing::new(state).state(state));
     let (_all, ids) = shop(&scene, listings.to_vec()).await;
     for id in &ids {
         scene.edit(1, *id, json!({"title": "Changed"})).await;
@@ -155,7 +179,8 @@ async fn no_fee_is_ever_spent_without_a_word() {
     eventually("all three are refused", async || (scene.status(1).await["refused"] == 3).then_some(())).await;
     assert_eq!(scene.etsy.fees(), 0);
     scene.edit(1, ids[3], json!({"state": "inactive"})).await;
-    eventually("this one is free", async || (at_etsy(&scene, ids[3])["state"] == "inactive").then_some(())).await;
+    eventually("this one is free", async || (at_etsy(&scene, ids[3])["state"] == "inactive").then_some(()))
+        .await;
     scene.clean();
     scene.edit(1, ids[0], json!({"state": "active", "accept_fee": true})).await;
     eventually("it was said", async || (at_etsy(&scene, ids[0])["state"] == "active").then_some(())).await;

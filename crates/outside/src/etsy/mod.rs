@@ -86,7 +86,9 @@ impl Etsy {
         };
         let quota = Quota::of(answer.headers());
         let said = self.read(answer, quota).await.and_then(|said| match call.expected() {
-            Some(name) if said[name].is_null() => Err(EtsyError::Malformed("it lacks what such an answer has")),
+            Some(name) if said[name].is_null() => {
+                Err(EtsyError::Malformed("it lacks what such an answer has"))
+            }
             _ => Ok(said),
         });
         Told { quota, said }

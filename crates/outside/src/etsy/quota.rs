@@ -45,7 +45,8 @@ mod tests {
         assert_eq!(quota(&[]), Quota::default());
         assert_eq!(quota(&[("x-remaining-this-secon", "3")]).left_this_second, Some(3));
         assert_eq!(quota(&[("x-remaining-this-second", "4")]).left_this_second, Some(4));
-        let all = quota(&[("x-limit-per-second", "10"), ("x-limit-per-day", "x"), ("x-remaining-today", "0")]);
+        let all =
+            quota(&[("x-limit-per-second", "10"), ("x-limit-per-day", "x"), ("x-remaining-today", "0")]);
         assert_eq!((all.per_second, all.per_day, all.left_today), (Some(10), None, Some(0)));
         assert_eq!(quota(&[("x-limit-per-day", "0")]).per_day, None, "a limit of nothing is no limit");
     }

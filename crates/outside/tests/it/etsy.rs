@@ -207,7 +207,8 @@ async fn faults_have_names() {
         (Fault::Redirect(302, "https://evil.example/".into()), "refused", false),
     ] {
         server.faults.push(fault.clone());
-        let etsy = client_with(&server, &server.shared_secret(), if code == "timeout" { hasty() } else { limits() });
+        let etsy =
+            client_with(&server, &server.shared_secret(), if code == "timeout" { hasty() } else { limits() });
         let error = etsy.send(&Call::shop(7), &given).await.said.unwrap_err();
         assert_eq!((error.code(), error.is_transient()), (code, transient), "{fault:?}");
         assert!(!format!("{error} {etsy:?}").contains("canary"), "{error} {etsy:?}");

@@ -19,12 +19,14 @@ pub(super) fn total(inventory: &Value) -> i64 {
 }
 
 pub(super) fn lowest_price(inventory: &Value) -> Value {
-    let amounts = products(inventory).flat_map(offerings).filter_map(|offering| offering["price"]["amount"].as_i64());
+    let amounts =
+        products(inventory).flat_map(offerings).filter_map(|offering| offering["price"]["amount"].as_i64());
     money(amounts.min().unwrap_or(0))
 }
 
 pub(super) fn has_variations(inventory: &Value) -> bool {
-    products(inventory).any(|product| product["property_values"].as_array().is_some_and(|all| !all.is_empty()))
+    products(inventory)
+        .any(|product| product["property_values"].as_array().is_some_and(|all| !all.is_empty()))
 }
 
 pub(super) fn blank_skus(inventory: &mut Value) {
@@ -54,7 +56,12 @@ pub(super) fn replaced(body: &Value, old: &Value, id: &mut impl FnMut() -> u64) 
     let products: Result<Vec<Value>, String> = given.iter().map(|one| product(one, id)).collect();
     let products = products?;
     let names = |product: &Value| -> Vec<Value> {
-        product["property_values"].as_array().into_iter().flatten().map(|one| one["property_id"].clone()).collect()
+        product["property_values"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|one| one["property_id"].clone())
+            .collect()
     };
     if products.iter().any(|one| names(one) != names(&products[0])) {
         return Err("All products must have the same properties.".to_owned());
@@ -95,7 +102,8 @@ fn consistent(name: &str, on: &Value, made: &Value) -> Result<(), String> {
 
 fn product(given: &Value, id: &mut impl FnMut() -> u64) -> Result<Value, String> {
     only(given, &["sku", "property_values", "offerings"])?;
-    let offers = given["offerings"].as_array().filter(|all| !all.is_empty()).ok_or("Offerings are required.")?;
+    let offers =
+        given["offerings"].as_array().filter(|all| !all.is_empty()).ok_or("Offerings are required.")?;
     let mut made = Vec::new();
     for offer in offers {
         only(offer, &["price", "quantity", "is_enabled", "readiness_state_id"])?;

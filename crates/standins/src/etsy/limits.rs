@@ -81,7 +81,7 @@ impl Limits {
     }
 
     /// What is left when this call is counted, or how it is turned away. Seconds are looked at first.
-    pub(super) fn admit(&self, ask: &Ask, now_ms: u64) -> Result<Left, Answer> {
+    pub(super) fn admit(&self, ask: &Ask, now_ms: u64) -> Result<Left, Box<Answer>> {
         let within = |ms: u64| {
             let token = bearer(ask);
             let counted = self.calls.iter().rev().take_while(|call| now_ms - call.at_ms.min(now_ms) < ms);
@@ -94,10 +94,10 @@ impl Limits {
         let left = |limit: Option<u32>, used: u32| limit.unwrap_or(u32::MAX).saturating_sub(used);
         let left = Left { second: left(self.per_second, second), day: left(self.per_day, day) };
         if left.second == 0 {
-            return Err(self.turn_away("Exceeded per second rate limit", 1, left));
+            return Err(Box::new(self.turn_away("Exceeded per second rate limit", 1, left)));
         }
         if left.day == 0 {
-            return Err(self.turn_away("Exceeded daily rate limit", 3600, left));
+            return Err(Box::new(self.turn_away("Exceeded daily rate limit", 3600, left)));
         }
         Ok(Left { second: left.second - 1, day: left.day - 1 })
     }

@@ -268,7 +268,8 @@ fn checked_title(title: &str) -> Result<Value, String> {
 
 fn checked_tags(tags: Value) -> Result<Value, String> {
     let all = tags.as_array().into_iter().flatten().filter_map(Value::as_str);
-    let fits = |c: char| c.is_alphanumeric() || c.is_whitespace() || matches!(c, '-' | '\'' | '™' | '©' | '®');
+    let fits =
+        |c: char| c.is_alphanumeric() || c.is_whitespace() || matches!(c, '-' | '\'' | '™' | '©' | '®');
     for tag in all.clone() {
         if tag.chars().count() > 20 || !tag.chars().all(fits) {
             return Err(format!("The tag '{tag}' is not valid."));

@@ -12,7 +12,15 @@ use crate::server::Service;
 
 const STATES: [&str; 5] = ["active", "inactive", "sold_out", "draft", "expired"];
 const PAGE_INCLUDES: [&str; 9] = [
-    "Shipping", "Images", "Shop", "User", "Translations", "Inventory", "Videos", "Personalization", "BuyerPrice",
+    "Shipping",
+    "Images",
+    "Shop",
+    "User",
+    "Translations",
+    "Inventory",
+    "Videos",
+    "Personalization",
+    "BuyerPrice",
 ];
 /// A question by ids does not know inventories.
 const BATCH_INCLUDES: [&str; 8] =
@@ -21,7 +29,7 @@ const OFFSET_MAX: u64 = 12_000;
 
 pub(super) struct Rules(pub(super) Arc<Mutex<State>>);
 
-type Answered = Result<Answer, Answer>;
+type Answered = Result<Answer, Box<Answer>>;
 
 impl Service for Rules {
     fn answer(&self, ask: &Ask) -> Answer {
@@ -34,17 +42,17 @@ impl Service for Rules {
             Ok(left) => left,
             Err(turned_away) => {
                 state.limits.note(ask, now_ms, 429);
-                return turned_away;
+                return *turned_away;
             }
         };
-        let answer = respond(state, ask, now_ms).unwrap_or_else(|refused| refused);
+        let answer = respond(state, ask, now_ms).unwrap_or_else(|refused| *refused);
         state.limits.note(ask, now_ms, answer.status);
         state.limits.head(answer, left)
     }
 }
 
-fn error(status: u16, text: &str) -> Answer {
-    Answer::json(status, &json!({ "error": text }))
+fn error(status: u16, text: &str) -> Box<Answer> {
+    Box::new(Answer::json(status, &json!({ "error": text })))
 }
 
 fn respond(state: &mut State, ask: &Ask, now_ms: u64) -> Answered {
@@ -53,7 +61,9 @@ fn respond(state: &mut State, ask: &Ask, now_ms: u64) -> Answered {
         Some(key) if !key.contains(':') => {
             return Err(error(403, "Shared secret is required in x-api-key header."));
         }
-        Some(_) => return Err(error(403, "Invalid API key: should be in the format 'keystring:shared_secret'.")),
+        Some(_) => {
+            return Err(error(403, "Invalid API key: should be in the format 'keystring:shared_secret'."));
+        }
         None => return Err(error(403, "Missing x-api-key header or client_id")),
     }
     let Some(path) = ask.path.strip_prefix("/v3/application/") else {
@@ -64,7 +74,7 @@ fn respond(state: &mut State, ask: &Ask, now_ms: u64) -> Answered {
         return Ok(Answer::json(200, &json!({"application_id": 1})));
     }
     let user = state.tokens.user(ask, now_ms)?;
-    let owned = |state: &State, shop: &str| -> Result<u64, Answer> {
+    let owned = |state: &State, shop: &str| -> Result<u64, Box<Answer>> {
         let shop: u64 = shop.parse().map_err(|_| error(400, "shop_id must be an integer."))?;
         match state.shops.get(&shop) {
             None => Err(error(404, "Could not find a shop")),
@@ -79,7 +89,10 @@ fn respond(state: &mut State, ask: &Ask, now_ms: u64) -> Answered {
         }
         ("GET", ["shops", shop]) => {
             let shop = shop.parse().map_err(|_| error(400, "shop_id must be an integer."))?;
-            state.shop_object(shop).map(|shop| Answer::json(200, &shop)).ok_or_else(|| error(404, "Could not find a shop"))
+            state
+                .shop_object(shop)
+                .map(|shop| Answer::json(200, &shop))
+                .ok_or_else(|| error(404, "Could not find a shop"))
         }
         ("GET", ["shops", shop, "sections"]) => {
             let shop = owned(state, shop)?;
@@ -90,7 +103,8 @@ fn respond(state: &mut State, ask: &Ask, now_ms: u64) -> Answered {
             let shop = owned(state, shop)?;
             let form = form(state, ask)?;
             let title = form.iter().find(|(name, _)| name == "title").map(|(_, title)| title.clone());
-            let title = title.filter(|title| !title.is_empty()).ok_or_else(|| error(400, "title is required."))?;
+            let title =
+                title.filter(|title| !title.is_empty()).ok_or_else(|| error(400, "title is required."))?;
             if state.shops[&shop].sections.values().any(|had| *had == title) {
                 return Err(error(400, "A section with this title already exists."));
             }
@@ -126,7 +140,7 @@ fn respond(state: &mut State, ask: &Ask, now_ms: u64) -> Answered {
 }
 
 /// Notes that a request contradicts the document, and refuses it.
-fn violated(state: &mut State, ask: &Ask, why: &str, status: u16) -> Answer {
+fn violated(state: &mut State, ask: &Ask, why: &str, status: u16) -> Box<Answer> {
     state.violations.push(format!("{} {}?{}: {why}", ask.method, ask.path, ask.query));
     error(status, why)
 }
@@ -135,7 +149,7 @@ fn section((id, title): (&u64, &String)) -> Value {
     json!({"shop_section_id": id, "title": title, "rank": 1, "active_listing_count": 0})
 }
 
-fn find(state: &State, listing: &str, user: u64) -> Result<u64, Answer> {
+fn find(state: &State, listing: &str, user: u64) -> Result<u64, Box<Answer>> {
     let id: u64 = listing.parse().map_err(|_| error(400, "listing_id must be an integer."))?;
     let found = state.listings.get(&id).ok_or_else(|| error(404, "Could not find a listing"))?;
     if state.shops.get(&found.shop).is_some_and(|shop| shop.user == user) {
@@ -146,10 +160,13 @@ fn find(state: &State, listing: &str, user: u64) -> Result<u64, Answer> {
 }
 
 /// The query, which must have no names that the document does not know.
-fn query(state: &mut State, ask: &Ask, known: &[&str]) -> Result<Vec<(String, String)>, Answer> {
-    let pairs: Vec<(String, String)> = url::form_urlencoded::parse(ask.query.as_bytes()).into_owned().collect();
+fn query(state: &mut State, ask: &Ask, known: &[&str]) -> Result<Vec<(String, String)>, Box<Answer>> {
+    let pairs: Vec<(String, String)> =
+        url::form_urlencoded::parse(ask.query.as_bytes()).into_owned().collect();
     match pairs.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-        Some((name, _)) => Err(violated(state, ask, &format!("the parameter {name} is not in the document"), 400)),
+        Some((name, _)) => {
+            Err(violated(state, ask, &format!("the parameter {name} is not in the document"), 400))
+        }
         None => Ok(pairs),
     }
 }
@@ -159,9 +176,10 @@ fn includes(
     ask: &Ask,
     pairs: &[(String, String)],
     known: &[&str],
-) -> Result<Vec<String>, Answer> {
+) -> Result<Vec<String>, Box<Answer>> {
     let of = pairs.iter().find(|(name, _)| name == "includes").map(|(_, value)| value.as_str());
-    let all: Vec<String> = of.unwrap_or_default().split(',').filter(|one| !one.is_empty()).map(str::to_owned).collect();
+    let all: Vec<String> =
+        of.unwrap_or_default().split(',').filter(|one| !one.is_empty()).map(str::to_owned).collect();
     match all.iter().find(|one| !known.contains(&one.as_str())) {
         Some(one) => Err(violated(state, ask, &format!("includes does not know {one}"), 400)),
         None => Ok(all),
@@ -179,7 +197,12 @@ fn page(state: &mut State, ask: &Ask, shop: u64) -> Answered {
     let number = |name: &str, default: u64| of(name).map_or(Some(default), |text| text.parse().ok());
     let (limit, offset) = (number("limit", 25), number("offset", 0));
     let Some((limit, offset)) = limit.zip(offset).filter(|(limit, _)| (1..=100).contains(limit)) else {
-        return Err(violated(state, ask, "limit must lie between 1 and 100, offset must not be negative", 400));
+        return Err(violated(
+            state,
+            ask,
+            "limit must lie between 1 and 100, offset must not be negative",
+            400,
+        ));
     };
     if offset > OFFSET_MAX {
         return Err(error(400, "Offset provided is greater than the maximum offset allowed."));
@@ -200,7 +223,7 @@ fn page(state: &mut State, ask: &Ask, shop: u64) -> Answered {
     Ok(answer)
 }
 
-fn ids(state: &mut State, ask: &Ask, pairs: &[(String, String)]) -> Result<Vec<u64>, Answer> {
+fn ids(state: &mut State, ask: &Ask, pairs: &[(String, String)]) -> Result<Vec<u64>, Box<Answer>> {
     let of = pairs.iter().find(|(name, _)| name == "listing_ids").map(|(_, value)| value.as_str());
     let ids: Option<Vec<u64>> = of.unwrap_or_default().split(',').map(|id| id.parse().ok()).collect();
     match ids.filter(|ids| (1..=100).contains(&ids.len())) {
@@ -231,7 +254,7 @@ fn batch_inventory(state: &mut State, ask: &Ask, user: u64) -> Answered {
     Ok(Answer::json(200, &json!({"count": results.len(), "results": results})))
 }
 
-fn form(state: &mut State, ask: &Ask) -> Result<Vec<(String, String)>, Answer> {
+fn form(state: &mut State, ask: &Ask) -> Result<Vec<(String, String)>, Box<Answer>> {
     let essence = ask.header("content-type").unwrap_or_default();
     if !essence.starts_with("application/x-www-form-urlencoded") {
         return Err(violated(state, ask, "the body must be a form", 400));

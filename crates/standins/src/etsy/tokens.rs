@@ -77,20 +77,19 @@ impl Tokens {
     }
 
     /// The user of a bearer token, or what a caller without a good one gets.
-    pub(super) fn user(&self, ask: &Ask, now_ms: u64) -> Result<u64, Answer> {
+    pub(super) fn user(&self, ask: &Ask, now_ms: u64) -> Result<u64, Box<Answer>> {
         let bearer = ask.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
         let access = bearer.and_then(|bearer| self.access.get(bearer));
         match access {
             Some(access) if now_ms < access.until_ms => Ok(access.user),
-            Some(_) => Err(invalid_token("access token is expired")),
-            None => Err(invalid_token("invalid access token")),
+            Some(_) => Err(Box::new(invalid_token("access token is expired"))),
+            None => Err(Box::new(invalid_token("invalid access token"))),
         }
     }
 
     /// The token endpoint.
     pub(super) fn answer(&mut self, ask: &Ask, now_ms: u64) -> Answer {
-        let form: HashMap<String, String> =
-            url::form_urlencoded::parse(&ask.body).into_owned().collect();
+        let form: HashMap<String, String> = url::form_urlencoded::parse(&ask.body).into_owned().collect();
         let of = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
         if of("client_id") != KEYSTRING {
             return refuse("invalid_client", "client_id is not known");

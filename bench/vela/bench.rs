@@ -1,0 +1,155 @@
+//! Measures Vela: listings a second of a first import, and tasks a second that one manager hands out.
+//!
+//! Manager and worker are the real program, in a process of their own; the stand-in of Etsy (which answers at once
+//! and has no limits) and those who ask share the machine with it. `WINDLASS_BIN` names the program.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use url::Url;
+use windlass_engine::world::monotonic_ns;
+use windlass_outside::safe_http::{Body, Guard, Http, Limits, Request};
+use windlass_standins::Etsy;
+use windlass_testkit::eventually::answered_within;
+use windlass_testkit::program::Program;
+
+const USAGE: &str = "usage: vela_bench import [listings] | tasks [shops] [workers]";
+
+#[tokio::main]
+async fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize, default: u64| args.get(at).and_then(|text| text.parse().ok()).unwrap_or(default);
+    match args.first().map(String::as_str) {
+        Some("import") => import(number(1, 5_000)).await,
+        Some("tasks") => tasks(number(1, 10_000), number(2, 64)).await,
+        _ => eprintln!("{USAGE}"),
+    }
+}
+
+struct Place {
+    etsy: Etsy,
+    base: Url,
+    http: Http,
+    _folder: tempfile::TempDir,
+    _program: Program,
+}
+
+impl Place {
+    async fn new(verb: &str) -> Self {
+        let (etsy, folder) = (Etsy::start().await, tempfile::tempdir().expect("a folder"));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        drop(listener);
+        let store = std::env::var("VELA_STORE");
+        let store = store.unwrap_or_else(|_| format!("sqlite:{}", folder.path().join("vela.db").display()));
+        let mut command = Command::new(windlass_testkit::binary::windlass());
+        command
+            .args(["vela", verb, "--store", &store, "--listen", &format!("127.0.0.1:{port}")])
+            .env("ETSY_KEYSTRING", etsy.keystring())
+            .env("ETSY_SHARED_SECRET", etsy.shared_secret())
+            .env("ETSY_BASE_URL", etsy.url())
+            .env("ETSY_TOKEN_URL", etsy.token_url())
+            .env("ETSY_PER_SECOND", "0")
+            .env("ETSY_PER_DAY", "0")
+            .env("VELA_LEASE_SECONDS", "600")
+            .stdout(Stdio::null());
+        let program = Program::start(&mut command);
+        let base = Url::parse(&format!("http://127.0.0.1:{port}")).expect("a URL");
+        let http = Http::new(Guard::new().allow(&base).expect("an origin"));
+        let connect = async || tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok();
+        answered_within(600, connect).await.expect("the program listens");
+        Self { etsy, base, http, _folder: folder, _program: program }
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.send(Request::post(self.base.join(path).expect("a path"), Body::bytes(body.to_string()))).await
+    }
+
+    async fn send(&self, request: Request) -> (u16, Value) {
+        let request = request.limits(Limits { total: Duration::from_secs(60), ..Limits::default() });
+        let answer = self.http.send(request).await.expect("an answer");
+        let status = answer.status();
+        (status, serde_json::from_slice(&answer.bytes().await.expect("a body")).unwrap_or_default())
+    }
+
+    async fn connect(&self, shop: u64) {
+        let tokens = self.etsy.add_shop(shop, shop);
+        let body = json!({
+            "shop_id": shop, "user_id": shop, "access_token": tokens.access,
+            "refresh_token": tokens.refresh, "expires_at": "2999-01-01T00:00:00Z",
+        });
+        let (status, answer) = self.post("/shops", &body).await;
+        assert_eq!(status, 201, "{answer}");
+    }
+}
+
+fn seconds_since(began_ns: u64) -> f64 {
+    (monotonic_ns() - began_ns) as f64 / 1e9
+}
+
+async fn import(listings: u64) {
+    let place = Place::new("all").await;
+    let tokens = place.etsy.add_shop(1, 1);
+    place.etsy.fill(1, usize::try_from(listings).expect("a number"), "active");
+    let body = json!({
+        "shop_id": 1, "user_id": 1, "access_token": tokens.access,
+        "refresh_token": tokens.refresh, "expires_at": "2999-01-01T00:00:00Z",
+    });
+    let began = monotonic_ns();
+    place.post("/shops", &body).await;
+    let status = place.base.join("/shops/1/status").expect("a path");
+    let done = async || {
+        let (_, shop) = place.send(Request::get(status.clone())).await;
+        (shop["status"] == "up_to_date" && shop["downloaded"] == listings).then_some(())
+    };
+    answered_within(3_000, done).await.expect("the import ends");
+    let seconds = seconds_since(began);
+    let calls = place.etsy.calls().len();
+    println!(
+        "{listings} listings in {seconds:.2} s: {:.0} a second, {calls} calls",
+        listings as f64 / seconds
+    );
+}
+
+async fn tasks(shops: u64, workers: u64) {
+    let place = Arc::new(Place::new("manager").await);
+    let next = Arc::new(AtomicU64::new(1));
+    let connects = (0..workers).map(|_| {
+        let (place, next) = (place.clone(), next.clone());
+        tokio::spawn(async move {
+            loop {
+                let shop = next.fetch_add(1, Ordering::Relaxed);
+                if shop > shops {
+                    return;
+                }
+                place.connect(shop).await;
+            }
+        })
+    });
+    for connect in connects.collect::<Vec<_>>() {
+        connect.await.expect("shops are connected");
+    }
+    let began = monotonic_ns();
+    let askers = (0..workers).map(|n| {
+        let place = place.clone();
+        tokio::spawn(async move {
+            let (body, mut handed) = (json!({"worker_id": format!("w{n}")}), 0);
+            while place.post("/get-task", &body).await.0 == 200 {
+                handed += 1;
+            }
+            handed
+        })
+    });
+    let mut handed = 0;
+    for asker in askers.collect::<Vec<_>>() {
+        handed += asker.await.expect("tasks are handed out");
+    }
+    let seconds = seconds_since(began);
+    println!(
+        "{handed} tasks to {workers} workers in {seconds:.2} s: {:.0} a second",
+        f64::from(handed) / seconds
+    );
+}
