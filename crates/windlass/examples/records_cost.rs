@@ -1,12 +1,14 @@
 //! How the cost of records grows with what else is stored:
-//! `cargo run --release -p windlass --example records_cost -- URL [records …]`, such as
-//! `sqlite:/tmp/cost.db 1000 1000000` (`--features postgres` for a database). It fills the store that it is given.
+//! `cargo run --release -p windlass --example records_cost -- sqlite:/tmp/few.db 1000 sqlite:/tmp/many.db 1000000`
+//! (`--features postgres` for databases). Each store is filled with so many records, once; then all are measured in
+//! turns, so that whatever else the machine does meets them alike.
 //!
-//! Half of the records are on the shelf that is measured, half on ten others. Reported: the median of single gets,
-//! puts of a record that is there (each a durable commit), and pages of 50 at a random place of each order.
+//! Half of the records are on the shelf that is measured, half on ten others. Reported: medians of gets, of puts of a
+//! record that is there (each a durable commit), and of pages of 50 at a random place of each order; and how many puts
+//! a second 32 writers of one shelf make.
 
 use serde::{Deserialize, Serialize};
-use windlass::{Client, Shelf};
+use windlass::{Client, ScanCursor, Shelf};
 
 const ROUNDS: u64 = 1_000;
 const BATCH: u64 = 1_000;
@@ -23,109 +25,119 @@ fn page(number: u64) -> Page {
     Page { number, text: "x".repeat(200) }
 }
 
-/// A place among so many, all over them.
-fn place(round: u64, records: u64) -> u64 {
-    round.wrapping_mul(0x9E37_79B9_7F4A_7C15) % records
+/// Keys come in any order.
+fn key_of(number: u64) -> String {
+    format!("{:016x}", number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
 
-async fn fill(client: &Client, from: u64, to: u64) {
-    let shelf: Shelf<Page> = client.shelf("measured");
-    for begin in (from..to).step_by(BATCH as usize) {
-        let mut batch = client.batch();
-        for number in begin..(begin + BATCH).min(to) {
-            let other = client.shelf(&format!("other-{}", number % 10));
-            let shelf = if number % 2 == 0 { &shelf } else { &other };
-            // Keys come in any order.
-            let key = format!("{:016x}", number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-            batch.put(shelf, key, &page(number)).sort(number as i64).label(number / 2 % LABELS);
+struct Subject {
+    client: Client,
+    shelf: Shelf<Page>,
+    records: u64,
+}
+
+impl Subject {
+    async fn open(url: &str, records: u64) -> Self {
+        let client = Client::new(windlass::open(url).await.expect("a store"));
+        let subject = Self { shelf: client.shelf("measured"), client, records };
+        let filled = subject.client.shelf::<u64>("filled");
+        let from = filled.get("to").await.expect("get").map_or(0, |entry| entry.value);
+        for begin in (from..records).step_by(BATCH as usize) {
+            subject.fill(begin, (begin + BATCH).min(records)).await;
+        }
+        filled.put("to", &from.max(records)).await.expect("put");
+        subject
+    }
+
+    async fn fill(&self, from: u64, to: u64) {
+        let mut batch = self.client.batch();
+        for number in from..to {
+            let other = self.client.shelf(&format!("other-{}", number % 10));
+            let shelf = if number % 2 == 0 { &self.shelf } else { &other };
+            batch.put(shelf, key_of(number), &page(number)).sort(number as i64).label(number / 2 % LABELS);
         }
         batch.commit().await.expect("a batch that is taken");
     }
-}
 
-/// The median of many, in microseconds.
-async fn median(work: impl AsyncFn(u64)) -> f64 {
-    let mut times = Vec::new();
-    for round in 0..ROUNDS {
-        let begun = windlass::world::monotonic_ns();
-        work(round).await;
-        times.push(windlass::world::monotonic_ns() - begun);
+    /// A record of the shelf, all over it; far enough from the end for a page of one label behind it.
+    fn number(&self, round: u64) -> u64 {
+        round.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (self.records / 2) * 2
     }
-    times.sort_unstable();
-    times[times.len() / 2] as f64 / 1_000.0
-}
 
-async fn measure(client: &Client, records: u64) {
-    let shelf: Shelf<Page> = client.shelf("measured");
-    let number = |round| place(round, records / 2) * 2;
-    let key = |round| format!("{:016x}", number(round).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    let get = median(async |round| drop(shelf.get(key(round)).await.expect("get").expect("a record"))).await;
-    let put = median(async |round| {
-        let at = number(round);
-        let mut batch = client.batch();
-        batch.put(&shelf, key(round), &page(at)).sort(at as i64).label(at / 2 % LABELS);
+    async fn put(&self, round: u64) {
+        let number = self.number(round);
+        let mut batch = self.client.batch();
+        batch.put(&self.shelf, key_of(number), &page(number)).sort(number as i64).label(number / 2 % LABELS);
         batch.commit().await.expect("put");
-    })
-    .await;
-    let by_key = median(async |round| {
-        let prefix = &key(round)[..2];
-        drop(shelf.scan().prefix(prefix).limit(50).await.expect("scan"));
-    });
-    let by_key = by_key.await;
-    let at = |round| number(round) as i64;
-    let by_sort =
-        median(async |round| drop(shelf.scan().from_sort(at(round)).limit(50).await.expect("scan"))).await;
-    let of_label = median(async |round| {
-        drop(shelf.scan().from_sort(at(round)).descending().label("3").limit(50).await.expect("scan"));
-    })
-    .await;
-    let newest =
-        median(async |_| drop(shelf.scan().by_rev().descending().limit(50).await.expect("scan"))).await;
-    let together = together(client, records).await;
-    println!(
-        "{records:>9} records: get {get:.0} µs, put {put:.0} µs, page by key {by_key:.0} µs, by sort {by_sort:.0} µs, \
-         by sort of a label {of_label:.0} µs, newest {newest:.0} µs; {WRITERS} at once: {together:.0} puts/s"
-    );
-}
+    }
 
-/// How many puts many writers of one shelf make in a second, each a durable commit.
-async fn together(client: &Client, records: u64) -> f64 {
-    let begun = windlass::world::monotonic_ns();
-    let writers: Vec<_> = (0..WRITERS)
-        .map(|writer| {
-            let client = client.clone();
+    async fn ask(&self, what: What, round: u64) {
+        let number = self.number(round);
+        let scan = self.shelf.scan().limit(50);
+        let page = match what {
+            What::Get => return drop(self.shelf.get(key_of(number)).await.expect("get").expect("a record")),
+            What::Put => return self.put(round).await,
+            What::ByKey => scan.after(ScanCursor { at: 0, key: key_of(number) }).await,
+            What::BySort => scan.from_sort(number as i64).await,
+            What::OfLabel => scan.from_sort(number as i64).descending().label("3").await,
+            What::Newest => scan.by_rev().descending().await,
+        };
+        drop(page.expect("scan"));
+    }
+
+    /// How many puts many writers make in a second.
+    async fn together(&self) -> f64 {
+        let begun = windlass::world::monotonic_ns();
+        let writers = (0..WRITERS).map(|writer| {
+            let (client, records) = (self.client.clone(), self.records);
             tokio::spawn(async move {
-                let shelf: Shelf<Page> = client.shelf("measured");
+                let subject = Self { shelf: client.shelf("measured"), client, records };
                 for round in 0..ROUNDS / 10 {
-                    let at = place(round * WRITERS + writer, records / 2) * 2;
-                    let key = format!("{:016x}", at.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-                    let mut batch = client.batch();
-                    batch.put(&shelf, key, &page(at)).sort(at as i64).label(at / 2 % LABELS);
-                    batch.commit().await.expect("put");
+                    subject.put(round * WRITERS + writer).await;
                 }
             })
-        })
-        .collect();
-    for writer in writers {
-        writer.await.expect("a writer");
+        });
+        for writer in writers.collect::<Vec<_>>() {
+            writer.await.expect("a writer");
+        }
+        let seconds = (windlass::world::monotonic_ns() - begun) as f64 / 1e9;
+        (WRITERS * (ROUNDS / 10)) as f64 / seconds
     }
-    let seconds = (windlass::world::monotonic_ns() - begun) as f64 / 1e9;
-    (WRITERS * (ROUNDS / 10)) as f64 / seconds
+}
+
+#[derive(Debug, Clone, Copy)]
+enum What {
+    Get,
+    Put,
+    ByKey,
+    BySort,
+    OfLabel,
+    Newest,
 }
 
 #[tokio::main]
 async fn main() {
-    let mut args = std::env::args().skip(1);
-    let url = args.next().unwrap_or_else(|| "sqlite:records-cost.db".to_owned());
-    let mut sizes: Vec<u64> = args.map(|text| text.parse().expect("a number of records")).collect();
-    if sizes.is_empty() {
-        sizes = vec![1_000, 1_000_000];
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let mut subjects = Vec::new();
+    for pair in args.chunks(2) {
+        let [url, records] = pair else { panic!("give pairs of a URL and a number of records") };
+        subjects.push(Subject::open(url, records.parse().expect("a number of records")).await);
     }
-    let client = Client::new(windlass::open(&url).await.expect("a store"));
-    let mut filled = 0;
-    for records in sizes {
-        fill(&client, filled, records).await;
-        filled = filled.max(records);
-        measure(&client, records).await;
+    for what in [What::Get, What::Put, What::ByKey, What::BySort, What::OfLabel, What::Newest] {
+        let mut times: Vec<Vec<u64>> = vec![Vec::new(); subjects.len()];
+        for round in 0..ROUNDS {
+            for (subject, times) in subjects.iter().zip(&mut times) {
+                let begun = windlass::world::monotonic_ns();
+                subject.ask(what, round).await;
+                times.push(windlass::world::monotonic_ns() - begun);
+            }
+        }
+        for (subject, times) in subjects.iter().zip(&mut times) {
+            times.sort_unstable();
+            println!("{what:?} of {}: {} µs", subject.records, times[times.len() / 2] / 1_000);
+        }
+    }
+    for subject in &subjects {
+        println!("{WRITERS} writers of {}: {:.0} puts/s", subject.records, subject.together().await);
     }
 }

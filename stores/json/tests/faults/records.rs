@@ -7,7 +7,7 @@ use windlass_core::error::StoreError;
 use windlass_core::id::{RecordKey, ShelfName};
 use windlass_core::json::Json;
 use windlass_core::record::{BatchAnswer, IfRev, Keep, Put, RecordBatch, RecordWrite};
-use windlass_core::store::Store;
+use windlass_core::store::{Source, Store};
 use windlass_json::{JsonStore, Options};
 use windlass_testkit::conformance::scene::{id, job};
 
@@ -83,4 +83,18 @@ async fn a_form_without_shelves_keeps_no_records() {
         matches!(error, StoreError::Unsupported(_)) && error.to_string().contains("sqlite:FILE"),
         "{error}"
     );
+}
+
+/// After the clock was set back, a record that had expired is not there again.
+#[tokio::test]
+async fn fault_30_what_has_expired_stays_so() {
+    let place = Place::new();
+    let store = place.opened().await;
+    let mut short = record("short", true);
+    short.put.as_mut().expect("a record").keep = Keep::ForMs(1_000);
+    put(&store, 1, vec![short, record("long", true)]).await.expect("write");
+    place.clock.advance(1_000);
+    place.clock.jump_wall(-7_200_000);
+    store.expire().await.expect("expire");
+    assert!(!there(&store, "short").await && there(&store, "long").await);
 }

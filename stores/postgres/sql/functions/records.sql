@@ -38,7 +38,8 @@ BEGIN
     END IF;
     RETURN EXISTS (
         SELECT FROM windlass.jobs j JOIN windlass.runs r ON r.seq = j.seq
-         WHERE j.id = p_job AND r.state = 1 AND r.fence = p_fence AND r.expires_ms > coalesce(p_now, windlass.begin_1(NULL)));
+         WHERE j.id = p_job AND r.state = 1 AND r.fence = p_fence
+           AND r.expires_ms > coalesce(p_now, windlass.begin_1(NULL)));
 END $$;
 
 -- The first of these writes whose condition does not hold, and what is there instead. A condition is nothing for
@@ -130,7 +131,8 @@ BEGIN
     END IF;
     revs := ARRAY(SELECT nextval('windlass.record_rev') FROM generate_series(1, cardinality(p_keys)));
     PERFORM windlass.put_records_1(v_now, revs, p_shelves, p_keys, p_values, p_sorts, p_labels, p_keeps, p_untils);
-    INSERT INTO windlass.batches (id, at_ms, revs, jobs, deduplicated) VALUES (p_batch, v_now, revs, jobs, deduplicated);
+    INSERT INTO windlass.batches (id, at_ms, revs, jobs, deduplicated)
+    VALUES (p_batch, v_now, revs, jobs, deduplicated);
     outcome := 0;
     RETURN NEXT;
 END $$;

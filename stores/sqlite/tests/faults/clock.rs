@@ -1,5 +1,9 @@
 //! Clocks that jump, and machines that start anew.
 
+use uuid::Uuid;
+use windlass_core::id::{RecordKey, ShelfName};
+use windlass_core::json::Json;
+use windlass_core::record::{IfRev, Keep, Put, RecordBatch, RecordWrite, Scan};
 use windlass_core::state::StateName;
 use windlass_core::store::{Source, Store};
 use windlass_core::timekeeper::STEP_MS_MIN;
@@ -47,6 +51,29 @@ async fn fault_30_small_drifts_are_left_alone() {
     clock.jump_wall(STEP_MS_MIN - 1);
     store.expire().await.expect("an expiry");
     assert_eq!(store.now().await.expect("the time"), before);
+}
+
+/// After the clock was set back, a record that had expired is not there again.
+#[tokio::test]
+async fn fault_30_what_has_expired_stays_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clock = FakeClock::default();
+    let store = open(&folder.path().join("w.db"), &clock).await;
+    let shelf = || ShelfName::new("s").expect("a name");
+    let put = |key: &str, ms| RecordWrite {
+        shelf: shelf(),
+        key: RecordKey::new(key).expect("a name"),
+        if_rev: IfRev::Any,
+        put: Some(Put { value: Json::null(), sort: 0, label: None, keep: Keep::ForMs(ms) }),
+    };
+    let writes = vec![put("short", 1_000), put("long", 86_400_000)];
+    let records = store.records().expect("records");
+    records.write(RecordBatch { writes, ..RecordBatch::new(Uuid::from_u128(1)) }).await.expect("a batch");
+    clock.advance(1_000);
+    clock.jump_wall(-TWO_HOURS_MS);
+    store.expire().await.expect("an expiry");
+    let there = records.scan(Scan::of(shelf())).await.expect("a page").records;
+    assert_eq!(there.iter().map(|record| record.key.as_str()).collect::<Vec<_>>(), ["long"]);
 }
 
 /// After the clock was set back, what was due before is due still, in its order.
