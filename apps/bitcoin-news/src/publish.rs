@@ -21,8 +21,8 @@ use crate::jobs::KV_BUDGET;
 
 /// How long Workers KV is left alone when the day's writes are used up and it does not say for how long.
 const QUOTA_REST: Duration = Duration::from_secs(3_600);
-/// How often one pair is written before it counts as failed.
-const PUT_TRIES_MAX: u32 = 3;
+/// How often one key is written or deleted before that counts as failed.
+const CALL_TRIES_MAX: u32 = 3;
 /// How many records one commit of ours carries.
 const COMMIT_MAX: usize = 500;
 
@@ -88,6 +88,13 @@ impl<E: Into<Failure>> From<E> for PublishError {
     }
 }
 
+/// What is done to one key, where a server knows no bulk calls.
+#[derive(Clone, Copy)]
+enum Deed<'a> {
+    Put(&'a Pair),
+    Delete(&'a str),
+}
+
 impl Publisher {
     /// Publishes what has changed since it was last published.
     pub async fn run(&self) -> Result<PublishReport, PublishError> {
@@ -138,7 +145,7 @@ impl Publisher {
                 Ok(bulk) => failed.extend(bulk.failed),
                 Err(error) if has_no_bulk(&error) => {
                     for pair in &pairs {
-                        self.put(pair).await.map_err(PublishError::Kv)?;
+                        self.surely(Deed::Put(pair)).await.map_err(PublishError::Kv)?;
                     }
                     break;
                 }
@@ -159,15 +166,21 @@ impl Publisher {
         Ok(report)
     }
 
-    /// Writes one pair, again where the connection was cut: writing it twice is the same as once.
-    async fn put(&self, pair: &Pair) -> Result<(), CloudflareError> {
-        for _ in 1..PUT_TRIES_MAX {
-            match self.kv.put(pair).await {
-                Err(CloudflareError::Http(error)) if error.is_transient() => {}
-                put => return put,
+    /// Does something to one key, and again where the connection was cut: twice is the same as once.
+    async fn surely(&self, deed: Deed<'_>) -> Result<(), CloudflareError> {
+        let mut tries = 1;
+        loop {
+            let done = match deed {
+                Deed::Put(pair) => self.kv.put(pair).await,
+                Deed::Delete(key) => self.kv.delete(key).await,
+            };
+            match done {
+                Err(CloudflareError::Http(error)) if error.is_transient() && tries < CALL_TRIES_MAX => {
+                    tries += 1
+                }
+                done => return done,
             }
         }
-        self.kv.put(pair).await
     }
 
     /// How many of `wanted` writes there is room for; they are spent.
@@ -228,7 +241,7 @@ impl Publisher {
         match self.kv.delete_all(keys).await {
             Err(error) if has_no_bulk(&error) => {
                 for key in keys {
-                    self.kv.delete(key).await?;
+                    self.surely(Deed::Delete(key)).await?;
                 }
                 Ok(keys.len() as u64)
             }

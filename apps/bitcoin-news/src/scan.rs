@@ -92,17 +92,17 @@ impl Run {
             (Some(open), true) => open.top.clone(),
             _ => Mark::of(page),
         };
-        let passed = match (&self.scan.open, self.begun) {
+        let before = match (&self.scan.open, self.begun) {
             (Some(open), true) => open.passed,
             _ => 0,
         };
-        let mut passed = passed + page.articles.len();
         self.begun = true;
         let at_mark = self.scan.mark.as_ref().is_some_and(|mark| mark.is_met(page));
-        let mut next = page.next.clone();
-        let mut first = false;
+        let (mut next, mut passed, mut first) = (page.next.clone(), before + page.articles.len(), false);
         if !at_mark && let Some(gap) = self.behind.take_if(|gap| gap.top.is_met(page)) {
-            (next, passed, first) = (Some(gap.next), passed + gap.passed, true);
+            // What the earlier scan has passed is not counted again.
+            passed = before + gap.top.place(page) + gap.passed;
+            (next, first) = (Some(gap.next), true);
         }
         match next.filter(|_| !at_mark && passed < self.stored_max) {
             Some(next) => {
@@ -136,6 +136,12 @@ impl Mark {
         let newest = page.articles.iter().take(MARK_IDS_MAX);
         let ids = newest.clone().map(|article| article.id.clone()).collect();
         Self { ids, oldest_ms: newest.filter_map(|article| article.published_ms).min() }
+    }
+
+    /// How many articles of a page come before it.
+    fn place(&self, page: &NewsPage) -> usize {
+        let of_mark = |id: &String| self.ids.contains(id);
+        page.articles.iter().take_while(|article| !of_mark(&article.id)).count()
     }
 
     /// Whether a page has come to it.
@@ -173,7 +179,8 @@ mod tests {
 
     /// One run of at most so many pages; answers how many it took.
     fn run(scan: &mut Scan, newest: i64, pages_max: usize, stored: &mut BTreeSet<String>) -> usize {
-        let (mut run, mut way) = scan.clone().begin(1_000);
+        // As many as there are: whoever counts one twice stops too early.
+        let (mut run, mut way) = scan.clone().begin(usize::try_from(newest).unwrap());
         let mut pages = 0;
         while let Way::Page(cursor) = way {
             if pages == pages_max {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use windlass_standins::Fault;
-use windlass_testkit::eventually::eventually;
+use windlass_testkit::eventually::{answered, eventually};
 use windlass_testkit::postgres::Server;
 
 use crate::house::House;
@@ -16,11 +16,13 @@ fn over(status: &Value) -> u64 {
 async fn until_over(house: &House, count: u64) -> Value {
     let mut last = 0;
     loop {
-        let status = eventually("more articles are over", async || {
+        let status = answered(async || {
             let status = house.json(&["status"]).await;
             (over(&status) > last || over(&status) == count).then_some(status)
-        })
-        .await;
+        });
+        let Some(status) = status.await else {
+            panic!("it does not go on: {}", house.json(&["status"]).await)
+        };
         last = over(&status);
         if last == count {
             return status;

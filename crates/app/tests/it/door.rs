@@ -107,6 +107,17 @@ async fn fault_69_a_token_is_asked_for() {
     assert!(taken.contains("choose an address that is free with LISTEN"), "{taken}");
 }
 
+/// What is public is public to pages of all sites; the rest asks for the token as before.
+#[tokio::test(flavor = "multi_thread")]
+async fn public_places_are_open_and_no_others() {
+    let token = Secret::new("a-long-random-text".to_owned());
+    let public = |method: &http::Method, path: &str| *method == http::Method::GET && path == "/metrics";
+    let Open { addr, .. } = open(door().token(Some(&token)).open_where(public)).await;
+    has(&ask(addr, "GET /metrics", "origin: https://reader.example\r\n", "").await, 200, &[]);
+    has(&ask(addr, "GET /health", "", "").await, 401, &[]);
+    has(&ask(addr, "POST /metrics", "", "x").await, 401, &[]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_proves_itself_is_asked_for_nothing() {
     let Open { addr, .. } = open(door().proves_itself().one_request_each()).await;
