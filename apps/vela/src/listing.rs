@@ -64,12 +64,26 @@ pub struct Change {
 
 /// What is written down before an inventory is sent: so that whoever comes
 /// after a crash can tell whether it arrived, and takes no difference twice.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sending {
     /// Up to which change.
     pub rev: u64,
     /// The numbers of the products before. Etsy gives out new ones with every write.
     pub products: BTreeSet<u64>,
+    /// What was sent.
+    pub sent: Fields,
+}
+
+impl Sending {
+    /// Whether it has arrived, seen from what is at Etsy now: somebody has written, and what is there can have come
+    /// of what was sent. Buyers may have bought since; a seller who wrote instead of us did not write the same.
+    pub fn has_arrived(&self, products: &BTreeSet<u64>, now: &Fields) -> bool {
+        let fits = |(name, sent): (&String, &Value)| match now.get(name) {
+            Some(now) if fields::is_quantity(name) => now.as_i64() <= sent.as_i64(),
+            now => now == Some(sent),
+        };
+        self.products != *products && self.sent.iter().all(fits)
+    }
 }
 
 /// Where a listing stands, and what it is marked with.
@@ -301,6 +315,21 @@ mod tests {
         assert_eq!(listing.standing(), Standing::Refused);
         listing.wish(wish("title", json!("c")), &none);
         assert_eq!(listing.standing(), Standing::Dirty);
+    }
+
+    #[test]
+    fn what_was_on_its_way_is_told_from_what_somebody_else_wrote() {
+        let sent = Fields::from([("quantity".to_owned(), json!(7)), ("price".to_owned(), json!(2.0))]);
+        let sending = Sending { rev: 1, products: BTreeSet::from([5]), sent };
+        let now = |quantity: i64, price: f64| {
+            Fields::from([("quantity".to_owned(), json!(quantity)), ("price".to_owned(), json!(price))])
+        };
+        let (same, other) = (BTreeSet::from([5]), BTreeSet::from([6]));
+        assert!(!sending.has_arrived(&same, &now(7, 2.0)), "nobody has written");
+        assert!(sending.has_arrived(&other, &now(7, 2.0)));
+        assert!(sending.has_arrived(&other, &now(5, 2.0)), "and two were bought");
+        assert!(!sending.has_arrived(&other, &now(7, 3.0)), "the seller has written");
+        assert!(!sending.has_arrived(&other, &now(9, 2.0)), "the seller has written");
     }
 
     #[test]

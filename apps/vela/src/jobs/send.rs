@@ -155,20 +155,20 @@ impl Attempt<'_> {
         let known = sections.lock().await.clone();
         let inventory = self.caller.call(&Call::inventory(id)).await?;
         let there = variants::numbers(&inventory);
-        // What was on its way has arrived when the numbers are new.
+        let now = variants::fields(&inventory);
         let listing = self
             .change(id, |listing| {
-                let arrived = listing.sending.take().filter(|sending| sending.products != there);
+                let arrived = listing.sending.take().filter(|sending| sending.has_arrived(&there, &now));
                 listing.remote["inventory"] = inventory.clone();
-                if let Some(Sending { rev, products: _ }) = arrived {
-                    listing.sent(fields::is_of_inventory, rev, &variants::fields(&inventory), &known);
+                if let Some(Sending { rev, sent, products: _ }) = arrived {
+                    listing.sent(fields::is_of_inventory, rev, &sent, &known);
                 }
             })
             .await?;
         let Some(listing) = listing else { return Err(Halt::Gone) };
         let (mut local, base) = listing.changes_to(rev);
         local.retain(|name, _| fields::is_of_inventory(name));
-        let Merged { send, conflicts, unknown } = merge(&local, &base, &variants::fields(&inventory));
+        let Merged { send, conflicts, unknown } = merge(&local, &base, &now);
         if let Some(name) = unknown.first() {
             return Err(Halt::Refused(format!("{name} is no variant of the listing any more")));
         }
@@ -181,7 +181,7 @@ impl Attempt<'_> {
             if is_sold_out && fills && !listing.accepts_fee {
                 return Err(Halt::Refused(FEE.to_owned()));
             }
-            let sending = Sending { rev, products: there };
+            let sending = Sending { rev, products: there, sent: send.clone() };
             self.change(id, |listing| listing.sending = Some(sending.clone())).await?;
             after = match self.caller.call_once(&Call::put_inventory(id, body)).await {
                 Err(Trouble::Refused(error)) => {

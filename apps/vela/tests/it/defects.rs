@@ -115,7 +115,7 @@ async fn defect_5_changes_outlive_their_task() {
     let status = scene.until(1, "failed").await;
     assert_eq!((&status["to_upload"], &status["last_error"]["code"]), (&json!(1), &json!("upstream")));
     scene.etsy.faults.clear();
-    let failed = scene.get("/tasks?state=failed&shop_id=1").await;
+    let failed = scene.get("/tasks?state=failed&shop_id=1&type=upload_changes").await;
     let failed = failed["tasks"][0].clone();
     assert_eq!((&failed["type"], &failed["attempt"]), (&json!("upload_changes"), &json!(5)));
     scene.post(&format!("/tasks/{}/retry", failed["id"].as_str().unwrap()), json!({})).await;

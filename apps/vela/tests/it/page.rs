@@ -62,7 +62,6 @@ async fn the_page_shows_a_bar_for_each_shop() {
     // What failed is shown with its reason, and text from outside is text.
     let id = scene.listings(1).await[0]["listing_id"].as_u64().unwrap();
     scene.etsy.faults.always(Fault::Status(500, None));
-    scene.set("unused", "");
     scene.edit(1, id, json!({"title": "<img src=x onerror=alert(1)>"})).await;
     scene.until(1, "failed").await;
     let page = shown(&scene).await.unwrap();

@@ -233,7 +233,7 @@ async fn what_makes_no_sense_is_refused_in_words() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shop_has_a_schedule() {
     let (scene, _manager) = manager(&[1]).await;
-    assert_eq!(scene.status(1).await["interval"], "1h");
+    assert_eq!(scene.status(1).await["interval"], "1d");
     let tokens = scene.etsy.consent(5_001);
     let body = json!({
         "shop_id": 1, "user_id": 5_001, "access_token": tokens.access, "refresh_token": tokens.refresh,

@@ -74,15 +74,21 @@ fn respond(state: &mut State, ask: &Ask, now_ms: u64) -> Answered {
         return Ok(Answer::json(200, &json!({"application_id": 1})));
     }
     let user = state.tokens.user(ask, now_ms)?;
-    let owned = |state: &State, shop: &str| -> Result<u64, Box<Answer>> {
-        let shop: u64 = shop.parse().map_err(|_| error(400, "shop_id must be an integer."))?;
-        match state.shops.get(&shop) {
-            None => Err(error(404, "Could not find a shop")),
-            Some(found) if found.user != user => Err(error(403, "The user does not own this shop.")),
-            Some(_) => Ok(shop),
-        }
-    };
-    match (ask.method.as_str(), &parts[..]) {
+    route(state, ask, &parts, user)
+}
+
+/// The shop of a path, which must be the user's.
+fn owned(state: &State, shop: &str, user: u64) -> Result<u64, Box<Answer>> {
+    let shop: u64 = shop.parse().map_err(|_| error(400, "shop_id must be an integer."))?;
+    match state.shops.get(&shop) {
+        None => Err(error(404, "Could not find a shop")),
+        Some(found) if found.user != user => Err(error(403, "The user does not own this shop.")),
+        Some(_) => Ok(shop),
+    }
+}
+
+fn route(state: &mut State, ask: &Ask, parts: &[&str], user: u64) -> Answered {
+    match (ask.method.as_str(), parts) {
         ("GET", ["users", "me"]) => {
             let shop = state.shops.iter().find(|(_, shop)| shop.user == user).map(|(id, _)| *id);
             Ok(Answer::json(200, &json!({"user_id": user, "shop_id": shop})))
@@ -95,12 +101,12 @@ fn respond(state: &mut State, ask: &Ask, now_ms: u64) -> Answered {
                 .ok_or_else(|| error(404, "Could not find a shop"))
         }
         ("GET", ["shops", shop, "sections"]) => {
-            let shop = owned(state, shop)?;
+            let shop = owned(state, shop, user)?;
             let results: Vec<Value> = state.shops[&shop].sections.iter().map(section).collect();
             Ok(Answer::json(200, &json!({"count": results.len(), "results": results})))
         }
         ("POST", ["shops", shop, "sections"]) => {
-            let shop = owned(state, shop)?;
+            let shop = owned(state, shop, user)?;
             let form = form(state, ask)?;
             let title = form.iter().find(|(name, _)| name == "title").map(|(_, title)| title.clone());
             let title =
@@ -112,7 +118,7 @@ fn respond(state: &mut State, ask: &Ask, now_ms: u64) -> Answered {
             Ok(Answer::json(201, &section((&id, &title))))
         }
         ("GET", ["shops", shop, "listings"]) => {
-            let shop = owned(state, shop)?;
+            let shop = owned(state, shop, user)?;
             page(state, ask, shop)
         }
         ("GET", ["listings", "batch"]) => batch(state, ask),
@@ -126,7 +132,7 @@ fn respond(state: &mut State, ask: &Ask, now_ms: u64) -> Answered {
             put_inventory(state, ask, listing)
         }
         ("PATCH", ["shops", shop, "listings", listing]) => {
-            owned(state, shop)?;
+            owned(state, shop, user)?;
             let listing = find(state, listing, user)?;
             patch(state, ask, listing)
         }
