@@ -27,7 +27,7 @@ struct Arguments {
 #[derive(Debug, Clone, Args)]
 pub struct Place {
     /// The store: sqlite:FILE or postgres://USER@HOST/DATABASE
-    #[arg(long, global = true, env = "WINDLASS_STORE", default_value = STORE, value_name = "URL")]
+    #[arg(long, global = true, env = "WINDLASS_STORE", hide_env_values = true, default_value = STORE, value_name = "URL")]
     pub store: String,
     /// Where the feed is served
     #[arg(

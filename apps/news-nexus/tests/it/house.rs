@@ -180,18 +180,13 @@ impl Running<'_> {
         self.post(&format!("/queue-info/cancel_job/{id}"), "").await
     }
 
-    /// The process of the job that runs: the server's only child, once it runs
+    /// The process of the job that runs: the only child of the server's only child, its keeper, once it runs
     /// its own program. Before that it may be without its group still, and who
     /// stops it then stops the server too, which waits for the program to start.
     pub async fn job_process(&self) -> i32 {
         let of_server = program_of(self.child.id());
         eventually("the job has a process", async || {
-            let path = format!("/proc/{0}/task/{0}/children", self.child.id());
-            let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).ok()?;
-            let children = threads.flatten().map(|thread| thread.path().join("children"));
-            let text: String =
-                children.chain([path.into()]).filter_map(|path| std::fs::read_to_string(path).ok()).collect();
-            let pid = text.split_whitespace().next()?.parse().ok()?;
+            let pid = child_of(child_of(self.child.id())?)?;
             let own = program_of(pid);
             (!own.is_empty() && own != of_server).then_some(pid.cast_signed())
         })
@@ -227,6 +222,15 @@ pub fn kill(pid: i32, signal: i32) {
     // SAFETY: the number is that of a process which this test or its server started.
     let sent = unsafe { libc::kill(pid, signal) };
     assert_eq!(sent, 0, "cannot signal {pid}");
+}
+
+/// The first process that another has started.
+fn child_of(pid: u32) -> Option<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let lists =
+        threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let all: String = lists.collect();
+    all.split_whitespace().next()?.parse().ok()
 }
 
 /// With what a process was started; nothing of one that is gone.

@@ -327,3 +327,32 @@ fn top_is_for_terminals_and_for_programs() {
     assert!(child.wait().unwrap().success());
     assert_eq!(shell.json(&["queues"])[0]["paused"], true);
 }
+
+/// No help shows what a variable holds that may have a password in it: of no verb, and of no app.
+#[test]
+fn help_shows_no_secret() {
+    let shell = Shell::new();
+    let help = |line: &[&str]| {
+        let mut command = shell.command(line);
+        for name in ["WINDLASS_STORE", "WINDLASS_URL", "WINDLASS_TOKEN"] {
+            command.env(name, "postgres://user:canary@host/db");
+        }
+        let output = command.arg("--help").output().unwrap();
+        assert!(output.status.success(), "{line:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let verbs_of = |text: &str| -> Vec<String> {
+        let listed = text.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+        let names = listed.filter_map(|line| line.split_whitespace().next()).map(str::to_owned);
+        names.filter(|name| !name.starts_with('-') && name != "help" && name != "windlass").collect()
+    };
+    let mut looked = 0;
+    let top = help(&[]);
+    for verb in verbs_of(&top) {
+        let text = help(&[&verb]);
+        assert!(!text.contains("canary"), "windlass {verb} --help: {text}");
+        looked += 1;
+    }
+    assert!(looked > 20, "{looked} verbs");
+    assert!(!top.contains("canary"));
+}

@@ -77,7 +77,7 @@ unsafe fn keep(program: pid_t, heard: &sigset_t) -> ! {
         libc::prctl(libc::PR_SET_NAME, c"windlass-keeper".as_ptr());
         let_go_of_memory();
         loop {
-            while let Some((pid, status)) = reaped() {
+            while let Some((pid, status)) = reaped(program) {
                 if pid == program {
                     end_all(program);
                     end_as(status);
@@ -95,13 +95,25 @@ unsafe fn keep(program: pid_t, heard: &sigset_t) -> ! {
     }
 }
 
-/// A child that has ended, if there is one, with how.
-unsafe fn reaped() -> Option<(pid_t, c_int)> {
+/// A child that has ended, if there is one, with how. What is left of the program's group is killed before the program
+/// is reaped: until then its number, which is also its group's, cannot be given to another.
+unsafe fn reaped(program: pid_t) -> Option<(pid_t, c_int)> {
     let mut status: c_int = 0;
-    // SAFETY: the status is on this stack.
-    let pid =
-        unsafe { libc::syscall(libc::SYS_wait4, -1, &raw mut status, libc::WNOHANG | libc::__WALL, 0usize) };
-    (pid > 0).then_some((pid as pid_t, status))
+    // SAFETY: system calls on plain numbers and on what is on this stack, which the kernel has filled.
+    unsafe {
+        let mut info: libc::siginfo_t = zeroed();
+        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+        let found = libc::syscall(libc::SYS_waitid, libc::P_ALL, 0, &raw mut info, options, 0usize);
+        let pid = if found == 0 { info.si_pid() } else { 0 };
+        if pid == 0 {
+            return None;
+        }
+        if pid == program {
+            libc::syscall(libc::SYS_kill, -program, libc::SIGKILL);
+        }
+        libc::syscall(libc::SYS_wait4, pid, &raw mut status, libc::__WALL, 0usize);
+        Some((pid, status))
+    }
 }
 
 /// Kills children until there are none: those of a child that ended become children themselves. Answers how the
@@ -111,10 +123,9 @@ unsafe fn end_all(program: pid_t) -> Option<c_int> {
     let pause = libc::timespec { tv_sec: 0, tv_nsec: LOOK_NS };
     // SAFETY: system calls on plain numbers and on what is on this stack.
     unsafe {
-        libc::syscall(libc::SYS_kill, -program, libc::SIGKILL);
         loop {
             kill_children();
-            while let Some((pid, status)) = reaped() {
+            while let Some((pid, status)) = reaped(program) {
                 if pid == program {
                     ended = Some(status);
                 }
