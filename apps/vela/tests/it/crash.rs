@@ -67,7 +67,13 @@ async fn fifty_shops(workers: usize) {
         in_the_end(&format!("shop {shop} is not settled"), &scene, async || {
             let status = scene.status(shop).await;
             if status["status"] == "failed" {
-                panic!("{status}\n{}", scene.get(&format!("/tasks?shop_id={shop}")).await);
+                // Chance may kill one task three times before it got on: somebody looks at it, and says again.
+                let tasks = scene.get(&format!("/tasks?shop_id={shop}&state=failed")).await;
+                for task in tasks["tasks"].as_array().unwrap() {
+                    assert_eq!(task["reason"], "quarantined", "{status}\n{tasks}");
+                    let retry = format!("/tasks/{}/retry", task["id"].as_str().unwrap());
+                    scene.ask("POST", &retry, None).await;
+                }
             }
             (status["status"] == "up_to_date" && status["to_upload"] == 0).then_some(())
         })
