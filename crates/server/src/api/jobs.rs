@@ -128,7 +128,7 @@ async fn until_over(ask: &Ask, wait_ms: u64) -> Result<Option<Job>, Refusal> {
     let Ok(_poll) = api.polls.try_acquire() else {
         return Err(Refusal::busy("too many callers are waiting at once; ask again in a second"));
     };
-    let until_ms = api.world.boot_ms() + wait_ms;
+    let until_ms = api.world.boot_ms() + wait_ms.min(api.settings.limits.poll_ms_max);
     let mut stop = api.stop.subscribe();
     let mut look_ms = *LOOK_MS.start();
     loop {
