@@ -263,7 +263,7 @@ class _Servers:
             prefix = self.bases[place].path.rstrip("/")
             connection.request(method, prefix + path, content, self.headers)
             response = connection.getresponse()
-            raw = response.read(_ANSWER_BYTES_MAX)
+            raw = _body(response)
             if response.will_close:
                 connection.close()
             answer = json.loads(raw) if raw and response.status < 500 else _lenient(raw)
@@ -997,6 +997,20 @@ def _base(url: str) -> urllib.parse.SplitResult:
     if parts.username or parts.password:
         raise ValueError("the address has a user in it; the token goes into WINDLASS_TOKEN")
     return parts
+
+
+def _body(response: http.client.HTTPResponse) -> bytes:
+    """All of an answer, in pieces: Python 3.9 sets aside as much as it is asked to read."""
+    pieces: List[bytes] = []
+    size = 0
+    while True:
+        piece = response.read(65_536)
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)
+        size += len(piece)
+        if size > _ANSWER_BYTES_MAX:
+            raise ValueError("the answer is too large")
 
 
 def _refusal(status: int, answer: Any) -> Refused:
