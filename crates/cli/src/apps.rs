@@ -55,9 +55,7 @@ pub fn asked(matches: &ArgMatches) -> Option<(&'static dyn App, &ArgMatches)> {
 
 /// Runs an app.
 pub async fn run(app: &dyn App, matches: &ArgMatches, json: bool) -> anyhow::Result<Code> {
-    if !app.logs_by_itself(matches) {
-        output::start_logging();
-    }
+    let _tracing = (!app.logs_by_itself(matches)).then(output::start_logging);
     let host = Host::of_process(Arc::new(OurStores), json);
     let exit = windlass_app::run(app, matches, host).await.map_err(anyhow::Error::from_boxed)?;
     match exit.0 {

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use windlass::OpenError;
 use windlass_engine::core::error::{Invalid, StoreError};
 
 /// How a command ended.
@@ -25,6 +26,9 @@ impl Code {
         if error.chain().any(|cause| cause.is::<Invalid>()) {
             return Self::Usage;
         }
+        if error.chain().any(|cause| matches!(cause.downcast_ref(), Some(OpenError::Missing { .. }))) {
+            return Self::NotFound;
+        }
         match error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()) {
             Some(StoreError::Invalid(_)) => Self::Usage,
             Some(StoreError::Conflict(_)) => Self::Refused,
@@ -42,4 +46,16 @@ impl From<Code> for ExitCode {
     fn from(code: Code) -> Self {
         Self::from(code as u8)
     }
+}
+
+/// An error for programs, in the form in which the API says one.
+pub fn as_json(error: &anyhow::Error) -> serde_json::Value {
+    let store = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()).map(StoreError::code);
+    let code = store.unwrap_or(match Code::of(error) {
+        Code::Usage => "invalid",
+        Code::NotFound => "not_found",
+        Code::Refused => "refused",
+        Code::Done | Code::Failed => "failed",
+    });
+    serde_json::json!({ "error": { "code": code, "message": format!("{error:#}") } })
 }

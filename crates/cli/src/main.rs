@@ -27,8 +27,12 @@ fn main() -> ExitCode {
     match ended {
         Ok(code) => code.into(),
         Err(error) => {
-            eprintln!("error: {error:#}");
-            exit::Code::of(&error).into()
+            let code = exit::Code::of(&error);
+            match matches.get_flag("json") {
+                true => eprintln!("{}", exit::as_json(&error)),
+                false => eprintln!("error: {error:#}"),
+            }
+            code.into()
         }
     }
 }
@@ -39,6 +43,6 @@ async fn run(matches: &ArgMatches) -> anyhow::Result<exit::Code> {
         return apps::run(app, of_app, matches.get_flag("json")).await;
     }
     let args = Args::from_arg_matches(matches).unwrap_or_else(|error| error.exit());
-    output::start_logging();
+    let _tracing = output::start_logging();
     command::run(args.verb, args.json).await
 }

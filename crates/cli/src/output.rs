@@ -3,15 +3,56 @@
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 pub use windlass_app::output::{plain, table};
 use windlass_engine::core::time::Time;
 
 /// Logs go to stderr; `WINDLASS_LOG` says which (`info`, `windlass=debug`).
-pub fn start_logging() {
+pub fn start_logging() -> Tracing {
     let filter = EnvFilter::try_from_env("WINDLASS_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colour);
+    let registry = tracing_subscriber::registry();
+    #[cfg(feature = "otlp")]
+    let (registry, tracing) = {
+        let (spans, tracing) = spans();
+        (registry.with(spans), tracing)
+    };
+    #[cfg(not(feature = "otlp"))]
+    let tracing = Tracing {};
+    registry.with(lines.with_filter(filter)).init();
+    tracing
+}
+
+/// Sends the last spans to the collector when it is dropped; without the feature `otlp` there are none.
+#[must_use = "what was traced last is sent when this is dropped"]
+pub struct Tracing {
+    #[cfg(feature = "otlp")]
+    _sending: Option<windlass::otlp::Sending>,
+}
+
+/// Spans for the collector that `OTEL_EXPORTER_OTLP_ENDPOINT` names; none when it is not set.
+#[cfg(feature = "otlp")]
+fn spans<S>() -> (Option<impl tracing_subscriber::Layer<S>>, Tracing)
+where
+    S: tracing::Subscriber + for<'span> tracing_subscriber::registry::LookupSpan<'span>,
+{
+    if std::env::var_os("OTEL_EXPORTER_OTLP_ENDPOINT").is_none() {
+        return (None, Tracing { _sending: None });
+    }
+    match windlass::otlp::layer("windlass") {
+        Ok((layer, sending)) => {
+            // Only our own: spans of the exporter's connections would be spans to send.
+            let own = tracing_subscriber::filter::filter_fn(|of| of.target().starts_with("windlass"));
+            (Some(layer.with_filter(own)), Tracing { _sending: Some(sending) })
+        }
+        Err(error) => {
+            eprintln!("warning: nothing is traced: {error}; look at OTEL_EXPORTER_OTLP_ENDPOINT");
+            (None, Tracing { _sending: None })
+        }
+    }
 }
 
 /// A progress bar on stderr; nothing when that is not a terminal.

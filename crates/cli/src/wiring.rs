@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use windlass::OpenError;
 use windlass_app::{AppError, Lack, QueueFileWish, Stores};
 use windlass_engine::core::error::StoreError;
 use windlass_engine::core::mapping::Mapping;
@@ -13,14 +14,31 @@ use windlass_postgres::adopted::AdoptedTable;
 
 use crate::args::PlaceArgs;
 
-/// Opens a store, or the way to a server that has one.
+/// Opens a store that is there, or the way to a server that has one. Whoever looks into an empty folder makes nothing.
 pub async fn open_place(place: &PlaceArgs) -> anyhow::Result<Arc<dyn Store>> {
-    Ok(windlass::open(place.target()).await?)
+    let opened = windlass::open_existing(place.target()).await;
+    opened.map_err(|error| match error {
+        OpenError::Missing { .. } => anyhow::Error::from(error)
+            .context("nothing to look at: begin with windlass serve or windlass enqueue, or name another by --store or --url"),
+        error => error.into(),
+    })
 }
 
-/// Opens the store of a URL, and brings its schema up to date.
-pub async fn open_store(url: &str) -> anyhow::Result<Arc<dyn Store>> {
-    Ok(windlass::open(url).await?)
+/// Opens a store, or makes it and says so; or the way to a server that has one.
+pub async fn make_place(place: &PlaceArgs) -> anyhow::Result<Arc<dyn Store>> {
+    make_store(place.target()).await
+}
+
+/// Opens the store of a URL, or makes it and says so, and brings its schema up to date.
+pub async fn make_store(url: &str) -> anyhow::Result<Arc<dyn Store>> {
+    match windlass::open_existing(url).await {
+        Err(OpenError::Missing { .. }) => {
+            let store = windlass::open(url).await?;
+            eprintln!("made the store {}", without_password(url));
+            Ok(store)
+        }
+        opened => Ok(opened?),
+    }
 }
 
 /// The stores of this program, for its apps.

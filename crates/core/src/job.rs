@@ -10,6 +10,7 @@ use crate::policy::ladder::RetryRule;
 use crate::state::{Lease, State};
 use crate::step::Step;
 use crate::time::Time;
+use crate::trace;
 
 /// How many budgets a job may name.
 pub const BUDGETS_MAX: usize = 8;
@@ -80,7 +81,8 @@ pub struct JobSpec {
     /// How long one attempt may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// What the caller wants to remember; the engine does not look at it.
+    /// What the caller wants to remember. The engine looks at nothing of it but
+    /// the trace that the job is part of ([`crate::trace`]).
     #[serde(default, deserialize_with = "crate::json::present", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
 }
@@ -179,9 +181,17 @@ impl Job {
         self.lease().filter(|lease| lease.admits(fence, now))
     }
 
-    /// Whether `new` asks for the same content as this job has.
+    /// Whether `new` asks for the same content as this job has. Where it was
+    /// asked from ([`crate::trace`]) is no part of it.
     pub fn same_content(&self, new: &JobSpec) -> bool {
-        self.spec == *new
+        let JobSpec { kind, queue, payload, priority, key, dedupe_key, budgets, retry, timeout_ms, meta } =
+            new;
+        let own = &self.spec;
+        (kind, queue, payload, priority, key)
+            == (&own.kind, &own.queue, &own.payload, &own.priority, &own.key)
+            && (dedupe_key, budgets, retry, timeout_ms)
+                == (&own.dedupe_key, &own.budgets, &own.retry, &own.timeout_ms)
+            && trace::content(meta.as_ref()) == trace::content(own.meta.as_ref())
     }
 
     /// The newest error, if any attempt had one.

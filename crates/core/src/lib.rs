@@ -37,6 +37,7 @@ pub mod query;
 pub mod record;
 pub mod secret;
 pub mod store;
+pub mod trace;
 pub mod wake;
 
 pub mod error;

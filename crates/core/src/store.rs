@@ -241,8 +241,9 @@ pub trait Source: Send + Sync {
     /// Spends `amount` of a budget, if it allows that now.
     async fn spend(&self, budget: BudgetName, amount: u32) -> Result<Spent, StoreError>;
 
-    /// Lets a budget cool down for so many milliseconds. One that nobody
-    /// defined is defined by this, without bounds.
+    /// Lets a budget cool down for so many milliseconds, and not shorter than it
+    /// would without; 0 ends a cool-down. One that nobody defined is defined by
+    /// this, without bounds.
     async fn cool_down(&self, budget: BudgetName, for_ms: u64) -> Result<(), StoreError>;
 
     /// Registers what is called when there may be new work, or a running job is

@@ -13,6 +13,7 @@ use windlass_core::id::{BudgetName, JobId, StepName};
 use windlass_core::job::Job;
 use windlass_core::json::{Json, PROGRESS_BYTES_MAX, STEP_BYTES_MAX};
 use windlass_core::store::{LeaseRef, ProgressWrite, Source, Spent, StepWrite, Written};
+use windlass_core::trace::TraceParent;
 
 use crate::failure::Failure;
 use crate::signal::{Attempt, Signal, Stop};
@@ -82,6 +83,11 @@ impl<S> Context<S> {
     /// refuse a smaller one after a larger.
     pub fn fence(&self) -> u64 {
         self.inner.job.fence
+    }
+
+    /// The span in which the job was enqueued, as the header `traceparent` of W3C Trace Context says it.
+    pub fn traceparent(&self) -> Option<TraceParent> {
+        TraceParent::of(self.inner.job.spec.meta.as_ref())
     }
 
     /// The lease of this attempt, for whatever is written under it.
@@ -184,7 +190,8 @@ impl<S> Context<S> {
     /// it starts until then, on no machine.
     pub async fn cool_down(&self, budget: &str, for_: Duration) -> Result<(), Failure> {
         let budget = BudgetName::new(budget)?;
-        let for_ms = u64::try_from(for_.as_millis()).unwrap_or(u64::MAX);
+        // A provider that says "at once" speaks for one call, and ends no cool-down of others.
+        let for_ms = u64::try_from(for_.as_millis()).unwrap_or(u64::MAX).max(1);
         self.persist(|source| {
             let budget = budget.clone();
             async move { source.cool_down(budget, for_ms).await }

@@ -28,6 +28,7 @@ mod schedule;
 mod shelf;
 mod signal;
 mod slots;
+mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod waiting;
@@ -68,3 +69,4 @@ pub use windlass_core::record::ScanCursor;
 pub use windlass_core::state::{FailureReason, State, StateName};
 pub use windlass_core::store::{Enqueued, LeaseRef, Source, Store};
 pub use windlass_core::time::Time;
+pub use windlass_core::trace::TraceParent;

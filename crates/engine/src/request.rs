@@ -11,8 +11,10 @@ use windlass_core::job::{JobSpec, NewJob, Start};
 use windlass_core::json::{Json, META_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use windlass_core::policy::ladder::{Ladder, RetryRule};
 use windlass_core::time::{Span, Time};
+use windlass_core::trace::TraceParent;
 
 use crate::job::Job;
+use crate::telemetry;
 use crate::world::{Ids, RealWorld};
 
 /// A job to be enqueued, with its options; `O` is what its handler returns, and
@@ -167,6 +169,15 @@ impl<O, C> JobRequest<O, C> {
         self.with(Json::from_value("meta", &meta, META_BYTES_MAX), |spec, meta| spec.meta = Some(meta))
     }
 
+    /// The span that the job comes from, as the header `traceparent` of W3C
+    /// Trace Context says it; its attempts are then part of the same trace.
+    /// With the feature `opentelemetry` the current span is taken by itself.
+    pub fn traceparent(self, text: impl Display) -> Self {
+        self.with(TraceParent::new(&text.to_string()), |spec, parent| {
+            spec.meta = parent.put(spec.meta.take())
+        })
+    }
+
     /// The job as a store takes it, or the first thing that was wrong with it.
     /// For enqueues inside a transaction of one's own.
     pub fn build(self) -> Result<NewJob, Invalid> {
@@ -175,7 +186,11 @@ impl<O, C> JobRequest<O, C> {
 
     pub(crate) fn build_with(self, ids: &mut Ids<'_>) -> Result<NewJob, Invalid> {
         let id = self.id.unwrap_or_else(|| ids.make());
-        Ok(NewJob { id, spec: self.spec?.checked()?, start: self.start })
+        let mut spec = self.spec?.checked()?;
+        if let Some(parent) = telemetry::current() {
+            spec.meta = parent.put(spec.meta.take());
+        }
+        Ok(NewJob { id, spec, start: self.start })
     }
 
     /// Sets a value, or keeps why it cannot be, unless something was wrong before.

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use windlass_engine::core::error::Invalid;
 use windlass_engine::core::id::JobId;
+use windlass_engine::core::trace::{self, TraceParent};
 use windlass_listen::BodyHold;
 
 use crate::access::Caller;
@@ -46,6 +47,11 @@ impl Ask {
             return Err(Refusal::field("id", "is not a UUID"));
         }
         Ok(text.parse::<JobId>()?)
+    }
+
+    /// The span of the caller. One that cannot be read is as none: tracing never fails a call.
+    pub(crate) fn traceparent(&self) -> Option<TraceParent> {
+        self.headers.get(trace::MEMBER)?.to_str().ok().and_then(|text| TraceParent::new(text.trim()).ok())
     }
 
     /// A name in the path.

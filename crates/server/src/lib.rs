@@ -34,6 +34,7 @@ mod rooms;
 mod roster;
 mod sample;
 mod schema;
+pub mod text;
 mod wake;
 
 pub use sample::Sample;

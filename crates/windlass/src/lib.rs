@@ -66,14 +66,17 @@
 //! # Features
 //!
 //! `sqlite` (the default), `postgres`, `json`, `remote` (another Windlass
-//! server as the store), `testing`.
+//! server as the store), `testing`, `opentelemetry` (the span of an enqueue is
+//! the parent of its attempts), `otlp` (spans for a collector).
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod open;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 
-pub use open::{OpenError, open, without_password};
+pub use open::{OpenError, open, open_existing, without_password};
 pub use windlass_engine::*;
 
 /// Enqueues inside a transaction of your own, and the store itself.

@@ -19,6 +19,12 @@ pub enum OpenError {
         /// The feature that is missing.
         feature: &'static str,
     },
+    /// There is nothing yet, and whoever only looks makes nothing.
+    #[error("there is no store {url} yet")]
+    Missing {
+        /// The URL, without its password.
+        url: String,
+    },
     /// The store said no.
     #[error("cannot open the store {url}")]
     Store {
@@ -47,6 +53,29 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>, OpenError> {
         Some(("http" | "https", rest)) if rest.starts_with("//") => remote(url).await,
         _ => Err(OpenError::Unknown(without_password(url))),
     }
+}
+
+/// Opens the store of a URL only if it is there: for whoever only looks.
+pub async fn open_existing(url: &str) -> Result<Arc<dyn Store>, OpenError> {
+    let missing = || OpenError::Missing { url: without_password(url) };
+    match url.split_once(':') {
+        Some(("sqlite" | "json", path)) if !std::path::Path::new(path).exists() => Err(missing()),
+        Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") && !is_there(url).await? => {
+            Err(missing())
+        }
+        _ => open(url).await,
+    }
+}
+
+#[cfg(feature = "postgres")]
+async fn is_there(url: &str) -> Result<bool, OpenError> {
+    let there = windlass_postgres::PostgresStore::is_there(url).await;
+    there.map_err(|error| OpenError::Store { url: without_password(url), error })
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn is_there(_: &str) -> Result<bool, OpenError> {
+    Ok(true)
 }
 
 macro_rules! opened_by {

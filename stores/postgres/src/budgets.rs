@@ -43,6 +43,9 @@ impl PostgresStore {
         let params: [crate::link::Param<'_>; 3] =
             [(&self.given_now(), Type::INT8), (&name.as_str(), Type::TEXT), (&for_ms, Type::INT8)];
         self.reserved_link().await?.rows(include_str!("../sql/cool_down.sql"), &params).await?;
+        if for_ms == 0 {
+            self.wake.work(Work::Anywhere);
+        }
         Ok(())
     }
 

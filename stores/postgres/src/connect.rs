@@ -12,7 +12,7 @@ use crate::driver::{Connector, Driver};
 use crate::error::Fault;
 use crate::hosts::Hosts;
 use crate::link::{Lines, Link};
-use crate::migrate::migrate;
+use crate::migrate::{installed, migrate};
 use crate::options::{Options, Target};
 use crate::pulse::Pulse;
 use crate::store::PostgresStore;
@@ -38,6 +38,21 @@ impl PostgresStore {
         let opening = handle.spawn(Self::open(target, connections));
         match tokio::time::timeout(call_time, opening).await {
             Ok(Ok(opened)) => opened.map_err(settled),
+            Ok(Err(_)) | Err(_) => {
+                Err(StoreError::Unavailable("Postgres could not be opened in time".to_owned()))
+            }
+        }
+    }
+
+    /// Whether the database has a store, of whatever version; nothing is made.
+    pub async fn is_there(url: &str) -> Result<bool, StoreError> {
+        let options = Options::default();
+        let target = Target::parse(url, &options)?;
+        let connections = Connections::of(&target, options)?;
+        let (handle, call_time) = (connections.handle()?, connections.pulse.call_time());
+        let looking = handle.spawn(async move { installed(&connections.link().await?).await });
+        match tokio::time::timeout(call_time, looking).await {
+            Ok(Ok(found)) => found.map(|version| version.is_some()).map_err(settled),
             Ok(Err(_)) | Err(_) => {
                 Err(StoreError::Unavailable("Postgres could not be opened in time".to_owned()))
             }

@@ -77,7 +77,8 @@ pub(crate) async fn migrate(link: &Link) -> Result<(), Fault> {
     link.commit().await
 }
 
-async fn installed(link: &Link) -> Result<Option<i32>, Fault> {
+/// The version of the schema; nothing when there is none.
+pub(crate) async fn installed(link: &Link) -> Result<Option<i32>, Fault> {
     let row = link.row(include_str!("../sql/migrate_exists.sql"), &[]).await?;
     if !row.try_get::<_, bool>(0)? {
         return Ok(None);

@@ -57,7 +57,8 @@ pub fn put(tx: &mut Tx<'_>, name: &BudgetName, policy: BudgetPolicy) -> Done<()>
 /// Lets a budget cool down.
 pub fn cool_down(tx: &mut Tx<'_>, name: &BudgetName, for_ms: u64) -> Done<()> {
     let mut budget = load_or_new(tx, name)?;
-    budget.cool_down(tx.now.plus_ms(i64::try_from(for_ms).unwrap_or(i64::MAX)));
+    budget.cool_down_for(for_ms, tx.now);
+    tx.wake |= for_ms == 0;
     save(tx.conn, &budget)
 }
 

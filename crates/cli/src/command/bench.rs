@@ -18,7 +18,7 @@ use windlass_engine::{Client, Context, Job, JobRequest, Worker};
 
 use crate::output::{progress, table, thousands};
 use crate::say;
-use crate::wiring::{open_store, without_password};
+use crate::wiring::{make_store, without_password};
 
 /// How to measure.
 #[derive(Debug, Clone, Args)]
@@ -114,7 +114,7 @@ pub async fn run(args: BenchArgs, json: bool) -> anyhow::Result<()> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let url = args.store.clone();
     let url = url.unwrap_or_else(|| format!("sqlite:{}", folder.path().join("bench.db").display()));
-    let store = open_store(&url).await?;
+    let store = make_store(&url).await?;
     empty(&store).await?;
     let bench = Bench { client: Client::new(store.clone()), store, args: args.clone() };
     let mut figures = Vec::new();

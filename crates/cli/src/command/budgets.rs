@@ -5,6 +5,7 @@ use windlass_engine::core::id::BudgetName;
 use windlass_engine::core::policy::budget::BudgetPolicy;
 use windlass_engine::core::store::{BudgetStatus, Store};
 use windlass_engine::core::time::Span;
+use windlass_server::text;
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;
@@ -27,7 +28,7 @@ pub struct BudgetsArgs {
 
 #[derive(Debug, Subcommand)]
 enum Act {
-    /// Set what a budget allows; what is not said has no bound
+    /// Set what a budget allows; what is not said stays, and 0 takes a bound away
     Set {
         /// The budget
         name: BudgetName,
@@ -41,7 +42,7 @@ enum Act {
         #[arg(long)]
         per_day: Option<u32>,
     },
-    /// Let nothing be spent for some time
+    /// Let nothing be spent for some time; 0s ends that
     CoolDown {
         /// The budget
         name: BudgetName,
@@ -56,12 +57,24 @@ pub async fn run(args: BudgetsArgs, json: bool) -> anyhow::Result<Code> {
     match args.act {
         None => list(&*store, json).await?,
         Some(Act::Set { name, slots, per_second, per_day }) => {
-            store.put_budget(name.clone(), BudgetPolicy { slots, per_second, per_day }).await?;
+            let known = store.budgets().await?.into_iter().find(|status| status.budget.name == name);
+            let old = known.map_or_else(BudgetPolicy::default, |status| status.budget.policy);
+            let bound =
+                |wish: Option<u32>, old| wish.map_or(old, |bound| Some(bound).filter(|bound| *bound > 0));
+            let policy = BudgetPolicy {
+                slots: bound(slots, old.slots),
+                per_second: bound(per_second, old.per_second),
+                per_day: bound(per_day, old.per_day),
+            };
+            store.put_budget(name.clone(), policy).await?;
             say!("{} is set", plain(name.as_str()));
         }
         Some(Act::CoolDown { name, span }) => {
             store.cool_down(name.clone(), span.ms()).await?;
-            say!("{} cools down for {span}", plain(name.as_str()));
+            match span.ms() {
+                0 => say!("{} cools down no more", plain(name.as_str())),
+                _ => say!("{} cools down for {span}", plain(name.as_str())),
+            }
         }
     }
     Ok(Code::Done)
@@ -70,7 +83,8 @@ pub async fn run(args: BudgetsArgs, json: bool) -> anyhow::Result<Code> {
 async fn list(store: &dyn Store, json: bool) -> anyhow::Result<()> {
     let budgets = store.budgets().await?;
     if json {
-        return print_json(&budgets.iter().map(as_json).collect::<Vec<_>>());
+        let now = store.now().await?;
+        return budgets.into_iter().try_for_each(|budget| print_json(&text::budget(budget, now)));
     }
     if budgets.is_empty() {
         eprintln!("no budget is defined; `windlass budgets set NAME --per-second 10` defines one");
@@ -91,12 +105,4 @@ async fn list(store: &dyn Store, json: bool) -> anyhow::Result<()> {
     let rows: Vec<Vec<String>> = budgets.iter().map(row).collect();
     say!("{}", table(&["budget", "slots", "per second", "per day", "free again"], &rows));
     Ok(())
-}
-
-fn as_json(status: &BudgetStatus) -> serde_json::Value {
-    let BudgetStatus { budget, slots_used, used_second, used_day, free_at } = status;
-    serde_json::json!({
-        "name": budget.name, "policy": budget.policy, "slots_used": slots_used, "used_second": used_second,
-        "used_day": used_day, "cooling_until": budget.cooling_until, "free_at": free_at,
-    })
 }

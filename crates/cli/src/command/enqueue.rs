@@ -14,7 +14,7 @@ use crate::args::PlaceArgs;
 use crate::exit::Code;
 use crate::output::print_json;
 use crate::say;
-use crate::wiring::open_place;
+use crate::wiring::make_place;
 
 /// A job.
 #[derive(Debug, Args)]
@@ -57,6 +57,9 @@ pub struct EnqueueArgs {
     /// An id of your own (a UUID): saying it again answers with the same job
     #[arg(long)]
     id: Option<JobId>,
+    /// The span that it comes from, as W3C Trace Context says it: 00-TRACE-SPAN-FLAGS
+    #[arg(long, env = "TRACEPARENT", hide_env_values = true)]
+    traceparent: Option<String>,
     /// Wait until the job is over, and print what it gave; exit code 1 when it failed or was canceled
     #[arg(long)]
     wait: bool,
@@ -66,7 +69,7 @@ pub struct EnqueueArgs {
 
 /// Accepts the job and says its id.
 pub async fn run(args: EnqueueArgs, json: bool) -> anyhow::Result<Code> {
-    let store = open_place(&args.place).await?;
+    let store = make_place(&args.place).await?;
     let (client, wait) = (Client::new(store), args.wait);
     let job = client.enqueue(args.job()?).await?;
     let (id, deduplicated) = (job.id(), job.is_deduplicated());
@@ -125,6 +128,9 @@ impl EnqueueArgs {
         }
         if let Some(timeout) = self.timeout {
             job = job.timeout(Duration::from_millis(timeout.ms()));
+        }
+        if let Some(parent) = &self.traceparent {
+            job = job.traceparent(parent);
         }
         Ok(job)
     }

@@ -4,6 +4,7 @@ use clap::Args;
 use windlass_engine::core::eligible::{Explanation, Hold};
 use windlass_engine::core::id::JobId;
 use windlass_engine::core::time::Time;
+use windlass_server::text;
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;
@@ -28,7 +29,7 @@ pub async fn run(args: ExplainArgs, json: bool) -> anyhow::Result<Code> {
         return Ok(Code::NotFound);
     };
     if json {
-        print_json(&explanation)?;
+        print_json(&text::explanation(args.id, explanation))?;
     } else {
         say!("{}", sentence(&explanation, store.now().await?));
     }

@@ -4,6 +4,7 @@ use clap::Args;
 use windlass_engine::core::id::JobId;
 use windlass_engine::core::job::Job;
 use windlass_engine::core::state::State;
+use windlass_server::text;
 
 use super::explain::sentence;
 use crate::args::PlaceArgs;
@@ -29,7 +30,7 @@ pub async fn run(args: JobArgs, json: bool) -> anyhow::Result<Code> {
         return Ok(Code::NotFound);
     };
     if json {
-        print_json(&job)?;
+        print_json(&text::job(job))?;
         return Ok(Code::Done);
     }
     for (name, value) in facts(&job) {

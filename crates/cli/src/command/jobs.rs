@@ -1,6 +1,7 @@
 //! `windlass jobs`: a list, newest first.
 
 use clap::Args;
+use windlass_server::text;
 
 use super::filter::{FilterArgs, find};
 use crate::args::PlaceArgs;
@@ -30,7 +31,9 @@ pub async fn run(args: JobsArgs, json: bool) -> anyhow::Result<Code> {
     let filter = args.filter.resolve(&*store).await?;
     let jobs = find(&*store, &filter, args.limit).await?;
     if json {
-        print_json(&jobs)?;
+        for job in jobs {
+            print_json(&text::listed(job))?;
+        }
         return Ok(Code::Done);
     }
     if jobs.is_empty() {

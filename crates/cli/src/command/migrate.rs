@@ -5,7 +5,7 @@ use clap::Args;
 use crate::args::StoreArgs;
 use crate::exit::Code;
 use crate::say;
-use crate::wiring::{open_store, without_password};
+use crate::wiring::{make_store, without_password};
 
 /// Which store.
 #[derive(Debug, Args)]
@@ -16,7 +16,7 @@ pub struct MigrateArgs {
 
 /// Opening a store migrates it; this does nothing else.
 pub async fn run(args: MigrateArgs) -> anyhow::Result<Code> {
-    open_store(&args.store.store).await?;
+    make_store(&args.store.store).await?;
     say!("{} is ready", without_password(&args.store.store));
     Ok(Code::Done)
 }

@@ -16,6 +16,7 @@ pub mod queues;
 pub mod retry;
 pub mod schedules;
 pub mod serve;
+mod spoken;
 pub mod top;
 pub mod work;
 pub mod workers;

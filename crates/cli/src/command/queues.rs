@@ -6,6 +6,7 @@ use windlass_engine::core::policy::ladder::Ladder;
 use windlass_engine::core::policy::queue::{OnCrash, QueuePolicy};
 use windlass_engine::core::store::Store;
 use windlass_engine::core::time::Span;
+use windlass_server::text;
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;
@@ -101,7 +102,8 @@ pub async fn run(args: QueuesArgs, json: bool) -> anyhow::Result<Code> {
 async fn list(store: &dyn Store, json: bool) -> anyhow::Result<()> {
     let queues = store.queues().await?;
     if json {
-        return print_json(&queues);
+        let now = store.now().await?;
+        return queues.into_iter().try_for_each(|queue| print_json(&text::queue(queue, now)));
     }
     if queues.is_empty() {
         eprintln!("no queue has work; `windlass enqueue KIND --queue NAME` makes one");

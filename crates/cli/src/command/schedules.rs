@@ -7,6 +7,7 @@ use windlass_engine::core::json::Json;
 use windlass_engine::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
 use windlass_engine::core::store::Store;
 use windlass_engine::world::{RealWorld, new_id};
+use windlass_server::text;
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;
@@ -114,7 +115,7 @@ pub async fn run(args: SchedulesArgs, json: bool) -> anyhow::Result<Code> {
 async fn list(store: &dyn Store, json: bool) -> anyhow::Result<Code> {
     let schedules = store.schedules().await?;
     if json {
-        print_json(&schedules)?;
+        schedules.into_iter().try_for_each(|schedule| print_json(&text::schedule(schedule)))?;
         return Ok(Code::Done);
     }
     if schedules.is_empty() {

@@ -14,7 +14,7 @@ use windlass_server::{Sample, Server};
 use crate::config::Config;
 use crate::exit::Code;
 use crate::sample::{self, Stage};
-use crate::wiring::{open_store, without_password};
+use crate::wiring::{make_store, without_password};
 
 const LISTEN: &str = "127.0.0.1:7717";
 const STORE: &str = "sqlite:windlass.db";
@@ -55,7 +55,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<Code> {
     })?;
     let addr = listener.local_addr()?;
     settings.check(addr)?;
-    let store = open_store(&store_url).await?;
+    let store = make_store(&store_url).await?;
     config.apply(&*store).await?;
     let crew = Crew::start(config, &store);
     let stage = Stage::new(store.clone());

@@ -1,23 +1,29 @@
 //! `windlass work`: turns any program into a worker.
 
+use std::path::Path;
 use std::time::Duration;
 
-use clap::Args;
+use anyhow::bail;
+use clap::{ArgGroup, Args};
 use windlass_engine::Worker;
 use windlass_engine::core::time::Span;
 use windlass_engine::process::{Command, sweep_orphans};
 
+use super::spoken;
 use crate::args::PlaceArgs;
 use crate::exit::Code;
-use crate::wiring::open_place;
+use crate::wiring::{make_place, without_password};
 
 /// Which jobs, with which program.
 #[derive(Debug, Args)]
-#[command(after_help = "The program gets the payload on stdin, and WINDLASS_JOB_ID, WINDLASS_FENCE and \
+#[command(
+    group = ArgGroup::new("with").required(true).args(["program", "exec"]),
+    after_help = "The program gets the payload on stdin, and WINDLASS_JOB_ID, WINDLASS_FENCE and \
     WINDLASS_ATTEMPT in its environment.\nExit code 0 is completed, 65 is failed for good, anything else is tried \
     again. Lines on stdout that begin with\n\"::windlass \" report progress, steps and a result: see \
-    docs/guide/workers.md.\n\nExamples:\n  windlass work --kind resize --exec ./resize.sh\n  \
-    windlass work --kind report --queue slow --slots 2 --exec python3 report.py --fast")]
+    docs/guide/workers.md.\n\nExamples:\n  windlass work --kind resize -- ./resize.sh\n  \
+    windlass work --kind report --queue slow --slots 2 -- python3 report.py --fast"
+)]
 pub struct WorkArgs {
     /// The kind of jobs; may be said several times for one program
     #[arg(long = "kind", required = true, value_name = "KIND")]
@@ -37,21 +43,43 @@ pub struct WorkArgs {
     /// Stop when there is nothing to do
     #[arg(long)]
     until_idle: bool,
-    /// The program and its arguments; there is no shell in between
-    #[arg(long, required = true, num_args = 1.., allow_hyphen_values = true, value_name = "PROGRAM")]
+    /// Say nothing of attempts, and pass no output of the program through
+    #[arg(long, short)]
+    quiet: bool,
+    /// The same as -- PROGRAM; every word behind it belongs to the program
+    #[arg(long, num_args = 1.., allow_hyphen_values = true, value_name = "PROGRAM")]
     exec: Vec<String>,
     #[command(flatten)]
     place: PlaceArgs,
+    /// The program and its arguments; there is no shell in between
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<String>,
 }
+
+/// Flags of ours. Behind --exec they would go to the program, and the worker would go elsewhere.
+const OURS: [&str; 11] = [
+    "--kind",
+    "--queue",
+    "--slots",
+    "--grace",
+    "--env",
+    "--until-idle",
+    "--quiet",
+    "--store",
+    "--url",
+    "--json",
+    "--help",
+];
 
 /// Works until SIGTERM or SIGINT.
 pub async fn run(args: WorkArgs) -> anyhow::Result<Code> {
+    let program = program(&args)?;
     let swept = sweep_orphans();
     if swept > 0 {
         eprintln!("ended {swept} processes that an earlier worker had left behind");
     }
-    let store = open_place(&args.place).await?;
-    let mut command = Command::new(args.exec)?;
+    let store = make_place(&args.place).await?;
+    let mut command = Command::new(program)?;
     for name in &args.env {
         command = command.inherit(name);
     }
@@ -59,14 +87,54 @@ pub async fn run(args: WorkArgs) -> anyhow::Result<Code> {
         .slots(usize::from(args.slots))
         .grace(Duration::from_millis(args.grace.ms()))
         .queues(args.queues.iter().map(String::as_str));
+    if !args.quiet {
+        command = command.on_line(spoken::output);
+        worker = worker.on_event(spoken::event);
+    }
     for kind in &args.kinds {
         worker = worker.handle_command(kind, command.clone());
     }
-    eprintln!("working on {} from {}; Ctrl-C ends it", args.kinds.join(", "), args.queues.join(", "));
+    eprintln!(
+        "working on {} from {} of {}; Ctrl-C ends it",
+        args.kinds.join(", "),
+        args.queues.join(", "),
+        without_password(args.place.target())
+    );
     let summary = match args.until_idle {
         true => worker.run_until_idle().await?,
         false => worker.run_until_signal().await?,
     };
     eprintln!("{} attempts, {} settled, {} lost", summary.claimed, summary.settled, summary.lost);
     Ok(Code::Done)
+}
+
+/// What to run: known to be there, so that no job fails for a slip of the pen.
+fn program(args: &WorkArgs) -> anyhow::Result<Vec<String>> {
+    let swallowed = args.exec.iter().find(|word| OURS.contains(&word.split('=').next().unwrap_or_default()));
+    if let Some(flag) = swallowed {
+        bail!(
+            "{flag} stands behind --exec and would go to the program; say it before, or write: windlass work … {flag} … -- PROGRAM"
+        );
+    }
+    let words = if args.program.is_empty() { &args.exec } else { &args.program };
+    let name = words.first().map(String::as_str).unwrap_or_default();
+    if !is_there(name) {
+        bail!(
+            "there is no program {name:?} that may be run; give its path, such as ./greet.sh, and chmod +x it"
+        );
+    }
+    Ok(words.clone())
+}
+
+fn is_there(name: &str) -> bool {
+    if name.contains('/') {
+        return may_run(Path::new(name));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| may_run(&folder.join(name)))
+}
+
+fn may_run(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use windlass_engine::core::query::WORKER_ALIVE_MS;
+use windlass_server::text;
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;
@@ -21,11 +22,12 @@ pub async fn run(args: WorkersArgs, json: bool) -> anyhow::Result<Code> {
     let store = open_place(&args.place).await?;
     let workers = store.workers().await?;
     if json {
-        print_json(&workers)?;
+        let now = store.now().await?;
+        workers.into_iter().try_for_each(|worker| print_json(&text::worker(worker, now)))?;
         return Ok(Code::Done);
     }
     if workers.is_empty() {
-        eprintln!("no worker is there; `windlass work --kind KIND --exec PROGRAM` starts one");
+        eprintln!("no worker is there; `windlass work --kind KIND -- PROGRAM` starts one");
         return Ok(Code::Done);
     }
     let now = store.now().await?;

@@ -40,9 +40,16 @@ impl Shell {
         self.server = Some(Served { child, url: format!("http://{address}") });
     }
 
+    /// One whose store is there.
+    fn migrated() -> Self {
+        let shell = Self::new();
+        shell.says(0, &["migrate"]);
+        shell
+    }
+
     /// What works with a store works with a server.
     fn both() -> [Self; 2] {
-        [Self::new(), Self::served()]
+        [Self::migrated(), Self::served()]
     }
 
     /// A server, and the first line that it says.
@@ -83,6 +90,12 @@ impl Shell {
         serde_json::from_str(&self.says(0, &line)).unwrap()
     }
 
+    /// A list for programs: a line of JSON for each.
+    fn list(&self, line: &[&str]) -> Vec<serde_json::Value> {
+        let line = [line, &["--json"]].concat();
+        self.says(0, &line).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
     fn script(&self, name: &str, body: &str) -> String {
         use std::os::unix::fs::PermissionsExt;
         let path = self.folder.path().join(name);
@@ -105,7 +118,7 @@ fn a_job_from_enqueue_to_result() {
         let script = shell.script("greet.sh", r#"read p; echo "::windlass {\"result\": $p}""#);
         shell.says(0, &["work", "--kind", "greet", "--until-idle", "--exec", &script]);
         let job = shell.json(&["job", &id]);
-        assert_eq!(job["state"]["completed"]["result"]["name"], "Ada");
+        assert_eq!(job["result"]["name"], "Ada");
         assert!(shell.says(0, &["job", &id]).contains("completed"));
         assert!(shell.says(4, &["cancel", &id]).contains("final"));
         assert_eq!(shell.says(0, &["retry", &id]), "retried 1 of 1 jobs\n");
@@ -121,12 +134,12 @@ fn failed_jobs_are_retried_by_filter() {
         }
         let script = shell.script("break.sh", "echo 'no luck' >&2; exit 1");
         shell.says(0, &["work", "--kind", "break", "--until-idle", "--exec", &script]);
-        let failed = shell.json(&["jobs", "--state", "failed"]);
-        assert_eq!(failed.as_array().unwrap().len(), 3);
+        let failed = shell.list(&["jobs", "--state", "failed"]);
+        assert_eq!(failed.len(), 3);
         assert!(shell.says(0, &["jobs"]).contains("exit status: 1: no luck"));
         assert_eq!(shell.says(0, &["retry", "--kind", "break", "--dry-run"]), "would retry 3 jobs\n");
         assert_eq!(shell.says(0, &["retry", "--kind", "break"]), "retried 3 of 3 jobs\n");
-        assert_eq!(shell.json(&["jobs", "--state", "queued"]).as_array().unwrap().len(), 3);
+        assert_eq!(shell.list(&["jobs", "--state", "queued"]).len(), 3);
         assert!(text(&shell.run(&["retry"]).stderr).contains("name jobs by their ids"));
     }
 }
@@ -137,7 +150,7 @@ fn queues_budgets_and_schedules() {
         shell.says(0, &["queues", "set", "mail", "--limit", "2", "--ladder", "1m 5m", "--on-crash", "fail"]);
         shell.says(0, &["queues", "set", "mail", "--retention-days", "7"]);
         shell.says(0, &["queues", "pause", "mail"]);
-        let queue = &shell.json(&["queues"])[0];
+        let queue = &shell.list(&["queues"])[0];
         assert_eq!(queue["policy"]["limit"], 2, "what is not said stays: {queue}");
         assert_eq!((&queue["policy"]["retention_days"], &queue["paused"]), (&7.into(), &true.into()));
         let id = shell.says(0, &["enqueue", "send", "--queue", "mail"]).trim().to_owned();
@@ -145,6 +158,17 @@ fn queues_budgets_and_schedules() {
         shell.says(0, &["budgets", "set", "etsy", "--per-second", "5"]);
         shell.says(0, &["budgets", "cool-down", "etsy", "1h"]);
         assert!(shell.says(0, &["budgets"]).contains("in 59 min"));
+        shell.says(0, &["budgets", "set", "etsy", "--per-day", "100"]);
+        shell.says(0, &["budgets", "cool-down", "etsy", "0s"]);
+        let budget = &shell.list(&["budgets"])[0];
+        assert_eq!(
+            (&budget["per_second"], &budget["per_day"]),
+            (&5.into(), &100.into()),
+            "what is not said stays"
+        );
+        assert!(budget["cooling_until"].is_null() && budget["free_at"].is_null(), "{budget}");
+        shell.says(0, &["budgets", "set", "etsy", "--per-day", "0"]);
+        assert!(shell.list(&["budgets"])[0]["per_day"].is_null(), "0 takes a bound away");
         shell.says(
             0,
             &[
@@ -160,7 +184,7 @@ fn queues_budgets_and_schedules() {
             ],
         );
         let run = shell.says(0, &["schedules", "run", "nightly"]).trim().to_owned();
-        assert_eq!(shell.json(&["job", &run])["spec"]["kind"], "report");
+        assert_eq!(shell.json(&["job", &run])["kind"], "report");
         shell.says(0, &["schedules", "pause", "nightly"]);
         assert!(shell.says(0, &["schedules"]).contains("paused"));
         shell.says(0, &["schedules", "delete", "nightly"]);
@@ -170,7 +194,7 @@ fn queues_budgets_and_schedules() {
 
 #[test]
 fn errors_say_what_to_do_and_exit_codes_are_kept() {
-    let shell = Shell::new();
+    let shell = Shell::migrated();
     let nobody = "0198c0de-0000-7000-8000-000000000001";
     for (code, line, hint) in [
         (2, vec!["enqueue", "x", "{"], "payload"),
@@ -183,7 +207,7 @@ fn errors_say_what_to_do_and_exit_codes_are_kept() {
         (2, vec!["schedules", "set", "s", "--cron", "61 * * * *", "--kind", "k"], "cron"),
         (2, vec!["queues", "set", "q", "--lease", "1ms"], "lease_ms"),
         (1, vec!["jobs", "--store", "mysql://x"], "write sqlite:FILE or postgres://"),
-        (1, vec!["jobs", "--store", "sqlite:/dev/null/found.db"], "cannot open the store"),
+        (1, vec!["enqueue", "x", "--store", "sqlite:/dev/null/found.db"], "cannot open the store"),
     ] {
         let output = shell.run(&line);
         let err = text(&output.stderr);
@@ -193,6 +217,133 @@ fn errors_say_what_to_do_and_exit_codes_are_kept() {
     shell.says(0, &["enqueue", "x", "1", "--id", nobody]);
     shell.says(0, &["enqueue", "x", "1", "--id", nobody]);
     shell.says(4, &["enqueue", "x", "2", "--id", nobody]);
+}
+
+/// Whoever only looks makes nothing; whoever makes a store says so.
+#[test]
+fn looking_makes_no_store() {
+    let shell = Shell::new();
+    let id = "0198c0de-0000-7000-8000-000000000001";
+    for store in ["sqlite:windlass.db", "json:jobs.json"] {
+        for line in [
+            vec!["jobs"],
+            vec!["job", id],
+            vec!["explain", id],
+            vec!["cancel", id],
+            vec!["retry", id],
+            vec!["queues"],
+            vec!["queues", "set", "mail", "--limit", "2"],
+            vec!["budgets"],
+            vec!["schedules"],
+            vec!["workers"],
+            vec!["doctor"],
+            vec!["top"],
+        ] {
+            let output = shell.run(&[&line[..], &["--store", store, "--json"]].concat());
+            assert_eq!(output.status.code(), Some(3), "{line:?}: {}", text(&output.stderr));
+            assert!(text(&output.stderr).contains("begin with windlass serve"), "{}", text(&output.stderr));
+        }
+        assert_eq!(std::fs::read_dir(shell.folder.path()).unwrap().count(), 0);
+    }
+    let made = shell.run(&["enqueue", "x"]);
+    assert_eq!(text(&made.stderr), "made the store sqlite:windlass.db\n");
+    assert_eq!(text(&shell.run(&["enqueue", "x"]).stderr), "");
+}
+
+/// What a program reads is the same from the command line and from the API.
+#[test]
+fn the_command_line_and_the_api_write_one_form() {
+    let shell = Shell::served();
+    shell.says(0, &["enqueue", "greet", r#"{"n": 1.10}"#, "--key", "k", "--budget", "etsy", "--delay", "1h"]);
+    let id = shell.says(0, &["enqueue", "greet", "--ladder", "none"]).trim().to_owned();
+    let script = shell.script("greet.sh", "echo '::windlass {\"progress\": 1}'; exit 1");
+    shell.says(0, &["work", "--kind", "greet", "--until-idle", "--quiet", "--", &script]);
+    shell.says(0, &["queues", "set", "mail", "--limit", "2"]);
+    shell.says(0, &["budgets", "set", "etsy", "--per-second", "10"]);
+    shell.says(0, &["schedules", "set", "nightly", "--cron", "0 3 * * *", "--kind", "report"]);
+    let address = shell.server.as_ref().unwrap().url.strip_prefix("http://").unwrap().to_owned();
+    // What grows older between two looks is left out.
+    let still = |value: &serde_json::Value| {
+        let mut value = value.clone();
+        for name in ["oldest_age_ms", "seen_at", "alive"] {
+            value.as_object_mut().unwrap().remove(name);
+        }
+        value
+    };
+    for (line, path, member) in [
+        (vec!["jobs"], "/v1/jobs".to_owned(), "jobs"),
+        (vec!["queues"], "/v1/queues".to_owned(), "queues"),
+        (vec!["budgets"], "/v1/budgets".to_owned(), "budgets"),
+        (vec!["schedules"], "/v1/schedules".to_owned(), "schedules"),
+        (vec!["workers"], "/v1/workers".to_owned(), "workers"),
+    ] {
+        let said: Vec<_> = shell.list(&line).iter().map(still).collect();
+        let answered: Vec<_> = get(&address, &path)[member].as_array().unwrap().iter().map(still).collect();
+        assert!(!said.is_empty(), "{line:?}");
+        assert_eq!(said, answered, "{line:?}");
+    }
+    assert_eq!(shell.json(&["job", &id]), get(&address, &format!("/v1/jobs/{id}")));
+    assert_eq!(shell.json(&["explain", &id]), get(&address, &format!("/v1/jobs/{id}/explain")));
+    let refused = shell.run(&["enqueue", "x", "{", "--json"]);
+    let error: serde_json::Value = serde_json::from_slice(&refused.stderr).unwrap();
+    assert_eq!(error["error"]["code"], "invalid");
+}
+
+/// The JSON that a server answers.
+fn get(address: &str, path: &str) -> serde_json::Value {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
+}
+
+/// A worker says where it works and how each attempt ended, and passes through what programs write.
+#[test]
+fn a_worker_speaks() {
+    let shell = Shell::migrated();
+    let good = shell.says(0, &["enqueue", "greet"]).trim().to_owned();
+    let bad = shell.says(0, &["enqueue", "greet", "--ladder", "1h"]).trim().to_owned();
+    let short = |id: &str| format!("…{}", &id[id.len() - 8..]);
+    let script = shell.script(
+        "greet.sh",
+        &format!("echo hello; if [ $WINDLASS_JOB_ID = {bad} ]; then echo no luck >&2; exit 1; fi"),
+    );
+    let output = shell.run(&["work", "--kind", "greet", "--until-idle", "--", &script, "--url", "nowhere"]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(err.contains("from default of sqlite:windlass.db"), "{err}");
+    assert!(out.contains(&format!("greet {} | hello", short(&good))), "{out}");
+    assert!(err.contains(&format!("greet {} | no luck", short(&bad))), "{err}");
+    assert!(err.contains(&format!("✓ greet {} ", short(&good))), "{err}");
+    let line = err.lines().find(|line| line.starts_with("✗ greet")).unwrap_or_default();
+    assert!(line.contains("exit 1: no luck · again in "), "{err}");
+
+    shell.says(0, &["enqueue", "greet"]);
+    let quiet = shell.run(&["work", "--kind", "greet", "--until-idle", "--quiet", "--exec", &script]);
+    assert!(quiet.stdout.is_empty() && !text(&quiet.stderr).contains('✓'), "{}", text(&quiet.stderr));
+}
+
+/// A slip of the pen starts no worker elsewhere, and fails no job.
+#[test]
+fn a_worker_refuses_what_cannot_be_meant() {
+    let shell = Shell::migrated();
+    let script = shell.script("greet.sh", "true");
+    shell.says(0, &["enqueue", "greet"]);
+    for (line, hint) in [
+        (vec!["--exec", &script, "--store", "sqlite:other.db"], "--store stands behind --exec"),
+        (vec!["--exec", &script, "--url=http://nowhere"], "--url=http://nowhere stands behind --exec"),
+        (vec!["--", "./no-such.sh"], "there is no program \"./no-such.sh\""),
+        (vec!["--exec", "no-such-program"], "there is no program"),
+        (vec![], "PROGRAM"),
+    ] {
+        let output = shell.run(&[&["work", "--kind", "greet", "--until-idle"][..], &line].concat());
+        assert!(!output.status.success(), "{line:?}");
+        assert!(text(&output.stderr).contains(hint), "{line:?}: {}", text(&output.stderr));
+    }
+    assert_eq!(shell.list(&["jobs", "--state", "queued"]).len(), 1);
+    assert!(!shell.folder.path().join("other.db").exists());
 }
 
 /// `windlass jobs | head`: nobody reads on, and that is no fault.
@@ -234,7 +385,7 @@ fn the_bench_runs_on_every_embedded_store() {
         let figures = report["figures"].as_array().unwrap();
         assert_eq!(figures.len(), 3, "{report}");
         assert!(figures.iter().all(|figure| figure["per_second"].as_f64().unwrap() > 0.0), "{report}");
-        assert!(shell.json(&["jobs", "--store", store]).as_array().unwrap().is_empty(), "it cleans up");
+        assert!(shell.list(&["jobs", "--store", store]).is_empty(), "it cleans up");
     }
 }
 
@@ -281,12 +432,12 @@ fn a_file_says_what_a_server_is_like() {
     let mut shell = shell;
     shell.serves(&[("WHO", "Ada")]);
     assert!(shell.folder.path().join("other.db").exists());
-    assert_eq!(shell.json(&["queues"])[0]["policy"]["limit"], 2);
+    assert_eq!(shell.list(&["queues"])[0]["policy"]["limit"], 2);
     assert!(
         shell.says(0, &["budgets"]).contains("etsy") && shell.says(0, &["schedules"]).contains("nightly")
     );
     let id = shell.says(0, &["schedules", "run", "nightly"]).trim().to_owned();
-    let ended = || shell.json(&["job", &id])["state"]["completed"]["result"] == "Ada";
+    let ended = || shell.json(&["job", &id])["result"] == "Ada";
     assert!((0..200).any(|_| ended()), "the server's own worker runs it: {}", shell.json(&["job", &id]));
 }
 
@@ -325,7 +476,7 @@ fn top_is_for_terminals_and_for_programs() {
     wait_for("paused", &mut seen);
     stdin.write_all(b"q").unwrap();
     assert!(child.wait().unwrap().success());
-    assert_eq!(shell.json(&["queues"])[0]["paused"], true);
+    assert_eq!(shell.list(&["queues"])[0]["paused"], true);
 }
 
 /// No help shows what a variable holds that may have a password in it: of no verb, and of no app.

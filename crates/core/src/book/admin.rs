@@ -78,8 +78,7 @@ impl Book {
 
     /// Lets a budget cool down.
     pub fn cool_down(&mut self, name: BudgetName, for_ms: u64, now: Time) {
-        let until = now.plus_ms(i64::try_from(for_ms).unwrap_or(i64::MAX));
-        self.budget_mut(name).cool_down(until);
+        self.budget_mut(name).cool_down_for(for_ms, now);
     }
 
     fn budget_mut(&mut self, name: BudgetName) -> &mut Budget {

@@ -112,6 +112,14 @@ impl Budget {
         self.cooling_until = Some(self.cooling_until.map_or(until, |other| other.max(until)));
     }
 
+    /// Lets it cool down for so long from `now` on; no time at all ends a cool-down that is under way.
+    pub fn cool_down_for(&mut self, for_ms: u64, now: Time) {
+        match for_ms {
+            0 => self.cooling_until = Some(now),
+            _ => self.cool_down(now.plus_ms(i64::try_from(for_ms).unwrap_or(i64::MAX))),
+        }
+    }
+
     /// Takes a new policy and keeps what was spent.
     pub fn set_policy(&mut self, policy: BudgetPolicy) {
         self.policy = policy;

@@ -3,17 +3,18 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use windlass_core::error::Invalid;
+use windlass_core::job::Job;
 use windlass_core::json::Json;
 
 use super::EXIT_PERMANENT;
-use super::output::{Lines, Tail, read_tail};
+use super::output::{Lines, OnLine, Pipe, Tail, read_tail};
 use super::protocol::{LINE_BYTES_MAX, Line, Word, read};
 use super::spawn::spawn;
 use super::tree::{MARK, Tree, new_mark};
@@ -36,6 +37,7 @@ pub struct Command {
     folder: Option<PathBuf>,
     grace: Option<Duration>,
     pass_stderr: bool,
+    on_line: Option<OnLine>,
     limits: Limits,
 }
 
@@ -67,6 +69,7 @@ impl Command {
             folder: None,
             grace: None,
             pass_stderr: false,
+            on_line: None,
             limits: Limits::default(),
         })
     }
@@ -108,6 +111,18 @@ impl Command {
         self
     }
 
+    /// Hears every line that the program writes, but for those that are meant for the worker.
+    pub fn on_line(mut self, hear: impl Fn(&Job, Pipe, &str) + Send + Sync + 'static) -> Self {
+        self.on_line = Some(OnLine(Arc::new(hear)));
+        self
+    }
+
+    fn hear(&self, job: &Job, pipe: Pipe, line: &str) {
+        if let Some(OnLine(hear)) = &self.on_line {
+            hear(job, pipe, line);
+        }
+    }
+
     /// Bounds on what it may use.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -130,6 +145,9 @@ impl Command {
             .env("WINDLASS_FENCE", job.fence.to_string())
             .env("WINDLASS_ATTEMPT", job.attempt.to_string())
             .env(MARK, mark);
+        if let Some(parent) = context.traceparent() {
+            command.env("TRACEPARENT", parent.as_str());
+        }
         if let Some(steps) = steps {
             command.env("WINDLASS_STEPS", &steps.0);
         }
@@ -169,7 +187,9 @@ impl Handler for CommandHandler {
         let (stdin, stdout, stderr) = pipes(&mut tree)?;
         let mut lines = Lines::new(stdout, LINE_BYTES_MAX);
         let feed = feed(stdin, context.payload());
-        let errors = read_tail(stderr, &tail, self.command.pass_stderr);
+        let errors = read_tail(stderr, &tail, self.command.pass_stderr, |line| {
+            self.command.hear(context.job(), Pipe::Err, line);
+        });
         tokio::pin!(feed, errors);
         let mut open = Open { feed: true, lines: true, errors: true };
         {
@@ -182,7 +202,7 @@ impl Handler for CommandHandler {
                     () = &mut feed, if open.feed => open.feed = false,
                     () = &mut errors, if open.errors => open.errors = false,
                     line = lines.next(), if open.lines => match line {
-                        Some(line) => said.hear(&context, &line).await?,
+                        Some(line) => said.hear(&self.command, &context, &line).await?,
                         None => open.lines = false,
                     },
                 }
@@ -191,7 +211,7 @@ impl Handler for CommandHandler {
         let status = tree.end()?;
         let rest = async {
             while let Some(line) = lines.next().await {
-                said.hear(&context, &line).await?;
+                said.hear(&self.command, &context, &line).await?;
             }
             if open.errors {
                 errors.await;
@@ -251,7 +271,7 @@ struct Said {
 }
 
 impl Said {
-    async fn hear(&mut self, context: &Context, line: &str) -> Result<(), Failure> {
+    async fn hear(&mut self, command: &Command, context: &Context, line: &str) -> Result<(), Failure> {
         match read(line) {
             Line::Word(Word::Progress(progress)) => context.progress(&progress).await?,
             Line::Word(Word::Step { name, output }) => context.store_step(name, output).await?,
@@ -262,7 +282,7 @@ impl Said {
             Line::Garbled(why) => {
                 tracing::warn!(job_id = %context.id(), why, "a line of the program cannot be read")
             }
-            Line::Output(_) => tracing::trace!(job_id = %context.id(), "the program wrote a line"),
+            Line::Output(_) => command.hear(context.job(), Pipe::Out, line),
         }
         Ok(())
     }

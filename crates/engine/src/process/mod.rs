@@ -2,8 +2,8 @@
 //!
 //! The program gets the payload on stdin and who it is in its environment:
 //! `WINDLASS_JOB_ID`, `WINDLASS_FENCE`, `WINDLASS_ATTEMPT`, `WINDLASS_KIND`,
-//! and, when steps were stored, `WINDLASS_STEPS`: the path of a JSON file with
-//! their outputs by name. It speaks by [`protocol`] lines on stdout; its exit
+//! when steps were stored `WINDLASS_STEPS`, the path of a JSON file with their
+//! outputs by name, and `TRACEPARENT` when the job was enqueued in a trace. It speaks by [`protocol`] lines on stdout; its exit
 //! code says how it ended: 0 completed, 65 failed for good, anything else try
 //! again.
 //!
@@ -27,6 +27,7 @@ mod tree;
 
 pub use command::{Command, CommandHandler, Limits};
 pub use inside::Inside;
+pub use output::Pipe;
 pub use tree::sweep_orphans;
 
 /// The exit code by which a program says that trying again is of no use (EX_DATAERR).

@@ -1,8 +1,10 @@
 //! Reading what a program writes, without ever holding more than a bound.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
+use windlass_core::job::Job;
 
 /// How much of the end of stderr is kept.
 const TAIL_BYTES_MAX: usize = 4 * 1024;
@@ -25,17 +27,58 @@ impl Tail {
     }
 }
 
-/// Reads all of a stream and keeps its end. With `pass` it also goes to the
-/// worker's own stderr, as it comes.
-pub(super) async fn read_tail(mut stream: impl AsyncRead + Unpin, tail: &std::sync::Mutex<Tail>, pass: bool) {
+/// Which of its two pipes a program wrote to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pipe {
+    /// Its stdout.
+    Out,
+    /// Its stderr.
+    Err,
+}
+
+/// Who hears the lines that a program writes.
+#[derive(Clone)]
+pub(super) struct OnLine(pub(super) Arc<Hear>);
+
+type Hear = dyn Fn(&Job, Pipe, &str) + Send + Sync;
+
+impl std::fmt::Debug for OnLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnLine")
+    }
+}
+
+/// Reads all of a stream and keeps its end; each line is heard as it comes.
+/// With `pass` all of it also goes to the worker's own stderr.
+pub(super) async fn read_tail(
+    mut stream: impl AsyncRead + Unpin,
+    tail: &std::sync::Mutex<Tail>,
+    pass: bool,
+    hear: impl Fn(&str),
+) {
     let mut buffer = [0; 8 * 1024];
+    let mut line = Vec::new();
+    let end = |line: &mut Vec<u8>| {
+        hear(String::from_utf8_lossy(line).trim_end_matches('\r'));
+        line.clear();
+    };
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {
         if pass {
             use std::io::Write;
             // Should nobody read it, the program goes on all the same.
             let _ = std::io::stderr().write_all(&buffer[..count]);
         }
+        for byte in &buffer[..count] {
+            match byte {
+                b'\n' => end(&mut line),
+                byte if line.len() < TAIL_BYTES_MAX => line.push(*byte),
+                _ => {}
+            }
+        }
         tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(&buffer[..count]);
+    }
+    if !line.is_empty() {
+        end(&mut line);
     }
 }
 

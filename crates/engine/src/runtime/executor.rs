@@ -13,6 +13,7 @@ use tracing::Instrument;
 use windlass_core::job::Job;
 use windlass_core::json::Json;
 use windlass_core::store::Leased;
+use windlass_core::trace::TraceParent;
 use windlass_core::transition::Outcome;
 
 use super::{Engine, Pool, WorkerEvent};
@@ -20,6 +21,7 @@ use crate::context::{Context, timed_out};
 use crate::failure::Failure;
 use crate::handler::Handler;
 use crate::signal::{Attempt, Signal, Stop};
+use crate::telemetry;
 use crate::world::jittered;
 
 /// Starts an attempt on the runtime where handlers run.
@@ -33,8 +35,14 @@ pub(super) fn start(engine: Arc<Engine>, pool: &Pool, leased: Leased, attempt: A
     let (kind, handler) = (kind.clone(), handler.clone());
     let slot = pool.slots.take();
     let span = tracing::info_span!(
-        "attempt", kind = %job.spec.kind, job_id = %job.id, queue = %job.spec.queue, attempt = job.attempt, fence = job.fence
+        "attempt", kind = %job.spec.kind, job_id = %job.id, queue = %job.spec.queue, attempt = job.attempt, fence = job.fence,
+        traceparent = tracing::field::Empty
     );
+    let parent = TraceParent::of(job.spec.meta.as_ref());
+    if let Some(parent) = &parent {
+        span.record("traceparent", parent.as_str());
+    }
+    telemetry::adopt(&span, parent);
     let (source, world) = (engine.source.clone(), engine.world.clone());
     // Made here and not in the task: a task that carries a whole job is a large piece of memory.
     let context = Context::new(job, source, world, attempt.clone(), engine.settings.grace_ms, slot);

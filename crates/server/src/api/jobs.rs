@@ -32,7 +32,10 @@ pub(crate) struct EnqueuedView {
 
 /// `POST /v1/jobs`
 pub(crate) async fn create(ask: Ask) -> Answered {
-    let new = ask.body::<NewJobBody>()?.job(&mut Ids::new(&*ask.api.world))?;
+    let mut new = ask.body::<NewJobBody>()?.job(&mut Ids::new(&*ask.api.world))?;
+    if let Some(parent) = ask.traceparent() {
+        new.spec.meta = parent.put(new.spec.meta.take());
+    }
     let Enqueued { id, deduplicated } = ask.api.client.enqueue_new(new.clone()).await?;
     let job = match ask.api.store.get(id).await? {
         Some(job) => job,
@@ -77,8 +80,13 @@ pub(crate) async fn create_many(ask: Ask) -> Answered {
     }
     let mut checked: Vec<NewJob> = Vec::with_capacity(jobs.len());
     let mut ids = Ids::new(&*ask.api.world);
+    let parent = ask.traceparent();
     for (at, Object(job)) in jobs.into_iter().enumerate() {
-        checked.push(job.job(&mut ids).map_err(|refusal| in_batch(refusal, at))?);
+        let mut new = job.job(&mut ids).map_err(|refusal| in_batch(refusal, at))?;
+        if let Some(parent) = &parent {
+            new.spec.meta = parent.put(new.spec.meta.take());
+        }
+        checked.push(new);
     }
     let answers = ask.api.store.enqueue(checked).await?;
     let entry = |Enqueued { id, deduplicated }| BatchEntry { id, deduplicated };
@@ -185,11 +193,11 @@ pub(crate) async fn retry(ask: Ask) -> Answered {
 #[schemars(rename = "Explanation")]
 pub(crate) struct ExplainView {
     #[schemars(with = "Id")]
-    id: JobId,
+    pub id: JobId,
     /// `status` is `running`, `final`, `held` (with all that holds it) or
     /// `ready` (with how many go first and how many workers could take it).
     #[schemars(with = "AnyJson")]
-    explanation: Explanation,
+    pub explanation: Explanation,
 }
 
 /// `GET /v1/jobs/{id}/explain`

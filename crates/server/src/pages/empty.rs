@@ -26,7 +26,7 @@ pub(super) fn store(ask: &Ask, can_sample: bool) -> Markup {
             }
             (snippet(&enqueue))
             p { "Then whoever runs it. Any program is a worker:" }
-            (snippet("windlass work --kind hello --exec ./hello.sh"))
+            (snippet("windlass work --kind hello -- ./hello.sh"))
             p { a href="/docs" { "All calls of the API" } }
         }
     }

@@ -214,7 +214,7 @@ fn workers(workers: &[WorkerView], now: Time) -> Markup {
     let alive: Vec<&WorkerView> = workers.iter().filter(|worker| worker.alive).collect();
     html! {
         @if alive.is_empty() {
-            p.quiet { "None is alive. Start one: " code { "windlass work --kind … --exec …" } }
+            p.quiet { "None is alive. Start one: " code { "windlass work --kind … -- …" } }
         } @else {
             table.rows {
                 thead { tr { th { "worker" } th.num { "running" } th.num { "slots" } th.wide {} th { "seen" } } }

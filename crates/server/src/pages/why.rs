@@ -29,7 +29,7 @@ pub(super) fn line(explanation: &Explanation, job: &Job, now: Time) -> Option<Ma
         Explanation::Ready { ahead: _, workers: 0 } => html! {
             "Could run, but no worker that is alive knows the kind " b { (job.spec.kind) } " and claims from the queue "
             b { (job.spec.queue) } ". Start one: "
-            code { "windlass work --kind " (job.spec.kind) " --queue " (job.spec.queue) " --exec …" }
+            code { "windlass work --kind " (job.spec.kind) " --queue " (job.spec.queue) " -- …" }
         },
         Explanation::Ready { ahead, workers } => html! {
             "Next: nothing holds it back. " (number(u64::from(*ahead))) @if *ahead >= 1_000 { " or more" }

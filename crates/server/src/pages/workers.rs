@@ -24,7 +24,7 @@ pub(super) async fn page(ask: Ask) -> Answered {
     let body = html! {
         h1 { "Workers" }
         @if workers.is_empty() {
-            (empty::none("No worker yet", "A worker is a program with handlers: in Rust by the crate windlass, in any language by the API, or any program by", "windlass work --kind hello --exec ./hello.sh"))
+            (empty::none("No worker yet", "A worker is a program with handlers: in Rust by the crate windlass, in any language by the API, or any program by", "windlass work --kind hello -- ./hello.sh"))
         } @else { (table(&workers, now)) }
     };
     let watch = Watch::All { since, ticks: TICK_SECONDS };

@@ -5,6 +5,24 @@ use windlass_testkit::eventually::eventually;
 
 use crate::house::House;
 
+/// The span of a caller goes with the job; one that cannot be read is as none.
+#[tokio::test]
+async fn the_span_of_the_caller_is_carried() {
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let house = House::open().await;
+    let json = ("content-type", "application/json");
+    let id = "0197a3c0-0000-7000-8000-000000000001";
+    let body = format!(r#"{{"id": "{id}", "kind": "k", "meta": {{"by": "me"}}}}"#);
+    let first = house.send("POST", "/v1/jobs", &[json, ("traceparent", PARENT)], &body).await;
+    assert_eq!(first.json()["meta"], json!({"by": "me", "traceparent": PARENT}));
+    let again = house.send("POST", "/v1/jobs", &[json, ("traceparent", "nonsense")], &body).await;
+    assert_eq!((again.status, &again.json()["deduplicated"]), (200, &json!(true)), "from another span");
+    let jobs = r#"{"jobs": [{"kind": "b"}]}"#;
+    let batch = house.send("POST", "/v1/jobs/batch", &[json, ("traceparent", PARENT)], jobs).await;
+    let id = batch.json()["jobs"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(house.get(&format!("/v1/jobs/{id}")).await.json()["meta"], json!({"traceparent": PARENT}));
+}
+
 #[tokio::test]
 async fn a_life_over_the_wire() {
     let house = House::open().await;

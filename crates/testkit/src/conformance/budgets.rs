@@ -106,6 +106,17 @@ pub async fn p11_cool_down<S: Subject>() {
     assert_eq!(status(&scene).await.free_at, None);
 }
 
+/// A cool-down of no time ends the one that is under way.
+pub async fn p11_a_cool_down_is_ended<S: Subject>() {
+    let mut scene = stage::<S>(BudgetPolicy::default(), 2).await;
+    scene.store().cool_down(budget("b"), 5_000).await.expect("cool_down");
+    assert!(scene.claim(9).await.is_empty());
+    scene.store().cool_down(budget("b"), 0).await.expect("cool_down");
+    scene.reopen().await;
+    assert_eq!(status(&scene).await.free_at, None);
+    assert_eq!(scene.claim(9).await.len(), 2);
+}
+
 /// A job starts only if all of its budgets allow it, and spends of none otherwise.
 pub async fn p11_all_budgets_or_none<S: Subject>() {
     let scene = Scene::<S>::new().await;

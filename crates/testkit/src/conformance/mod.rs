@@ -86,6 +86,7 @@ macro_rules! each_promise {
             p11_slots
             p11_per_second
             p11_per_day
+            p11_a_cool_down_is_ended
             p11_cool_down
             p11_all_budgets_or_none
             p11_spend

@@ -62,3 +62,14 @@ BEGIN
       FROM unnest(p_queues, p_jobs) WITH ORDINALITY AS u(queue, id, n)
      GROUP BY u.queue ORDER BY min(u.n);
 END $$;
+
+-- What `core::trace::TraceParent` reads: `00-TRACE-SPAN-FLAGS`, neither of them zero.
+CREATE FUNCTION windlass.trace_pattern_1() RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT '00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}'
+$$;
+
+-- Meta data without the span that it comes from: what of it is the job's own content, as `core::trace::content` says.
+CREATE FUNCTION windlass.meta_content_1(p_meta text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_meta ~ ('^\{"traceparent":"' || windlass.trace_pattern_1() || '"\}$') THEN NULL
+                ELSE regexp_replace(p_meta, ',"traceparent":"' || windlass.trace_pattern_1() || '"\}$', '}') END
+$$;

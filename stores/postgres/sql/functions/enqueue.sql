@@ -203,10 +203,11 @@ BEGIN
                WITH ORDINALITY AS u(id, kind, queue, payload, priority, key, dedupe_key, budgets,
                       retry, timeout_ms, meta, ord)
           JOIN windlass.jobs j ON j.id = u.id
-         WHERE (j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key, j.budgets, j.retry, j.timeout_ms, j.meta)
+         WHERE (j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key, j.budgets, j.retry, j.timeout_ms,
+                windlass.meta_content_1(j.meta))
                IS DISTINCT FROM
                (u.kind, u.queue, u.payload, u.priority, u.key, u.dedupe_key, string_to_array(u.budgets, chr(31)),
-                u.retry, u.timeout_ms, u.meta)
+                u.retry, u.timeout_ms, windlass.meta_content_1(u.meta))
          ORDER BY u.ord LIMIT 1;
         IF FOUND THEN
             RAISE EXCEPTION 'job % exists already with another content', v_conflict

@@ -157,13 +157,14 @@ BEGIN
         PERFORM windlass.refuse_1('options are not an object');
     END IF;
     SELECT string_agg(e.key, ', ' ORDER BY e.key) FILTER (WHERE e.key NOT IN (
-               'id', 'queue', 'priority', 'run_at', 'delay', 'key', 'dedupe_key', 'budgets', 'retry', 'timeout', 'meta')),
+               'id', 'queue', 'priority', 'run_at', 'delay', 'key', 'dedupe_key', 'budgets', 'retry', 'timeout', 'meta',
+               'traceparent')),
            string_agg(e.key, ', ' ORDER BY e.key) FILTER (WHERE json_typeof(e.value) <> 'string' AND e.key IN (
-               'id', 'queue', 'run_at', 'delay', 'key', 'dedupe_key', 'timeout'))
+               'id', 'queue', 'run_at', 'delay', 'key', 'dedupe_key', 'timeout', 'traceparent'))
       INTO v_unknown, v_no_text FROM json_each(p_options) e;
     IF v_unknown IS NOT NULL THEN
         PERFORM windlass.refuse_1('unknown option ' || v_unknown || '; known are id, queue, priority, run_at, delay, '
-            || 'key, dedupe_key, budgets, retry, timeout, meta');
+            || 'key, dedupe_key, budgets, retry, timeout, meta, traceparent');
     ELSIF v_no_text IS NOT NULL THEN
         PERFORM windlass.refuse_1(v_no_text || ' must be text in quotes; leave out what is not wanted');
     ELSIF json_typeof(p_options -> 'budgets') <> 'array' OR EXISTS (
@@ -171,6 +172,26 @@ BEGIN
          WHERE json_typeof(b.value) <> 'string') THEN
         PERFORM windlass.refuse_1('budgets are not an array of names');
     END IF;
+END $$;
+
+-- Meta data with the span that it comes from, by the rule of core's `TraceParent::put`: what is no object, names a
+-- parent already, or would become too large stays as it is.
+CREATE FUNCTION windlass.with_trace_1(p_meta text, p_parent text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    v_member text := '"traceparent":"' || p_parent || '"}';
+    v_with text;
+BEGIN
+    IF p_parent IS NULL THEN
+        RETURN p_meta;
+    ELSIF p_parent !~ ('^' || windlass.trace_pattern_1() || '$') THEN
+        PERFORM windlass.refuse_1('traceparent is not 00-TRACE-SPAN-FLAGS in small hexadecimal digits');
+    ELSIF p_meta IS NULL OR p_meta = '{}' THEN
+        RETURN '{' || v_member;
+    ELSIF left(p_meta, 1) <> '{' OR (p_meta::json -> 'traceparent') IS NOT NULL THEN
+        RETURN p_meta;
+    END IF;
+    v_with := left(p_meta, -1) || ',' || v_member;
+    RETURN CASE WHEN octet_length(v_with) > 16384 THEN p_meta ELSE v_with END;
 END $$;
 
 -- Enqueues a job in the caller's own transaction: it is there when that
@@ -247,7 +268,9 @@ BEGIN
         ARRAY[array_to_string(v_budgets, chr(31))],
         ARRAY[CASE WHEN (o -> 'retry') IS NOT NULL THEN windlass.retry_rule_1(o -> 'retry') END],
         ARRAY[v_timeout],
-        ARRAY[CASE WHEN (o -> 'meta') IS NOT NULL THEN windlass.gate_json_1('meta', (o -> 'meta')::text, 16384) END],
+        ARRAY[windlass.with_trace_1(
+            CASE WHEN (o -> 'meta') IS NOT NULL THEN windlass.gate_json_1('meta', (o -> 'meta')::text, 16384)::text END,
+            o ->> 'traceparent')],
         ARRAY[v_run_at], ARRAY[v_delay]) e;
     PERFORM pg_notify('windlass_work', E'\n' || coalesce(o ->> 'queue', 'default'));
     RETURN coalesce(v_there, v_id);

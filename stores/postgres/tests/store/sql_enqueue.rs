@@ -4,6 +4,7 @@ use windlass_core::job::{NewJob, Start};
 use windlass_core::json::Json;
 use windlass_core::query::{JobFilter, ListRequest};
 use windlass_core::store::{Source, Store};
+use windlass_core::trace::TraceParent;
 
 use crate::scene::{Scene, job, wish};
 
@@ -28,6 +29,36 @@ async fn a_job_lives_and_dies_with_its_transaction() {
     let leases = store.claim(wish(10)).await.expect("claim").leases;
     assert_eq!(leases.len(), 1);
     assert_eq!(leases[0].job.spec.payload.as_str(), "{\"a\":1}", "minified as by every other way in");
+}
+
+/// The span of a caller is carried, and is no part of the content: by the rule of core, to the letter.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_span_of_the_caller_is_carried() {
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    let parent = TraceParent::new(PARENT).expect("a parent");
+    let named = format!(r#"{{"traceparent":"{PARENT}","b":2}}"#);
+    for (n, own) in
+        [None, Some("{}"), Some(r#"{"a":1.10}"#), Some("[1]"), Some(&*named)].into_iter().enumerate()
+    {
+        let NewJob { id, mut spec, .. } = job(n as u128);
+        let meta = own.map(|own| format!(r#","meta":{own}"#)).unwrap_or_default();
+        let options = format!(r#"{{"id":"{id}","queue":"q","traceparent":"{PARENT}"{meta}}}"#);
+        let sql = "SELECT windlass.enqueue('k', $1::text, $2::text)";
+        scene.client.query_one(sql, &[&spec.payload.as_str(), &options]).await.expect("enqueue");
+        let kept = store.get(id).await.expect("get").expect("the job").spec.meta;
+        let own = own.map(|own| Json::payload(own).expect("JSON"));
+        assert_eq!(kept, parent.put(own.clone()), "{own:?}");
+        spec.meta = own;
+        let same = spec.meta.as_ref().is_none_or(|own| own.as_str() != "{}");
+        let again = store.enqueue(vec![NewJob { id, spec, start: Start::Now }]).await;
+        assert_eq!(again.is_ok(), same, "the same job from another span, or from none: {again:?}");
+    }
+    let wrong = r#"{"traceparent":"00-00000000000000000000000000000000-00f067aa0ba902b7-01"}"#;
+    let refused =
+        scene.client.query_one("SELECT windlass.enqueue('k', '1'::text, $1::text)", &[&wrong]).await;
+    assert!(refused.is_err());
 }
 
 /// What SQL enqueues is to the letter what the program enqueues: the same id
