@@ -1,4 +1,4 @@
-//! The remote workers of `examples/`, run against a real server.
+//! The remote worker of `examples/`, run against a real server. The SDKs have tests of their own, in `sdk/`.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -57,23 +57,6 @@ async fn a_worker_in_python() {
     works_with(|| {
         let mut command = Command::new("python3");
         command.arg(example("remote_worker.py"));
-        command
-    })
-    .await;
-}
-
-/// Node from 22.6 on runs TypeScript as it is. For an older one the types are
-/// taken out first, by the same code that Node uses (the package `amaro`).
-#[tokio::test(flavor = "multi_thread")]
-async fn a_worker_in_typescript() {
-    let folder = tempfile::tempdir().unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/strip_types.sh");
-    let plain = folder.path().join("remote_worker.mjs");
-    let stripped = Command::new(script).arg(example("remote_worker.ts")).arg(&plain).output().await.unwrap();
-    assert!(stripped.status.success(), "{}", String::from_utf8_lossy(&stripped.stderr));
-    works_with(|| {
-        let mut command = Command::new("node");
-        command.arg(&plain);
         command
     })
     .await;
