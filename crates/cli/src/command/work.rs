@@ -31,6 +31,9 @@ pub struct WorkArgs {
     /// The time between SIGTERM and SIGKILL
     #[arg(long, default_value = "10s")]
     grace: Span,
+    /// How long attempts are held still while the store is away, before they are given up
+    #[arg(long, default_value = "10m")]
+    still: Span,
     /// A variable of this environment that the program gets, too; may be said several times
     #[arg(long = "env", value_name = "NAME")]
     env: Vec<String>,
@@ -58,6 +61,7 @@ pub async fn run(args: WorkArgs) -> anyhow::Result<Code> {
     let mut worker = Worker::new(store)
         .slots(usize::from(args.slots))
         .grace(Duration::from_millis(args.grace.ms()))
+        .still(Duration::from_millis(args.still.ms()))
         .queues(args.queues.iter().map(String::as_str));
     for kind in &args.kinds {
         worker = worker.handle_command(kind, command.clone());
