@@ -160,5 +160,6 @@ fn unknown_lease(started_at: Time) -> Result<Lease, Invalid> {
         lease_ms: 1,
         expires_at: started_at,
         cancel_requested: false,
+        marked_at: None,
     })
 }

@@ -249,6 +249,7 @@ fn leased(handed: Handed, request: &ClaimRequest) -> Result<Leased, StoreError> 
         lease_ms,
         expires_at: moment.plus_ms(i64::from(lease_ms)),
         cancel_requested: false,
+        marked_at: None,
     };
     let job = Job {
         id,

@@ -176,9 +176,9 @@ impl Job {
         }
     }
 
-    /// The lease that a write naming `fence` may use at `now`.
-    pub fn lease_for(&self, fence: u64, now: Time) -> Option<&Lease> {
-        self.lease().filter(|lease| lease.admits(fence, now))
+    /// The lease that a write naming `fence` may use.
+    pub fn lease_for(&self, fence: u64) -> Option<&Lease> {
+        self.lease().filter(|lease| lease.admits(fence))
     }
 
     /// Whether `new` asks for the same content as this job has. Where it was

@@ -5,7 +5,7 @@
 //! draws no random number and knows no runtime: the time of every decision is
 //! an argument, and so is every id.
 //!
-//! Read it in this order: [`job`] and [`state`] (the nouns), [`transition`]
+//! Read it in this order: [`job`], [`state`], [`lease`] and [`holding`] (the nouns), [`transition`]
 //! (one function for every move), [`eligible`] (who may run, and why not),
 //! [`policy`] (ladders, budgets, queues, schedules), [`book`] (all of it
 //! together, in memory: the model that every store is compared with), [`memory`]
@@ -18,7 +18,9 @@ pub mod id;
 pub mod time;
 pub mod timekeeper;
 
+pub mod holding;
 pub mod job;
+pub mod lease;
 pub mod state;
 pub mod step;
 

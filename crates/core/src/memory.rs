@@ -77,9 +77,9 @@ impl Source for MemoryStore {
     }
 
     async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
-        let (book, now) = (self.book(), self.time());
+        let book = self.book();
         let asked = |lease: &LeaseRef| {
-            let held = book.job(lease.job_id).and_then(|job| job.lease_for(lease.fence, now));
+            let held = book.job(lease.job_id).and_then(|job| job.lease_for(lease.fence));
             held.filter(|held| held.cancel_requested).map(|_| lease.job_id)
         };
         Ok(leases.iter().filter_map(asked).collect())
@@ -90,7 +90,7 @@ impl Source for MemoryStore {
     }
 
     async fn progress(&self, reports: Vec<ProgressWrite>) -> Result<Vec<Written>, StoreError> {
-        Ok(self.book().progress(&reports, self.time()))
+        Ok(self.book().progress(&reports))
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {

@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::WorkerName;
 use crate::json::Json;
+pub use crate::lease::Lease;
 use crate::time::Time;
 
 /// Where a job is in its life, with what belongs to that place.
@@ -59,31 +59,6 @@ impl State {
             | Self::Failed { ended_at, .. }
             | Self::Canceled { ended_at } => Some(*ended_at),
         }
-    }
-}
-
-/// The right to run one attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lease {
-    /// Who holds it.
-    pub worker: WorkerName,
-    /// The fence of this claim: greater than that of every earlier claim of the job.
-    pub fence: u64,
-    /// When the attempt started.
-    pub started_at: Time,
-    /// By how much a renewal moves the expiry.
-    pub lease_ms: u32,
-    /// From this moment on the lease is worth nothing.
-    pub expires_at: Time,
-    /// Somebody asked for the job to be canceled.
-    #[serde(default)]
-    pub cancel_requested: bool,
-}
-
-impl Lease {
-    /// Whether a write that names `fence` counts at `now`.
-    pub fn admits(&self, fence: u64, now: Time) -> bool {
-        self.fence == fence && now < self.expires_at
     }
 }
 

@@ -33,7 +33,7 @@ pub const ENQUEUE_MAX: usize = 10_000;
 pub const CLAIM_MAX: u32 = 10_000;
 /// How many bytes of payloads and steps one claim gives, unless its first job alone has more; the others stay queued.
 pub const CLAIM_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// How many leases one expiry takes back.
+/// How many leases one expiry marks or takes back.
 pub const EXPIRE_MAX: u32 = 500;
 /// How many due jobs one claim moves from "delayed" to "ready".
 pub const PROMOTE_MAX: u32 = 1_000;
@@ -235,7 +235,8 @@ pub trait Source: Send + Sync {
     /// Ends attempts, and answers in the order asked.
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError>;
 
-    /// Takes back leases that have run out, at most [`EXPIRE_MAX`].
+    /// Looks at leases that are near their end or have run out, at most [`EXPIRE_MAX`]: the first look marks one,
+    /// the second takes it back ([`crate::lease`]). No other verb takes a lease.
     async fn expire(&self) -> Result<Expired, StoreError>;
 
     /// Spends `amount` of a budget, if it allows that now.
@@ -271,7 +272,9 @@ pub trait Source: Send + Sync {
 pub struct Expired {
     /// The jobs whose leases were taken back.
     pub jobs: Vec<JobId>,
-    /// In how many milliseconds the next lease runs out, if none is renewed.
+    /// How many leases were marked: near their end, and not renewed.
+    pub marked: usize,
+    /// In how many milliseconds the next look will find something to do, if no lease is renewed.
     pub next_in_ms: Option<u64>,
 }
 

@@ -9,6 +9,7 @@ use crate::event::What;
 use crate::id::{StepName, WorkerName};
 use crate::job::{Entry, Job, NewJob, Start, bounded_error};
 use crate::json::Json;
+use crate::lease::Look;
 use crate::policy::queue::{OnCrash, QueuePolicy};
 use crate::state::{FailureReason, Lease, State};
 use crate::step::{STEPS_MAX, Step};
@@ -71,7 +72,7 @@ pub struct Moved {
     pub delete: bool,
 }
 
-/// A write that named a stale fence, or came after the lease had run out. It changed nothing.
+/// A write that named a stale fence, or came after the job had been taken back. It changed nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("lease lost: the job is no longer held with this fence")]
 pub struct Lost;
@@ -113,14 +114,16 @@ pub fn claim(job: &mut Job, worker: &WorkerName, lease_ms: u32, now: Time) -> Mo
         lease_ms,
         expires_at: now.plus_ms(i64::from(lease_ms)),
         cancel_requested: false,
+        marked_at: None,
     });
     Moved { what: What::Claimed, delete: false }
 }
 
-/// Moves the expiry of a lease. Answers whether the job is asked to cancel.
+/// Moves the expiry of a lease, also of one that has run out and was not taken back. Answers whether the job
+/// is asked to cancel.
 pub fn renew(job: &mut Job, fence: u64, now: Time) -> Result<bool, Lost> {
-    let lease = held(job, fence, now)?;
-    lease.expires_at = now.plus_ms(i64::from(lease.lease_ms));
+    let lease = held(job, fence)?;
+    lease.renew(now);
     Ok(lease.cancel_requested)
 }
 
@@ -143,7 +146,7 @@ pub fn store_step(
     output: &Json,
     now: Time,
 ) -> Result<StepStored, Lost> {
-    held(job, fence, now)?;
+    held(job, fence)?;
     if job.steps.iter().any(|step| step.name == *name) {
         return Ok(StepStored::Kept);
     }
@@ -156,8 +159,8 @@ pub fn store_step(
 }
 
 /// Notes how far the handler is.
-pub fn progress(job: &mut Job, fence: u64, progress: &Json, now: Time) -> Result<(), Lost> {
-    held(job, fence, now)?;
+pub fn progress(job: &mut Job, fence: u64, progress: &Json) -> Result<(), Lost> {
+    held(job, fence)?;
     job.progress = Some(progress.clone());
     Ok(())
 }
@@ -171,7 +174,7 @@ pub fn settle(
     outcome: &Outcome,
     now: Time,
 ) -> Result<Option<Moved>, Lost> {
-    let Ok(lease) = held(job, fence, now) else {
+    let Ok(lease) = held(job, fence) else {
         return if already_settled(job, fence, outcome) { Ok(None) } else { Err(Lost) };
     };
     let canceled = lease.cancel_requested;
@@ -209,9 +212,27 @@ pub fn settle(
     Ok(Some(ended(policy, what)))
 }
 
-/// Takes back a lease that has run out. Refuses (with `None`) when it has not.
-pub fn expire(job: &mut Job, policy: &QueuePolicy, now: Time) -> Option<Moved> {
-    let lease = job.lease().filter(|lease| lease.expires_at <= now)?;
+/// What a look at a lease did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+    /// It is marked: the next look may take it back.
+    Marked,
+    /// It is taken back.
+    Taken(Moved),
+}
+
+/// Looks at a lease: marks it when it is near its end, and takes it back when it has run out and nobody has
+/// renewed it since a look before ([`crate::lease::Lease::look`]). Refuses (with `None`) when neither is due.
+pub fn expire(job: &mut Job, policy: &QueuePolicy, now: Time) -> Option<Expiry> {
+    let State::Running(lease) = &mut job.state else { return None };
+    match lease.look(now) {
+        Look::Early => return None,
+        Look::Mark => {
+            lease.marked_at = Some(now);
+            return Some(Expiry::Marked);
+        }
+        Look::Take => {}
+    }
     let (canceled, worker) = (lease.cancel_requested, lease.worker.clone());
     let entry = Entry {
         at: now,
@@ -235,7 +256,7 @@ pub fn expire(job: &mut Job, policy: &QueuePolicy, now: Time) -> Option<Moved> {
     } else {
         requeue(job, now, What::Crashed)
     };
-    Some(ended(policy, what))
+    Some(Expiry::Taken(ended(policy, what)))
 }
 
 /// The error text of an attempt whose lease ran out.
@@ -297,9 +318,9 @@ pub fn end_by_restart(job: &mut Job, policy: &QueuePolicy, now: Time) -> Option<
     Some(ended(policy, what))
 }
 
-fn held(job: &mut Job, fence: u64, now: Time) -> Result<&mut Lease, Lost> {
+fn held(job: &mut Job, fence: u64) -> Result<&mut Lease, Lost> {
     match &mut job.state {
-        State::Running(lease) if lease.admits(fence, now) => Ok(lease),
+        State::Running(lease) if lease.admits(fence) => Ok(lease),
         _ => Err(Lost),
     }
 }

@@ -11,7 +11,7 @@ use windlass_core::json::Json;
 use windlass_core::policy::queue::{OnCrash, QueuePolicy};
 use windlass_core::state::{State, StateName};
 use windlass_core::time::Time;
-use windlass_core::transition::{self, Cancel, Outcome};
+use windlass_core::transition::{self, Cancel, Expiry, Outcome};
 
 const NOW: Time = Time::from_ms(1_000_000);
 const LEASE_MS: u32 = 30_000;
@@ -37,19 +37,27 @@ fn settle(job: &mut Job, outcome: Outcome) -> String {
     }
 }
 
-fn expire(job: &mut Job, change: fn(&mut QueuePolicy)) -> String {
-    let later = NOW.plus_ms(i64::from(LEASE_MS));
-    match transition::expire(job, &policy(change), later) {
-        Some(moved) => moved.what.to_string(),
+/// One look so long after the claim, by the policy of the test with a change.
+fn look(job: &mut Job, after_ms: u32, change: fn(&mut QueuePolicy)) -> String {
+    match transition::expire(job, &policy(change), NOW.plus_ms(i64::from(after_ms))) {
+        Some(Expiry::Taken(moved)) => moved.what.to_string(),
+        Some(Expiry::Marked) => "marked".to_owned(),
+        None if job.lease().is_some() => "it is too early".to_owned(),
         None => "no lease".to_owned(),
     }
+}
+
+/// Both looks: in the last third, and at the end.
+fn expire(job: &mut Job, change: fn(&mut QueuePolicy)) -> String {
+    look(job, LEASE_MS / 3 * 2, change);
+    look(job, LEASE_MS, change)
 }
 
 fn lost<T>(taken: Result<T, transition::Lost>) -> String {
     if taken.is_ok() { "taken".to_owned() } else { "lease lost".to_owned() }
 }
 
-const TRIES: [Try; 17] = [
+const TRIES: [Try; 22] = [
     Try {
         name: "claim",
         run: |job| match job.state {
@@ -62,10 +70,7 @@ const TRIES: [Try; 17] = [
         name: "store a step",
         run: |job| lost(transition::store_step(job, job.fence.max(1), &step(), &Json::null(), NOW)),
     },
-    Try {
-        name: "progress",
-        run: |job| lost(transition::progress(job, job.fence.max(1), &Json::null(), NOW)),
-    },
+    Try { name: "progress", run: |job| lost(transition::progress(job, job.fence.max(1), &Json::null())) },
     Try { name: "settle: completed", run: |job| settle(job, Outcome::DONE) },
     Try {
         name: "settle: retry",
@@ -82,6 +87,20 @@ const TRIES: [Try; 17] = [
     Try { name: "settle: parked", run: |job| settle(job, Outcome::Parked { until: Start::AfterMs(5) }) },
     Try { name: "settle: released", run: |job| settle(job, Outcome::Released) },
     Try { name: "settle: canceled", run: |job| settle(job, Outcome::Canceled) },
+    Try {
+        name: "renew, after the lease's end",
+        run: |job| lost(transition::renew(job, job.fence.max(1), NOW.plus_ms(2 * i64::from(LEASE_MS)))),
+    },
+    Try { name: "a look before the last third", run: |job| look(job, LEASE_MS / 3 * 2 - 1, |_| ()) },
+    Try { name: "a look in the last third", run: |job| look(job, LEASE_MS / 3 * 2, |_| ()) },
+    Try { name: "a first look after the lease's end", run: |job| look(job, 2 * LEASE_MS, |_| ()) },
+    Try {
+        name: "a second look, too long after the first",
+        run: |job| {
+            look(job, LEASE_MS / 3 * 2, |_| ());
+            look(job, LEASE_MS / 3 * 4 + 1, |_| ())
+        },
+    },
     Try { name: "the lease runs out", run: |job| expire(job, |_| ()) },
     Try {
         name: "the lease runs out, and a crash is the end",
@@ -157,7 +176,8 @@ fn table() -> String {
          `WINDLASS_BLESS=1 cargo test -p windlass-core --test states`.\n\n\
          A job is `queued`, `running`, `completed`, `failed` or `canceled`; the last three are final,\n\
          and only an explicit retry leaves them. A job that waits for its time, its key or a budget is\n\
-         `queued`: why it waits is computed, never stored.\n\n\
+         `queued`: why it waits is computed, never stored. A lease that ran out counts until the job was\n\
+         taken back, which takes two looks: `the lease runs out` means both of them.\n\n\
          | from | what is asked | to | what is recorded, or why nothing changes |\n\
          |---|---|---|---|\n",
     );
@@ -168,7 +188,10 @@ fn table() -> String {
             let to = match (&moved.state, moved.state == job.state) {
                 (_, true) => "(stays)".to_owned(),
                 (State::Failed { reason, .. }, _) => format!("failed ({reason})"),
-                (State::Running(lease), _) if lease.cancel_requested => "running, asked to cancel".to_owned(),
+                (State::Running(lease), _) if lease.cancel_requested && !from.contains("cancel") => {
+                    "running, asked to cancel".to_owned()
+                }
+                (State::Running(_), _) if job.lease().is_some() => "(stays)".to_owned(),
                 (state, _) => state.name().to_string(),
             };
             writeln!(text, "| {from} | {name} | {to} | {said} |").expect("a string takes all");
@@ -203,7 +226,7 @@ fn final_states_are_left_by_a_retry_alone() {
         for Try { name, run } in TRIES {
             let mut moved = job.clone();
             run(&mut moved);
-            if moved.state != job.state {
+            if moved.state.name() != job.state.name() {
                 left.insert(job.state.name());
                 assert!(!job.state.name().is_final() || name == "retry", "{name} leaves {from}");
             }

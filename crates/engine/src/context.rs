@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::Instrument;
 use windlass_core::error::StoreError;
+use windlass_core::holding::May;
 use windlass_core::id::{BudgetName, JobId, StepName};
 use windlass_core::job::Job;
 use windlass_core::json::{Json, PROGRESS_BYTES_MAX, STEP_BYTES_MAX};
@@ -16,7 +17,7 @@ use windlass_core::store::{LeaseRef, ProgressWrite, Source, Spent, StepWrite, Wr
 use windlass_core::trace::TraceParent;
 
 use crate::failure::Failure;
-use crate::signal::{Attempt, Signal, Stop};
+use crate::signal::{Attempt, Brake, Signal, Stop, look_ms};
 use crate::slots::Slot;
 use crate::world::{World, half_jittered};
 
@@ -126,7 +127,7 @@ impl<S> Context<S> {
         if let Some(output) = self.stored(&name) {
             return Ok(output.read()?);
         }
-        self.go_on()?;
+        self.may_begin().await?;
         let span = tracing::info_span!("step", step = %name);
         let value = work().instrument(span).await?;
         let output = Json::from_value("the step's output", &value, STEP_BYTES_MAX)?;
@@ -171,7 +172,7 @@ impl<S> Context<S> {
     pub async fn spend(&self, budget: &str, amount: u32) -> Result<(), Failure> {
         let budget = BudgetName::new(budget)?;
         loop {
-            self.go_on()?;
+            self.may_begin().await?;
             let spent = self.persist(|source| {
                 let budget = budget.clone();
                 async move { source.spend(budget, amount).await }
@@ -204,13 +205,34 @@ impl<S> Context<S> {
         self.stopped_by(|stop| stop == Stop::Cancel).await;
     }
 
-    /// Why the handler should stop now, if it should: cancel, shutdown, timeout or a lost lease.
+    /// Why the handler should stop now, if it should: cancel, shutdown, timeout or a lost lease; also a lease that
+    /// may be lost soon, since the store does not answer. (An async handler is held still then and does not see
+    /// it; a blocking one is told so. It may wait by [`Context::may_begin`] until the store has answered.)
     pub fn stop(&self) -> Option<Stop> {
         // Asked of the clock and not only of the lease keeper: a process that
-        // stood still and wakes must not begin anything before the keeper does.
-        if self.inner.attempt.is_past_fence(self.inner.world.boot_ms()) {
+        // stood still and wakes must not go on before the keeper has looked.
+        if self.inner.attempt.warns(self.inner.world.boot_ms()) {
             return Some(Stop::LeaseLost);
         }
+        self.told()
+    }
+
+    /// Waits until something new may be begun: while the store does not answer, and two thirds of the lease are
+    /// over, nothing is. Fails when the handler should stop. Steps and spending ask it themselves.
+    pub async fn may_begin(&self) -> Result<(), Failure> {
+        let Inner { attempt, world, .. } = &*self.inner;
+        loop {
+            if let Some(stop) = self.told() {
+                return Err(self.failure(stop));
+            }
+            if attempt.may(world.boot_ms()) == May::Begin {
+                return Ok(());
+            }
+            world.sleep_ms(look_ms(attempt.lease_ms)).await;
+        }
+    }
+
+    fn told(&self) -> Option<Stop> {
         match self.inner.attempt.signal() {
             Signal::Go => None,
             Signal::Told(stop) | Signal::Halt(stop) => Some(stop),
@@ -225,12 +247,15 @@ impl<S> Context<S> {
     /// Nothing, or the failure with which the handler should end now. For
     /// loops: `ctx.go_on()?`.
     pub fn go_on(&self) -> Result<(), Failure> {
-        match self.stop() {
-            None => Ok(()),
-            Some(Stop::Cancel) => Err(Failure::Canceled),
-            Some(Stop::Shutdown) => Err(Failure::Released),
-            Some(Stop::Timeout) => Err(Failure::retry(timed_out(self.inner.job.spec.timeout_ms))),
-            Some(Stop::LeaseLost) => Err(Failure::LeaseLost),
+        self.stop().map_or(Ok(()), |stop| Err(self.failure(stop)))
+    }
+
+    fn failure(&self, stop: Stop) -> Failure {
+        match stop {
+            Stop::Cancel => Failure::Canceled,
+            Stop::Shutdown => Failure::Released,
+            Stop::Timeout => Failure::retry(timed_out(self.inner.job.spec.timeout_ms)),
+            Stop::LeaseLost => Failure::LeaseLost,
         }
     }
 
@@ -251,6 +276,11 @@ impl<S> Context<S> {
 
     pub(crate) fn world(&self) -> &dyn World {
         &*self.inner.world
+    }
+
+    /// What to do with the program of this attempt when it is held still.
+    pub(crate) fn set_brake(&self, brake: Option<Brake>) {
+        self.inner.attempt.set_brake(brake);
     }
 
     pub(crate) fn chance(&self) -> u64 {

@@ -1,9 +1,12 @@
 //! What a running attempt is told from outside, and how it climbs: told, then
-//! waited for, then stopped.
+//! waited for, then stopped. Beside that it may be held still: while the store
+//! does not say whose the job is, it neither runs nor ends.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
+use windlass_core::holding::{Holding, May};
 use windlass_core::store::LeaseRef;
 
 /// Why an attempt is to end.
@@ -50,6 +53,18 @@ impl Signal {
     }
 }
 
+/// The time between two looks at an attempt with a lease of this length, in milliseconds: a short one needs a
+/// sharp eye.
+pub(crate) fn look_ms(lease_ms: u64) -> u64 {
+    (lease_ms / 12).clamp(5, 250)
+}
+
+/// What holds a program still (`true`), or lets it go on.
+pub(crate) type Brake = Box<dyn Fn(bool) + Send>;
+
+/// Not held still.
+const GOING: u64 = u64::MAX;
+
 /// One attempt as the engine sees it.
 pub(crate) struct Attempt {
     pub(crate) lease: LeaseRef,
@@ -60,14 +75,19 @@ pub(crate) struct Attempt {
     /// A number and not a channel, since every attempt has one and few are ever told anything.
     signal: AtomicU8,
     signaled: Notify,
-    /// Since the start of the machine: when to renew.
-    renew_at_ms: AtomicU64,
-    /// Since the start of the machine: without a renewal by then the attempt
-    /// ends itself, before the store could give the job to another.
-    fence_at_ms: AtomicU64,
+    /// Since the start of the machine: when the claim was sent, or the last renewal that was taken.
+    sent_ms: AtomicU64,
+    /// Since the start of the machine: since when it is held still; [`GOING`] for not at all.
+    still_since_ms: AtomicU64,
+    /// For how long it was held still before, all in all.
+    stood_ms: AtomicU64,
+    /// Of an attempt that runs a program.
+    brake: Mutex<Option<Brake>>,
     /// Since the start of the machine: when waiting ends; `u64::MAX` for not yet told.
     grace_ends_ms: AtomicU64,
     finished: AtomicBool,
+    /// The handler was told by the clock alone that the lease may be lost.
+    warned: AtomicBool,
 }
 
 impl Attempt {
@@ -79,38 +99,138 @@ impl Attempt {
         asked_ms: u64,
         now_ms: u64,
     ) -> Self {
-        let attempt = Self {
+        Self {
             lease,
             lease_ms,
             started_ms: now_ms,
             timeout_ms,
             signal: AtomicU8::new(Signal::Go.code()),
             signaled: Notify::new(),
-            renew_at_ms: AtomicU64::new(0),
-            fence_at_ms: AtomicU64::new(0),
+            sent_ms: AtomicU64::new(asked_ms),
+            still_since_ms: AtomicU64::new(GOING),
+            stood_ms: AtomicU64::new(0),
+            brake: Mutex::new(None),
             grace_ends_ms: AtomicU64::new(u64::MAX),
             finished: AtomicBool::new(false),
-        };
-        attempt.renewed(asked_ms);
-        attempt
+            warned: AtomicBool::new(false),
+        }
     }
 
-    /// The lease was granted or renewed by a call that was sent at `asked_ms`.
-    pub(crate) fn renewed(&self, asked_ms: u64) {
-        self.renew_at_ms.store(asked_ms + self.lease_ms / 3, Ordering::Relaxed);
-        self.fence_at_ms.store(asked_ms + self.lease_ms * 2 / 3, Ordering::Relaxed);
+    fn holding(&self) -> Holding {
+        let sent_ms = self.sent_ms.load(Ordering::Acquire);
+        Holding { sent_ms, lease_ms: self.lease_ms, look_ms: look_ms(self.lease_ms) }
+    }
+
+    /// What may be done with the attempt at `now_ms`, by how long ago the lease was surely held.
+    pub(crate) fn may(&self, now_ms: u64) -> May {
+        self.holding().may(now_ms)
+    }
+
+    /// Whether a handler must be told that the lease may be lost soon. One that ends because of it may hold the job
+    /// still.
+    pub(crate) fn warns(&self, now_ms: u64) -> bool {
+        let still = self.may(now_ms) == May::HoldStill;
+        if still {
+            self.warned.store(true, Ordering::Release);
+        }
+        still
+    }
+
+    pub(crate) fn was_warned(&self) -> bool {
+        self.warned.load(Ordering::Acquire)
+    }
+
+    /// The lease was renewed by a call that was sent at `asked_ms`; the answer came at `now_ms`. An attempt that
+    /// was held still goes on, unless the lease may have ended meanwhile.
+    pub(crate) fn renewed(&self, asked_ms: u64, now_ms: u64) {
+        self.sent_ms.fetch_max(asked_ms, Ordering::AcqRel);
+        self.is_held_still(now_ms);
     }
 
     pub(crate) fn is_due_for_renewal(&self, now_ms: u64) -> bool {
-        now_ms >= self.renew_at_ms.load(Ordering::Relaxed)
+        now_ms >= self.holding().renew_at_ms()
     }
 
-    pub(crate) fn is_past_fence(&self, now_ms: u64) -> bool {
-        now_ms >= self.fence_at_ms.load(Ordering::Relaxed)
+    /// Holds the attempt still, when its lease may end soon, and lets it go on when not. Answers whether it is held
+    /// still. Asked by whoever looks at the attempt: each look puts right what another saw a moment before a renewal.
+    pub(crate) fn is_held_still(&self, now_ms: u64) -> bool {
+        if self.may(now_ms) != May::HoldStill {
+            if self.still_since_ms.load(Ordering::Acquire) != GOING {
+                self.let_go_on(now_ms);
+            }
+            return false;
+        }
+        let first = self.still_since_ms.compare_exchange(GOING, now_ms, Ordering::AcqRel, Ordering::Acquire);
+        if first.is_ok() {
+            tracing::warn!(job_id = %self.lease.job_id, fence = self.lease.fence, "could not renew the lease; holding the attempt still until the store answers");
+            self.apply_brake();
+        }
+        true
     }
 
+    /// For how long it has been held still this time.
+    pub(crate) fn still_for_ms(&self, now_ms: u64) -> u64 {
+        match self.still_since_ms.load(Ordering::Acquire) {
+            GOING => 0,
+            since_ms => now_ms.saturating_sub(since_ms),
+        }
+    }
+
+    /// Lets an attempt that was held still go on.
+    fn let_go_on(&self, now_ms: u64) {
+        if let Some(stood_ms) = self.stand_no_longer(now_ms) {
+            tracing::info!(job_id = %self.lease.job_id, fence = self.lease.fence, stood_ms, "the attempt goes on");
+            self.apply_brake();
+        }
+    }
+
+    /// Answers for how long it was held still, if it was.
+    fn stand_no_longer(&self, now_ms: u64) -> Option<u64> {
+        let since_ms = self.still_since_ms.swap(GOING, Ordering::AcqRel);
+        if since_ms == GOING {
+            return None;
+        }
+        let stood_ms = now_ms.saturating_sub(since_ms);
+        self.stood_ms.fetch_add(stood_ms, Ordering::AcqRel);
+        self.signaled.notify_waiters();
+        Some(stood_ms)
+    }
+
+    /// Lets the handler of an attempt that is over end its program: it is held still no more, whatever the clock
+    /// says. The program itself is, until it is told to end.
+    pub(crate) fn release(&self, now_ms: u64) {
+        self.sent_ms.store(u64::MAX / 4, Ordering::Release);
+        self.stand_no_longer(now_ms);
+    }
+
+    /// What to do with the program of this attempt when it is held still; nothing from its end on.
+    pub(crate) fn set_brake(&self, brake: Option<Brake>) {
+        let mut place = self.brake.lock().unwrap_or_else(PoisonError::into_inner);
+        *place = brake;
+        // It may have been held still before the program was there.
+        if let Some(brake) = place.as_ref().filter(|_| self.still_since_ms.load(Ordering::Acquire) != GOING) {
+            brake(true);
+        }
+    }
+
+    /// Whether it runs a program, which is asked to end and not dropped.
+    pub(crate) fn has_brake(&self) -> bool {
+        self.brake.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Does with the program as is to be done now. Two who look at once may come here in either order, so each asks
+    /// again, one after the other.
+    fn apply_brake(&self) {
+        if let Some(brake) = self.brake.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            brake(self.still_since_ms.load(Ordering::Acquire) != GOING);
+        }
+    }
+
+    /// Whether it took longer than it may; time that it was held still is no part of that.
     pub(crate) fn has_timed_out(&self, now_ms: u64) -> bool {
-        self.timeout_ms.is_some_and(|timeout| now_ms >= self.started_ms.saturating_add(timeout))
+        let stood_ms = self.stood_ms.load(Ordering::Acquire) + self.still_for_ms(now_ms);
+        let took_ms = now_ms.saturating_sub(self.started_ms).saturating_sub(stood_ms);
+        self.timeout_ms.is_some_and(|timeout| took_ms >= timeout)
     }
 
     /// Tells the handler to stop and begins to wait. The first reason stays.
@@ -145,6 +265,11 @@ impl Attempt {
 
     pub(crate) fn signal(&self) -> Signal {
         Signal::from_code(self.signal.load(Ordering::Acquire))
+    }
+
+    /// Ready when the signal has changed, or the attempt was let go on, after this call.
+    pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.signaled.notified()
     }
 
     /// Waits for a signal that `fits`.
@@ -203,5 +328,25 @@ mod tests {
         attempt.halt(Stop::Cancel);
         attempt.until(|signal| signal == Signal::Halt(Stop::LeaseLost)).await;
         assert!(attempt.is_halted());
+    }
+
+    /// The time that an attempt was held still is no part of its timeout, and its brake is put on and taken off.
+    #[test]
+    fn an_attempt_is_held_still_and_goes_on() {
+        let lease = LeaseRef { job_id: windlass_core::id::JobId(uuid::Uuid::nil()), fence: 1 };
+        let attempt = Attempt::new(lease, 30_000, Some(40_000), 0, 0);
+        let braked = std::sync::Arc::new(AtomicU8::new(7));
+        let seen = braked.clone();
+        attempt.set_brake(Some(Box::new(move |still| seen.store(u8::from(still), Ordering::Relaxed))));
+        assert!(!attempt.is_held_still(27_499));
+        assert!(attempt.is_held_still(27_500) && attempt.is_held_still(90_000));
+        assert_eq!((braked.load(Ordering::Relaxed), attempt.still_for_ms(90_000)), (1, 62_500));
+        assert!(!attempt.has_timed_out(90_000));
+        attempt.renewed(40_000, 90_000);
+        assert!(attempt.is_held_still(90_000), "the answer came after the end of what it renewed");
+        attempt.renewed(89_000, 90_000);
+        assert!(!attempt.is_held_still(90_000));
+        assert_eq!((braked.load(Ordering::Relaxed), attempt.still_for_ms(90_000)), (0, 0));
+        assert!(!attempt.has_timed_out(102_499) && attempt.has_timed_out(102_500));
     }
 }

@@ -26,6 +26,8 @@ use crate::world::{RealWorld, World};
 
 /// How long a handler that was told to stop is waited for, unless said otherwise.
 pub const GRACE_DEFAULT: Duration = Duration::from_secs(10);
+/// How long an attempt is held still while the store is away.
+pub const STILL_DEFAULT: Duration = Duration::from_secs(600);
 /// How many jobs a worker runs at once, unless said otherwise.
 pub const SLOTS_DEFAULT: usize = 10;
 /// The longest that an idle worker goes without asking for work.
@@ -68,6 +70,7 @@ pub struct Worker<S = ()> {
     claim_max: usize,
     lease: Option<Duration>,
     grace: Duration,
+    still: Duration,
     poll: Duration,
     housekeeping: bool,
     breaker: Option<BreakerPolicy>,
@@ -114,6 +117,7 @@ impl Worker {
             claim_max: 1_000,
             lease: None,
             grace: GRACE_DEFAULT,
+            still: STILL_DEFAULT,
             poll: POLL_DEFAULT,
             housekeeping: true,
             breaker: None,
@@ -148,6 +152,7 @@ impl Worker {
             claim_max: self.claim_max,
             lease: self.lease,
             grace: self.grace,
+            still: self.still,
             poll: self.poll,
             housekeeping: self.housekeeping,
             breaker: self.breaker,
@@ -256,6 +261,13 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// How long a handler that was told to stop is waited for.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
+        self
+    }
+
+    /// How long an attempt is held still while the store is away; then it is ended, and given back if the job is
+    /// ours still. 10 minutes, unless it is said.
+    pub fn still(mut self, still: Duration) -> Self {
+        self.still = still;
         self
     }
 
@@ -378,6 +390,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
             claim_max: self.claim_max.max(1),
             lease_ms,
             grace_ms: u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX / 4),
+            still_ms_max: u64::try_from(self.still.as_millis()).unwrap_or(u64::MAX / 4),
             poll_ms_max: u64::try_from(self.poll.as_millis()).unwrap_or(u64::MAX / 4).max(1),
             housekeeping: self.housekeeping,
             until_idle,

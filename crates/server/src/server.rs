@@ -12,6 +12,7 @@ use axum::body::Body;
 use http::Request;
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use windlass_engine::Housekeeper;
 use windlass_engine::core::store::Store;
@@ -69,9 +70,15 @@ pub async fn serve(
     api.settings.check(addr).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let mut tasks = JoinSet::new();
     tasks.spawn(feed::run(api.clone()));
+    let opened = Arc::new(Notify::new());
     if !api.settings.no_housekeeping {
         let housekeeper = Housekeeper::new(api.store.clone()).in_world(api.world.clone());
-        tasks.spawn(async move { housekeeper.run().await });
+        let opened = opened.clone();
+        tasks.spawn(async move {
+            // Nothing is taken back before remote workers can come in and renew.
+            opened.notified().await;
+            housekeeper.run().await;
+        });
     }
     let house = House {
         world: api.world.clone(),
@@ -85,6 +92,7 @@ pub async fn serve(
         let (api, router) = (api.clone(), router.clone());
         async move { router::enter(&api, router, port, request.map(Body::new)).await }
     };
+    opened.notify_one();
     windlass_listen::serve(listener, shutdown, house, answer).await;
     tasks.shutdown().await;
     Ok(())

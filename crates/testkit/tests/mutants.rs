@@ -21,6 +21,7 @@ use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::record::{BatchAnswer, IfRev, Record, RecordBatch, RecordPage, Records, Scan};
+use windlass_core::state::State;
 use windlass_core::store::*;
 use windlass_core::time::Time;
 use windlass_core::transition::Outcome;
@@ -35,7 +36,7 @@ trait Flaw: Send + Sync + 'static {
     fn claim(request: ClaimRequest) -> ClaimRequest {
         request
     }
-    fn lease(_book: &Book, lease: LeaseRef) -> LeaseRef {
+    fn lease(_book: &Book, lease: LeaseRef, _now: Time) -> LeaseRef {
         lease
     }
     fn settlement(settlement: Settlement) -> Settlement {
@@ -72,6 +73,9 @@ trait Flaw: Send + Sync + 'static {
         page
     }
     fn reopened(_book: &mut Book) {}
+    /// Before anything else is done with the leases of a book.
+    fn looked(_book: &mut Book, _now: Time) {}
+    fn claimed(_book: &mut Book, _now: Time) {}
     const EXPIRES: bool = true;
     const PRUNES: bool = true;
     const CANCELS: bool = true;
@@ -83,29 +87,28 @@ struct Broken<F> {
 }
 
 impl<F: Flaw> Broken<F> {
-    fn leases(&self, leases: Vec<LeaseRef>) -> Vec<LeaseRef> {
-        let book = self.inner.book();
-        leases.into_iter().map(|lease| F::lease(&book, lease)).collect()
-    }
-
-    fn lease(&self, lease: LeaseRef) -> LeaseRef {
-        F::lease(&self.inner.book(), lease)
+    fn lease(&self, lease: LeaseRef, now: Time) -> LeaseRef {
+        F::lease(&self.inner.book(), lease, now)
     }
 }
 
 #[async_trait]
 impl<F: Flaw> Source for Broken<F> {
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
+        let now = self.now().await?;
+        F::claimed(&mut self.inner.book(), now);
         let ClaimAnswer { leases, next_due_in_ms } = self.inner.claim(F::claim(request)).await?;
         Ok(ClaimAnswer { leases: F::leases(leases), next_due_in_ms })
     }
 
     async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
-        self.inner.renew(self.leases(leases)).await
+        let now = self.now().await?;
+        self.inner.renew(leases.into_iter().map(|lease| self.lease(lease, now)).collect()).await
     }
 
     async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
-        let fix = |step: StepWrite| F::step(StepWrite { lease: self.lease(step.lease), ..step });
+        let now = self.now().await?;
+        let fix = |step: StepWrite| F::step(StepWrite { lease: self.lease(step.lease, now), ..step });
         self.inner.store_steps(steps.into_iter().map(fix).collect()).await
     }
 
@@ -114,11 +117,14 @@ impl<F: Flaw> Source for Broken<F> {
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
-        let fix = |one: Settlement| F::settlement(Settlement { lease: self.lease(one.lease), ..one });
+        let now = self.now().await?;
+        let fix = |one: Settlement| F::settlement(Settlement { lease: self.lease(one.lease, now), ..one });
         Ok(F::settled(self.inner.settle(settlements.into_iter().map(fix).collect()).await?))
     }
 
     async fn expire(&self) -> Result<Expired, StoreError> {
+        let now = self.now().await?;
+        F::looked(&mut self.inner.book(), now);
         if F::EXPIRES { self.inner.expire().await } else { Ok(Expired::default()) }
     }
 
@@ -311,10 +317,54 @@ macro_rules! mutants {
     (@ sequences $flaw:ident) => { caught_by_sequences::<$flaw>() };
 }
 
+/// Marks leases that have run out as some flaw would have it.
+fn remark(book: &mut Book, now: Time, to: impl Fn(Option<Time>, i64) -> Option<Time>) {
+    let document = serde_json::to_string(&book.to_document()).expect("a document");
+    let mut value: serde_json::Value = serde_json::from_str(&document).expect("JSON");
+    for entry in value["jobs"].as_array_mut().expect("jobs") {
+        let mut job: Job = serde_json::from_str(&entry.to_string()).expect("a job");
+        if let State::Running(lease) = &mut job.state
+            && lease.expires_at <= now
+        {
+            lease.marked_at = to(lease.marked_at, lease.wait_ms());
+        }
+        *entry = serde_json::to_value(&job).expect("JSON");
+    }
+    *book =
+        Book::from_document(serde_json::from_str(&value.to_string()).expect("a document")).expect("a book");
+}
+
 mutants! {
+    /// Refuses a write after the end of the lease, whether or not the job was taken back.
+    strict_lease: StrictLease by "p26_a_late_write_counts" and sequences {
+        fn lease(book: &Book, lease: LeaseRef, now: Time) -> LeaseRef {
+            let held = book.job(lease.job_id).and_then(Job::lease);
+            let out = held.is_some_and(|held| held.expires_at <= now);
+            LeaseRef { fence: if out { 0 } else { lease.fence }, ..lease }
+        }
+    }
+    /// Takes back at the first look.
+    one_look: OneLook by "p26_two_looks_take_a_lease" and sequences {
+        fn looked(book: &mut Book, now: Time) {
+            remark(book, now, |_, wait_ms| Some(now.plus_ms(-wait_ms)));
+        }
+    }
+    /// However old a mark is, it counts.
+    old_mark_counts: OldMarkCounts by "p26_an_old_mark_is_none" and sequences {
+        fn looked(book: &mut Book, now: Time) {
+            remark(book, now, |mark, wait_ms| mark.map(|at| at.max(now.plus_ms(-wait_ms))));
+        }
+    }
+    /// Takes back what has run out when somebody asks for work.
+    claim_takes_back: ClaimTakesBack by "p26_a_claim_takes_nothing_back" and sequences {
+        fn claimed(book: &mut Book, now: Time) {
+            remark(book, now, |_, wait_ms| Some(now.plus_ms(-wait_ms)));
+            book.expire(now);
+        }
+    }
     /// Takes whatever fence for the current one.
     no_fence: NoFence by "p04_a_stale_fence_changes_nothing" and sequences {
-        fn lease(book: &Book, lease: LeaseRef) -> LeaseRef {
+        fn lease(book: &Book, lease: LeaseRef, _now: Time) -> LeaseRef {
             let fence = book.job(lease.job_id).map_or(lease.fence, |job| job.fence);
             LeaseRef { fence, ..lease }
         }

@@ -33,9 +33,9 @@ impl Source for JsonStore {
     }
 
     async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
-        self.read(|book, now| {
+        self.read(|book, _| {
             let asked = |lease: &LeaseRef| {
-                let held = book.job(lease.job_id).and_then(|job| job.lease_for(lease.fence, now));
+                let held = book.job(lease.job_id).and_then(|job| job.lease_for(lease.fence));
                 held.filter(|held| held.cancel_requested).map(|_| lease.job_id)
             };
             leases.iter().filter_map(asked).collect()
@@ -47,7 +47,7 @@ impl Source for JsonStore {
     }
 
     async fn progress(&self, reports: Vec<ProgressWrite>) -> Result<Vec<Written>, StoreError> {
-        self.write(|book, now| Ok(written(book.progress(&reports, now)))).await
+        self.write(|book, _| Ok(written(book.progress(&reports)))).await
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
@@ -66,7 +66,7 @@ impl Source for JsonStore {
                     tracing::warn!(ms, "the wall clock has jumped; the store follows");
                 }
                 let answer = book.expire(timekeeper.now(self.clock()));
-                let changed = drift.is_some() || !answer.jobs.is_empty();
+                let changed = drift.is_some() || !answer.jobs.is_empty() || answer.marked > 0;
                 Ok(Change { answer, changed })
             })
             .await?;

@@ -14,13 +14,14 @@ struct Migration {
     parts: &'static [&'static str],
 }
 
-const MIGRATIONS: [Migration; 3] = [
+const MIGRATIONS: [Migration; 4] = [
     Migration { version: 4, parts: &[include_str!("../migrations/0004_init.sql")] },
     Migration { version: 5, parts: &[include_str!("../migrations/0005_claims.sql")] },
+    Migration { version: 6, parts: &[include_str!("../migrations/0006_records.sql")] },
     Migration {
-        version: 6,
+        version: 7,
         parts: &[
-            include_str!("../migrations/0006_records.sql"),
+            include_str!("../migrations/0007_looks.sql"),
             include_str!("../sql/functions/basics.sql"),
             include_str!("../sql/functions/keys.sql"),
             include_str!("../sql/functions/budgets.sql"),

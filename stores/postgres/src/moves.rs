@@ -8,7 +8,7 @@ use windlass_core::id::JobId;
 use windlass_core::job::Job;
 use windlass_core::store::{CancelAnswer, EXPIRE_MAX, Expired, RetryAnswer};
 use windlass_core::time::Time;
-use windlass_core::transition::{self, Cancel, Moved};
+use windlass_core::transition::{self, Cancel, Expiry, Moved};
 use windlass_core::wake::Work;
 
 use crate::error::Fault;
@@ -53,6 +53,19 @@ impl Moving {
         Ok(())
     }
 
+    /// Notes that the lease of a job was marked. Nobody is told: nothing has happened to the job.
+    pub(crate) fn marked(&mut self, job: &Job) -> Result<(), Fault> {
+        self.rows.push(SavedRow::of(job, false)?);
+        Ok(())
+    }
+
+    /// Takes the time again: rows may have been waited for.
+    pub(crate) async fn take_time(&mut self, given: Option<i64>) -> Result<(), Fault> {
+        let row = self.link.row(include_str!("../sql/begin.sql"), &[(&given, Type::INT8)]).await?;
+        self.now = Time::from_ms(row.try_get(0)?).max(self.now);
+        Ok(())
+    }
+
     /// Notes that a job was moved by a statement of its own.
     pub(crate) fn noted(&mut self, what: What, queue: &windlass_core::id::QueueName, id: JobId) {
         self.moves.add_id(what, queue, id);
@@ -61,7 +74,7 @@ impl Moving {
     /// Saves all that moved. Answers whether anything did.
     pub(crate) async fn commit(self) -> Result<bool, Fault> {
         let moved = !self.moves.0.is_empty();
-        if moved {
+        if moved || !self.rows.is_empty() {
             let rows = to_json(&self.rows)?;
             let events = to_json(&events(&self.moves))?;
             let params: [crate::link::Param<'_>; 3] =
@@ -97,27 +110,35 @@ impl PostgresStore {
         let now = self.given_now();
         let link = self.reserved_link().await?;
         let params: [crate::link::Param<'_>; 2] = [(&now, Type::INT8), (&(EXPIRE_MAX as i32), Type::INT4)];
-        let rows = link.rows(include_str!("../sql/run_out.sql"), &params).await?;
+        let rows = link.rows(include_str!("../sql/to_look_at.sql"), &params).await?;
         let ids = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<Uuid>, _>>()?;
         if ids.is_empty() {
-            let next_in_ms = next_expiry(&link, now).await?;
-            return Ok(Expired { jobs: Vec::new(), next_in_ms });
+            let next_in_ms = next_look(&link, now).await?;
+            return Ok(Expired { next_in_ms, ..Expired::default() });
         }
         let mut moving = Moving::begin(link, now).await?;
         let mut locked = moving.lock(&ids).await?;
-        locked.sort_by_key(|stored| (stored.job.lease().map(|lease| lease.expires_at), stored.job.seq));
+        moving.take_time(now).await?;
+        locked.sort_by_key(|stored| (stored.job.lease().map(|lease| lease.look_at()), stored.job.seq));
         let mut expired = Expired::default();
         for mut stored in locked {
             let policy = stored.policy()?;
-            if let Some(moved) = transition::expire(&mut stored.job, &policy, moving.now) {
-                expired.jobs.push(stored.job.id);
-                moving.moved(&stored.job, moved)?;
+            match transition::expire(&mut stored.job, &policy, moving.now) {
+                Some(Expiry::Taken(moved)) => {
+                    expired.jobs.push(stored.job.id);
+                    moving.moved(&stored.job, moved)?;
+                }
+                Some(Expiry::Marked) => {
+                    expired.marked += 1;
+                    moving.marked(&stored.job)?;
+                }
+                None => {}
             }
         }
         if moving.commit().await? {
             self.wake.work(Work::Anywhere);
         }
-        expired.next_in_ms = next_expiry(&self.reserved_link().await?, now).await?;
+        expired.next_in_ms = next_look(&self.reserved_link().await?, now).await?;
         Ok(expired)
     }
 
@@ -170,8 +191,8 @@ impl PostgresStore {
     }
 }
 
-async fn next_expiry(link: &Link, now: Option<i64>) -> Result<Option<u64>, Fault> {
-    let row = link.row(include_str!("../sql/next_expiry.sql"), &[(&now, Type::INT8)]).await?;
+async fn next_look(link: &Link, now: Option<i64>) -> Result<Option<u64>, Fault> {
+    let row = link.row(include_str!("../sql/next_look.sql"), &[(&now, Type::INT8)]).await?;
     let next: Option<i64> = row.try_get(0)?;
     let now: i64 = row.try_get(1)?;
     Ok(next.map(|next| Time::from_ms(next).ms_since(Time::from_ms(now))))

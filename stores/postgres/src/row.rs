@@ -79,7 +79,7 @@ fn parse<T: Name>(text: &str, like: Option<&T>) -> Result<T, Fault> {
 }
 
 /// How many columns [`read_job`] reads.
-pub(crate) const JOB_COLUMNS: usize = 32;
+pub(crate) const JOB_COLUMNS: usize = 33;
 
 /// Reads the columns of `windlass.jobs_1`, beginning with the `from`-th. Names that it has in common with
 /// `like`, the job before it, are shared with that.
@@ -153,6 +153,7 @@ fn read_state(
     let lease_ms: Option<i64> = columns.take()?;
     let expires_at = columns.time_opt()?;
     let cancel_requested: bool = columns.take()?;
+    let marked_at = columns.time_opt()?;
     let ended_at = columns.time_opt()?;
     let failure: Option<i16> = columns.take()?;
     let result = columns.json()?;
@@ -172,6 +173,7 @@ fn read_state(
                     lease_ms: lease_ms as u32,
                     expires_at,
                     cancel_requested,
+                    marked_at,
                 }))
             }
             _ => None,
@@ -219,6 +221,7 @@ pub(crate) struct SavedRow {
     lease_ms: Option<u32>,
     expires_ms: Option<i64>,
     cancel_requested: bool,
+    marked_ms: Option<i64>,
     ended_ms: Option<i64>,
     failure: Option<i16>,
     result: Option<String>,
@@ -273,6 +276,7 @@ impl SavedRow {
             lease_ms: lease.map(|lease| lease.lease_ms),
             expires_ms: lease.map(|lease| lease.expires_at.ms()),
             cancel_requested: lease.is_some_and(|lease| lease.cancel_requested),
+            marked_ms: lease.and_then(|lease| lease.marked_at).map(Time::ms),
             ended_ms: state.ended_at().map(Time::ms),
             failure,
             result: result.map(|json| json.as_str().to_owned()),

@@ -51,8 +51,7 @@ impl PostgresStore {
 
     pub(crate) async fn cancels_once(&self, leases: &[LeaseRef]) -> Result<Vec<JobId>, Fault> {
         let (ids, fences) = lease_columns(leases.iter());
-        let params: [crate::link::Param<'_>; 3] =
-            [(&self.given_now(), Type::INT8), (&ids, Type::UUID_ARRAY), (&fences, Type::INT8_ARRAY)];
+        let params: [crate::link::Param<'_>; 2] = [(&ids, Type::UUID_ARRAY), (&fences, Type::INT8_ARRAY)];
         let rows = self.reserved_link().await?.rows(include_str!("../sql/cancels.sql"), &params).await?;
         rows.iter().map(|row| Ok(JobId(row.try_get(0)?))).collect()
     }

@@ -1,1 +1,1 @@
-SELECT seq, fence FROM leases WHERE seq BETWEEN ?1 AND ?2 AND expires_ms > ?3
+SELECT seq, fence FROM leases WHERE seq BETWEEN ?1 AND ?2

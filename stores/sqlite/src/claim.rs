@@ -111,7 +111,7 @@ fn lease_all(
 /// Writes the lease of a job that was claimed before, or has had another life.
 fn lease_again(tx: &Tx<'_>, job: &Job) -> Done<()> {
     let lease = job.lease().ok_or_else(|| Fail::damaged("a claimed job that is not running"))?;
-    let Lease { worker, fence, started_at, lease_ms, expires_at, cancel_requested: _ } = lease;
+    let Lease { worker, fence, started_at, lease_ms, expires_at, cancel_requested: _, marked_at: _ } = lease;
     let seq = signed(job.seq)?;
     past::forget(tx, seq)?;
     tx.sql(include_str!("../sql/claim_again.sql"))?.execute(params![
@@ -137,7 +137,7 @@ fn claimed_before(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Option<ClaimA
     }
     let mut leases = Vec::new();
     for (seq, fence) in unpack(&packed)? {
-        let held = row::by_seq(tx.conn, seq)?.filter(|found| found.job.lease_for(fence, tx.now).is_some());
+        let held = row::by_seq(tx.conn, seq)?.filter(|found| found.job.lease_for(fence).is_some());
         if let Some(held) = held {
             let queue = tx.queue(held.job.spec.queue.as_str())?;
             leases.push(leased(held.with_steps(tx.conn)?, &queue.queue.policy));

@@ -2,44 +2,56 @@
 //! of the wall clock.
 
 use rusqlite::params;
+use windlass_core::lease::{Lease, WAIT_MS};
 use windlass_core::store::{EXPIRE_MAX, Expired};
 use windlass_core::time::{Clock, Time};
-use windlass_core::transition;
+use windlass_core::transition::{self, Expiry};
 
 use crate::fail::Done;
+use crate::head::signed;
 use crate::row::{Stored, select_jobs};
 use crate::settle::end_attempt;
 use crate::tx::Tx;
 use crate::{budgets, due};
 
-/// Takes back leases that have run out, those that ran out first first.
+/// Marks leases that are near their end and takes back those that have run out, in the order in which they
+/// were to be looked at.
 pub fn expire(tx: &mut Tx<'_>, clock: &dyn Clock) -> Done<Expired> {
     follow_wall_clock(tx, clock)?;
     let mut expired = Expired::default();
-    for mut stored in run_out(tx)? {
+    for mut stored in to_look_at(tx)? {
         let queue = tx.queue(stored.job.spec.queue.as_str())?;
-        if let Some(moved) = transition::expire(&mut stored.job, &queue.queue.policy, tx.now) {
-            expired.jobs.push(stored.job.id);
-            end_attempt(tx, &stored, moved)?;
+        match transition::expire(&mut stored.job, &queue.queue.policy, tx.now) {
+            Some(Expiry::Taken(moved)) => {
+                expired.jobs.push(stored.job.id);
+                end_attempt(tx, &stored, moved)?;
+            }
+            Some(Expiry::Marked) => {
+                expired.marked += 1;
+                let mut mark = tx.sql(include_str!("../sql/lease_mark.sql"))?;
+                mark.execute(params![signed(stored.job.seq)?, tx.now.ms()])?;
+            }
+            None => {}
         }
     }
-    expired.next_in_ms = next_expiry(tx)?.map(|at| at.ms_since(tx.now));
+    expired.next_in_ms = next_look(tx)?.map(|at| at.ms_since(tx.now));
     Ok(expired)
 }
 
-fn run_out(tx: &Tx<'_>) -> Done<Vec<Stored>> {
-    let mut select = tx.sql(select_jobs!("../sql/expiry_due.sql"))?;
-    let mut rows = select.query(params![tx.now.ms(), EXPIRE_MAX])?;
+fn to_look_at(tx: &Tx<'_>) -> Done<Vec<Stored>> {
+    let mut select = tx.sql(select_jobs!("../sql/look_due.sql"))?;
+    let mut rows = select.query(params![tx.now.ms(), EXPIRE_MAX, WAIT_MS.start(), WAIT_MS.end()])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         found.push(Stored::read(row)?);
     }
+    found.sort_by_key(|stored| (stored.job.lease().map(Lease::look_at), stored.job.seq));
     Ok(found)
 }
 
-fn next_expiry(tx: &Tx<'_>) -> Done<Option<Time>> {
-    let mut select = tx.sql(include_str!("../sql/expiry_next.sql"))?;
-    let next: Option<i64> = select.query_row([], |row| row.get(0))?;
+fn next_look(tx: &Tx<'_>) -> Done<Option<Time>> {
+    let mut select = tx.sql(include_str!("../sql/look_next.sql"))?;
+    let next: Option<i64> = select.query_row(params![WAIT_MS.start(), WAIT_MS.end()], |row| row.get(0))?;
     Ok(next.map(Time::from_ms))
 }
 

@@ -18,7 +18,7 @@ pub fn write(tx: &mut Tx<'_>, batch: &RecordBatch) -> Done<BatchAnswer> {
         return Ok(answer);
     }
     if let Some(lease) = batch.lease
-        && !worker_writes::is_held(tx.conn, lease, tx.now)?
+        && !worker_writes::is_held(tx.conn, lease)?
     {
         return Ok(BatchAnswer::LeaseLost);
     }

@@ -54,7 +54,7 @@ pub mod at {
     /// The fence of a lease; nothing when the job is not running.
     pub const LEASE: usize = AFTER;
     /// The state of a job with a past.
-    pub const PAST: usize = LEASE + 7;
+    pub const PAST: usize = LEASE + 8;
 }
 
 /// A job, without its steps, and where it stands.
@@ -205,6 +205,7 @@ fn read_course(row: &Row<'_>, job: &mut Job) -> Done<()> {
             lease_ms: row.get(at::LEASE + 3)?,
             expires_at: opt_time(row, at::LEASE + 4)?.ok_or_else(|| lacks("its expiry"))?,
             cancel_requested: row.get(at::LEASE + 5)?,
+            marked_at: opt_time(row, at::LEASE + 7)?,
         }),
         StateName::Completed => State::Completed { ended_at: ended_at()?, result: json(row, at::PAST + 7)? },
         StateName::Failed => State::Failed {

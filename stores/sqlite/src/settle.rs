@@ -63,13 +63,13 @@ fn complete_all(tx: &mut Tx<'_>, run: &[Settlement], answers: &mut Vec<Written>)
     done.write(tx)
 }
 
-/// A lease that has not run out.
+/// A lease that is held.
 struct HeldLease {
     seq: i64,
     fence: i64,
 }
 
-/// The leases that have not run out, by number.
+/// The leases that are held, by number.
 fn find_held<'a>(tx: &Tx<'_>, jobs: impl Iterator<Item = &'a Known>) -> Done<Vec<HeldLease>> {
     let mut seqs: Vec<i64> = jobs.map(|job| job.seq).collect();
     seqs.sort_unstable();
@@ -84,11 +84,11 @@ fn find_held<'a>(tx: &Tx<'_>, jobs: impl Iterator<Item = &'a Known>) -> Done<Vec
     if let Some(stretches) = stretches(&seqs) {
         let mut select = tx.sql(include_str!("../sql/leases_held_range.sql"))?;
         for (from, to) in stretches {
-            take(select.query(params![from, to, tx.now.ms()])?)?;
+            take(select.query(params![from, to])?)?;
         }
     } else {
         let mut select = tx.sql(include_str!("../sql/leases_held.sql"))?;
-        take(select.query(params![numbers(seqs), tx.now.ms()])?)?;
+        take(select.query(params![numbers(seqs)])?)?;
     }
     Ok(found)
 }

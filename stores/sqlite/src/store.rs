@@ -102,7 +102,7 @@ impl Source for SqliteStore {
     }
 
     async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
-        self.read(move |view| worker_writes::cancels(view.conn, &leases, view.now)).await
+        self.read(move |view| worker_writes::cancels(view.conn, &leases)).await
     }
 
     async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {

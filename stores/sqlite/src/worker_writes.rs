@@ -5,7 +5,6 @@ use windlass_core::id::JobId;
 use windlass_core::json::Json;
 use windlass_core::step::STEPS_MAX;
 use windlass_core::store::{LeaseRef, ProgressWrite, RenewAnswer, StepWrite, Written};
-use windlass_core::time::Time;
 
 use crate::fail::Done;
 use crate::tx::Tx;
@@ -15,7 +14,7 @@ pub fn renew(tx: &mut Tx<'_>, leases: &[LeaseRef]) -> Done<RenewAnswer> {
     let mut answer = RenewAnswer::default();
     let mut update = tx.sql(include_str!("../sql/lease_renew.sql"))?;
     for lease in leases {
-        let Some(held) = held(tx.conn, *lease, tx.now)? else {
+        let Some(held) = held(tx.conn, *lease)? else {
             answer.lost.push(lease.job_id);
             continue;
         };
@@ -29,10 +28,10 @@ pub fn renew(tx: &mut Tx<'_>, leases: &[LeaseRef]) -> Done<RenewAnswer> {
 }
 
 /// Of these leases, the jobs that are asked to cancel.
-pub fn cancels(conn: &Connection, leases: &[LeaseRef], now: Time) -> Done<Vec<JobId>> {
+pub fn cancels(conn: &Connection, leases: &[LeaseRef]) -> Done<Vec<JobId>> {
     let mut asked = Vec::new();
     for lease in leases {
-        if held(conn, *lease, now)?.is_some_and(|held| held.cancel_requested) {
+        if held(conn, *lease)?.is_some_and(|held| held.cancel_requested) {
             asked.push(lease.job_id);
         }
     }
@@ -45,7 +44,7 @@ pub fn store_steps(tx: &mut Tx<'_>, steps: &[StepWrite]) -> Done<Vec<Written>> {
 }
 
 fn store_step(tx: &Tx<'_>, StepWrite { lease, name, output }: &StepWrite) -> Done<Written> {
-    let Some(held) = held(tx.conn, *lease, tx.now)? else { return Ok(Written::Lost) };
+    let Some(held) = held(tx.conn, *lease)? else { return Ok(Written::Lost) };
     let mut there = tx.sql(include_str!("../sql/step_is_there.sql"))?;
     if held.steps_count > 0 && there.exists(params![held.seq, name.as_str()])? {
         return Ok(Written::Done);
@@ -71,7 +70,7 @@ pub fn progress(tx: &mut Tx<'_>, reports: &[ProgressWrite]) -> Done<Vec<Written>
 }
 
 fn note(tx: &Tx<'_>, lease: LeaseRef, progress: &Json) -> Done<Written> {
-    let Some(held) = held(tx.conn, lease, tx.now)? else { return Ok(Written::Lost) };
+    let Some(held) = held(tx.conn, lease)? else { return Ok(Written::Lost) };
     tx.sql(include_str!("../sql/progress.sql"))?.execute(params![held.seq, progress.as_str()])?;
     Ok(Written::Done)
 }
@@ -85,23 +84,22 @@ struct Held {
     attempt: u32,
 }
 
-/// Whether a job is held with this fence at `now`.
-pub fn is_held(conn: &Connection, lease: LeaseRef, now: Time) -> Done<bool> {
-    Ok(held(conn, lease, now)?.is_some())
+/// Whether a job is held with this fence.
+pub fn is_held(conn: &Connection, lease: LeaseRef) -> Done<bool> {
+    Ok(held(conn, lease)?.is_some())
 }
 
-/// The job that is held with this fence at `now`.
-fn held(conn: &Connection, lease: LeaseRef, now: Time) -> Done<Option<Held>> {
+/// The job that is held with this fence.
+fn held(conn: &Connection, lease: LeaseRef) -> Done<Option<Held>> {
     let mut select = conn.prepare_cached(include_str!("../sql/lease_held.sql"))?;
-    let held =
-        select.query_row(params![lease.job_id.0.as_bytes(), lease.fence.cast_signed(), now.ms()], |row| {
-            Ok(Held {
-                seq: row.get(0)?,
-                lease_ms: row.get(1)?,
-                cancel_requested: row.get(2)?,
-                steps_count: row.get(3)?,
-                attempt: row.get(4)?,
-            })
-        });
+    let held = select.query_row(params![lease.job_id.0.as_bytes(), lease.fence.cast_signed()], |row| {
+        Ok(Held {
+            seq: row.get(0)?,
+            lease_ms: row.get(1)?,
+            cancel_requested: row.get(2)?,
+            steps_count: row.get(3)?,
+            attempt: row.get(4)?,
+        })
+    });
     Ok(held.optional()?)
 }

@@ -70,6 +70,8 @@ impl Scene {
             ("WORKER_ALLOW_ORIGINS", origins),
             ("AUDIO_STORE_URL", format!("file://{}", folder.path().join("audio").display())),
             ("WORKER_POLL_INTERVAL_MS", "50".to_owned()),
+            // A lock that ran out is taken back in two looks, a third of this apart.
+            ("WORKER_LOCK_DURATION_MINUTES", "0.1".to_owned()),
             ("WORKER_ID", "worker_1".to_owned()),
         ];
         let env = pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();

@@ -37,6 +37,9 @@ pub struct WorkArgs {
     /// The time between SIGTERM and SIGKILL
     #[arg(long, default_value = "10s")]
     grace: Span,
+    /// How long attempts are held still while the store is away, before they are given up
+    #[arg(long, default_value = "10m")]
+    still: Span,
     /// A variable of this environment that the program gets, too; may be said several times
     #[arg(long = "env", value_name = "NAME")]
     env: Vec<String>,
@@ -56,21 +59,6 @@ pub struct WorkArgs {
     program: Vec<String>,
 }
 
-/// Flags of ours. Behind --exec they would go to the program, and the worker would go elsewhere.
-const OURS: [&str; 11] = [
-    "--kind",
-    "--queue",
-    "--slots",
-    "--grace",
-    "--env",
-    "--until-idle",
-    "--quiet",
-    "--store",
-    "--url",
-    "--json",
-    "--help",
-];
-
 /// Works until SIGTERM or SIGINT.
 pub async fn run(args: WorkArgs) -> anyhow::Result<Code> {
     let program = program(&args)?;
@@ -86,6 +74,7 @@ pub async fn run(args: WorkArgs) -> anyhow::Result<Code> {
     let mut worker = Worker::new(store)
         .slots(usize::from(args.slots))
         .grace(Duration::from_millis(args.grace.ms()))
+        .still(Duration::from_millis(args.still.ms()))
         .queues(args.queues.iter().map(String::as_str));
     if !args.quiet {
         command = command.on_line(spoken::output);
@@ -110,7 +99,13 @@ pub async fn run(args: WorkArgs) -> anyhow::Result<Code> {
 
 /// What to run: known to be there, so that no job fails for a slip of the pen.
 fn program(args: &WorkArgs) -> anyhow::Result<Vec<String>> {
-    let swallowed = args.exec.iter().find(|word| OURS.contains(&word.split('=').next().unwrap_or_default()));
+    // Behind --exec a flag of ours would go to the program, and the worker elsewhere.
+    let known = WorkArgs::augment_args(clap::Command::new("work"));
+    let ours = |word: &str| {
+        let name = word.strip_prefix("--").and_then(|rest| rest.split('=').next());
+        name.is_some_and(|name| known.get_arguments().any(|arg| arg.get_long() == Some(name)) || name == "json")
+    };
+    let swallowed = args.exec.iter().find(|word| ours(word));
     if let Some(flag) = swallowed {
         bail!(
             "{flag} stands behind --exec and would go to the program; say it before, or write: windlass work … {flag} … -- PROGRAM"

@@ -22,7 +22,7 @@ impl Book {
             if memory.asked != request.asked() {
                 return Err(StoreError::RequestTaken(request.request_id));
             }
-            return Ok(self.claimed_before(memory, now));
+            return Ok(self.claimed_before(memory));
         }
         let (picked, next_due_in_ms, budgets) = self.pick(request, now);
         let mut moves = Moves::default();
@@ -46,9 +46,9 @@ impl Book {
         Ok(ClaimAnswer { leases, next_due_in_ms })
     }
 
-    fn claimed_before(&self, memory: &Remembered, now: Time) -> ClaimAnswer {
+    fn claimed_before(&self, memory: &Remembered) -> ClaimAnswer {
         let held = |(seq, fence): &(u64, u64)| {
-            let job = self.jobs.get(seq).filter(|job| job.lease_for(*fence, now).is_some())?;
+            let job = self.jobs.get(seq).filter(|job| job.lease_for(*fence).is_some())?;
             Some(leased(Job::clone(job), &self.policy(&job.spec.queue)))
         };
         ClaimAnswer { leases: memory.given.iter().filter_map(held).collect(), next_due_in_ms: None }

@@ -19,7 +19,7 @@ impl Book {
             return Ok(batch.answered(revs.clone(), jobs.clone())?);
         }
         if let Some(lease) = batch.lease {
-            let held = self.job(lease.job_id).and_then(|job| job.lease_for(lease.fence, now));
+            let held = self.job(lease.job_id).and_then(|job| job.lease_for(lease.fence));
             if held.is_none() {
                 return Ok(BatchAnswer::LeaseLost);
             }

@@ -9,7 +9,7 @@ use crate::store::{
     StepWrite, Written,
 };
 use crate::time::Time;
-use crate::transition::{self, Cancel, Lost, StepStored};
+use crate::transition::{self, Cancel, Expiry, Lost, StepStored};
 
 impl Book {
     /// Moves the expiry of leases.
@@ -42,10 +42,10 @@ impl Book {
     }
 
     /// Notes progress.
-    pub fn progress(&mut self, reports: &[ProgressWrite], now: Time) -> Vec<Written> {
+    pub fn progress(&mut self, reports: &[ProgressWrite]) -> Vec<Written> {
         let note = |report: &ProgressWrite| {
             let noted = self.change(report.lease.job_id, |job| {
-                transition::progress(job, report.lease.fence, &report.progress, now)
+                transition::progress(job, report.lease.fence, &report.progress)
             });
             noted.map_or(Written::Lost, |()| Written::Done)
         };
@@ -76,31 +76,40 @@ impl Book {
         answers
     }
 
-    /// Takes back leases that have run out, those that ran out first first.
+    /// Marks leases that are near their end and takes back those that have run out, in the order in which
+    /// they were to be looked at.
     pub fn expire(&mut self, now: Time) -> Expired {
-        let mut by_expiry: Vec<(Time, u64)> = self
+        let mut by_look: Vec<(Time, u64)> = self
             .running
             .iter()
-            .filter_map(|seq| self.jobs[seq].lease().map(|lease| (lease.expires_at, *seq)))
+            .filter_map(|seq| self.jobs[seq].lease().map(|lease| (lease.look_at(), *seq)))
+            .filter(|(look_at, _)| *look_at <= now)
             .collect();
-        by_expiry.sort_unstable();
+        by_look.sort_unstable();
         let mut moves = Moves::default();
         let mut expired = Expired::default();
-        for (_, seq) in by_expiry.into_iter().take(EXPIRE_MAX as usize) {
+        for (_, seq) in by_look.into_iter().take(EXPIRE_MAX as usize) {
             let mut job = Job::clone(&self.jobs[&seq]);
             let policy = self.policy(&job.spec.queue);
-            if let Some(moved) = transition::expire(&mut job, &policy, now) {
-                expired.jobs.push(job.id);
-                self.put_moved(job, moved, &mut moves);
+            match transition::expire(&mut job, &policy, now) {
+                Some(Expiry::Taken(moved)) => {
+                    expired.jobs.push(job.id);
+                    self.put_moved(job, moved, &mut moves);
+                }
+                Some(Expiry::Marked) => {
+                    expired.marked += 1;
+                    self.put(job);
+                }
+                None => {}
             }
         }
         self.note(moves, now);
-        expired.next_in_ms = self.next_expiry().map(|at| at.ms_since(now));
+        expired.next_in_ms = self.next_look().map(|at| at.ms_since(now));
         expired
     }
 
-    fn next_expiry(&self) -> Option<Time> {
-        self.running.iter().filter_map(|seq| self.jobs[seq].lease()).map(|lease| lease.expires_at).min()
+    fn next_look(&self) -> Option<Time> {
+        self.running.iter().filter_map(|seq| self.jobs[seq].lease()).map(|lease| lease.look_at()).min()
     }
 
     /// Asks for a job to be canceled.
@@ -163,7 +172,7 @@ impl Book {
         for seq in moved {
             let mut job = Job::clone(&self.jobs[&seq]);
             match &mut job.state {
-                crate::state::State::Running(lease) => lease.expires_at = lease.expires_at.plus_ms(ms),
+                crate::state::State::Running(lease) => lease.shift(ms),
                 _ => job.run_at = after,
             }
             self.put(job);

@@ -10,11 +10,15 @@ use windlass_core::store::{LeaseRef, Written};
 use windlass_core::time::Time;
 
 use crate::server::Answer;
-use crate::world::{ATTEMPTS_MAX, Action, CRASHES_MAX, LEASE_MS, Message, World};
+use crate::world::{ATTEMPTS_MAX, Action, CRASHES_MAX, Message, WAIT_MS, World};
 
 /// What the laws remember of a job, found from messages alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Ghost(BTreeMap<JobId, Memory>);
+pub struct Ghost {
+    jobs: BTreeMap<JobId, Memory>,
+    /// When the store was last thawed.
+    thawed_at: Option<Time>,
+}
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Memory {
@@ -22,6 +26,8 @@ struct Memory {
     fence: u64,
     /// The lease that is surely held, and until when.
     held: Option<(u64, Time)>,
+    /// The store froze before two thirds of that lease were over: its holder had no time to renew.
+    cut_off: bool,
     /// The steps that were answered as stored.
     steps: usize,
     /// The newest fence that an effect was accepted with.
@@ -31,7 +37,7 @@ struct Memory {
 impl Ghost {
     /// The newest fence that an effect of this job was accepted with.
     pub fn effect(&self, id: JobId) -> u64 {
-        self.0.get(&id).map_or(0, |memory| memory.effect)
+        self.jobs.get(&id).map_or(0, |memory| memory.effect)
     }
 }
 
@@ -46,7 +52,7 @@ pub struct Move<'a> {
 type Law = fn(&Move<'_>) -> Result<(), String>;
 
 /// All laws that look at a move, each by its number.
-const LAWS: [(&str, Law); 12] = [
+const LAWS: [(&str, Law); 15] = [
     ("I4 a final state stays", i4_final),
     ("I5 fences rise", i5_fences),
     ("I6 a stale write changes nothing", i6_fence),
@@ -54,11 +60,14 @@ const LAWS: [(&str, Law); 12] = [
     ("I8 attempts are counted", i8_attempts),
     ("I9 a key runs once", i9_key),
     ("I10 a limit holds", i10_limit),
-    ("I11 a lease ends when it has run out, and not before", i11_expiry),
+    ("I11 a lease is taken back when it has run out, in two looks, and not before", i11_expiry),
     ("I12 a canceled job starts no more", i12_cancel),
     ("I14 steps that were answered are there", i14_steps),
     ("I15 nothing starts early", i15_not_early),
+    ("I18 a late write counts until the job was taken back", i18_late),
     ("I20 effects follow the fence", i20_effects),
+    ("I21 an outage is no crash", i21_outage),
+    ("I22 one attempt at work", i22_at_work),
 ];
 
 /// The first law that a move breaks.
@@ -68,39 +77,50 @@ pub fn broken(of: &Move<'_>) -> Option<String> {
 
 /// Writes down what a move told.
 pub fn remember(ghost: &mut Ghost, before: &World, action: Action, answer: Answer, after: &World) {
+    let (now, lease_ms) = (after.now, i64::from(after.setting.lease_ms));
     for job in after.book.jobs() {
-        let memory = ghost.0.entry(job.id).or_default();
+        let memory = ghost.jobs.entry(job.id).or_default();
         if let Some(lease) = granted(before, after, job) {
             memory.fence = memory.fence.max(lease.fence);
-            memory.held = Some((lease.fence, after.now.plus_ms(i64::from(LEASE_MS))));
+            memory.held = Some((lease.fence, now.plus_ms(lease_ms)));
+            memory.cut_off = false;
         }
     }
     match action {
-        Action::Deliver { message, .. } => remember_message(ghost, message, answer, after.now),
+        Action::Deliver { message, .. } => remember_message(ghost, message, answer, now, lease_ms),
         Action::Expire => {
-            for memory in ghost.0.values_mut() {
-                memory.held = memory.held.filter(|(_, until)| *until > after.now);
+            for (id, memory) in &mut ghost.jobs {
+                let runs = after.job(*id).lease().is_some();
+                memory.held = memory.held.filter(|(_, until)| runs || *until > now);
             }
         }
+        Action::Freeze => {
+            for memory in ghost.jobs.values_mut() {
+                let third_ms = lease_ms / 3;
+                memory.cut_off |= memory.held.is_some_and(|(_, until)| now < until.plus_ms(-third_ms));
+            }
+        }
+        Action::Thaw => ghost.thawed_at = Some(now),
         _ => {}
     }
 }
 
-fn remember_message(ghost: &mut Ghost, message: Message, answer: Answer, now: Time) {
+fn remember_message(ghost: &mut Ghost, message: Message, answer: Answer, now: Time, lease_ms: i64) {
     if answer != Some(Written::Done) {
         return;
     }
     match message {
         Message::Renew { lease, .. } => {
-            let memory = ghost.0.entry(lease.job_id).or_default();
-            memory.held = Some((lease.fence, now.plus_ms(i64::from(LEASE_MS))));
+            let memory = ghost.jobs.entry(lease.job_id).or_default();
+            memory.held = Some((lease.fence, now.plus_ms(lease_ms)));
+            memory.cut_off = false;
         }
         Message::Settle { lease, .. } => {
-            let memory = ghost.0.entry(lease.job_id).or_default();
+            let memory = ghost.jobs.entry(lease.job_id).or_default();
             memory.held = memory.held.filter(|(fence, _)| *fence != lease.fence);
         }
         Message::Effect { lease } => {
-            let memory = ghost.0.entry(lease.job_id).or_default();
+            let memory = ghost.jobs.entry(lease.job_id).or_default();
             memory.effect = memory.effect.max(lease.fence);
         }
         Message::Step { .. } | Message::Claim { .. } | Message::Grant { .. } => {}
@@ -111,7 +131,7 @@ fn remember_message(ghost: &mut Ghost, message: Message, answer: Answer, now: Ti
 /// the laws have looked at the move.
 pub fn remember_steps(ghost: &mut Ghost, after: &World) {
     for job in after.book.jobs() {
-        ghost.0.entry(job.id).or_default().steps = job.steps.len();
+        ghost.jobs.entry(job.id).or_default().steps = job.steps.len();
     }
 }
 
@@ -136,7 +156,7 @@ fn grants<'a>(of: &Move<'a>) -> impl Iterator<Item = (LeaseRef, &'a Job, &'a Job
 }
 
 fn memory(world: &World, id: JobId) -> Memory {
-    world.ghost.0.get(&id).cloned().unwrap_or_default()
+    world.ghost.jobs.get(&id).cloned().unwrap_or_default()
 }
 
 fn law(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
@@ -165,7 +185,7 @@ fn i6_fence(of: &Move<'_>) -> Result<(), String> {
         return Ok(());
     };
     let old = of.before.job(lease.job_id);
-    let current = old.lease_for(lease.fence, of.before.now).is_some();
+    let current = old.lease_for(lease.fence).is_some();
     let changed = old != of.after.job(lease.job_id);
     law(current || !changed, || format!("a write with fence {} changed the job", lease.fence))?;
     let refused = of.answer == Some(Written::Lost);
@@ -211,9 +231,45 @@ fn i11_expiry(of: &Move<'_>) -> Result<(), String> {
         let Some((fence, until)) = memory(of.before, old.id).held else { return Ok(()) };
         let taken = matches!(of.action, Action::Expire) && old.lease().is_some() && new.lease().is_none();
         law(!taken || until <= of.before.now, || format!("fence {fence} was taken back early"))?;
-        let stays = matches!(of.action, Action::Expire) && new.lease().is_some();
-        law(!stays || until > of.before.now, || format!("fence {fence} was not taken back"))
+        let now = of.before.now;
+        let looked_at = !matches!(of.action, Action::Expire) || new.lease().is_none_or(|l| l.look_at() > now);
+        law(looked_at, || format!("fence {fence} was neither marked nor taken back"))
     })
+}
+
+fn i18_late(of: &Move<'_>) -> Result<(), String> {
+    let Action::Deliver { message, .. } = of.action else { return Ok(()) };
+    let (Message::Renew { lease, .. } | Message::Step { lease, .. } | Message::Settle { lease, .. }) =
+        message
+    else {
+        return Ok(());
+    };
+    let current = of.before.job(lease.job_id).lease_for(lease.fence).is_some();
+    law(!current || of.answer == Some(Written::Done), || {
+        format!("a write with fence {} was refused, and the job is still held with it", lease.fence)
+    })
+}
+
+/// Whoever had no time to renew before the store froze has a wait's time after it is back.
+fn i21_outage(of: &Move<'_>) -> Result<(), String> {
+    let settled = matches!(of.action, Action::Deliver { message: Message::Settle { .. }, .. });
+    pairs(of).filter(|_| !settled).try_for_each(|(old, new)| {
+        let Some(lease) = old.lease() else { return Ok(()) };
+        let taken = new.lease_for(lease.fence).is_none();
+        let back_ms = of.before.ghost.thawed_at.map_or(0, |at| of.before.now.ms_since(at));
+        let no_time = memory(of.before, old.id).cut_off && back_ms < WAIT_MS as u64;
+        law(!(taken && no_time), || {
+            format!("fence {} was taken back {back_ms} ms after an outage", lease.fence)
+        })
+    })
+}
+
+fn i22_at_work(of: &Move<'_>) -> Result<(), String> {
+    if !of.after.setting.still {
+        return Ok(());
+    }
+    let both = of.after.at_work(0).is_some_and(|job| of.after.at_work(1) == Some(job));
+    law(!both, || "two attempts of one job are at work".to_owned())
 }
 
 fn i12_cancel(of: &Move<'_>) -> Result<(), String> {
@@ -248,8 +304,10 @@ pub fn i17_not_stuck(world: &World) -> Result<(), String> {
         if !unfinished(&book) {
             return Ok(());
         }
-        now = now.plus_ms(i64::from(LEASE_MS));
-        book.expire(now);
+        for ms in [i64::from(world.setting.lease_ms), WAIT_MS] {
+            now = now.plus_ms(ms);
+            book.expire(now);
+        }
         let wish = windlass_core::store::ClaimRequest {
             request_id: uuid::Uuid::from_u128(1_000_000 + round),
             worker: crate::world::worker_name(0),

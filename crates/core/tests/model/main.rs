@@ -1,7 +1,8 @@
 //! Every order of events, up to a bound: workers that crash, messages that are
 //! lost, doubled and overtaken, a clock that stands or runs, cancel, keys and
-//! limits, on the real book. Each state that can be reached is looked at; so
-//! are nine ways of doing it wrong, each of which must be found.
+//! limits, a store that freezes, workers that look at their own clock, on the
+//! real book. Each state that can be reached is looked at; so are seventeen ways
+//! of doing it wrong, each of which must be found.
 
 mod laws;
 mod search;
@@ -19,13 +20,17 @@ const ONE: Setting = Setting {
     jobs: 1,
     key: false,
     limit: None,
-    ticks: 2,
+    ticks: 3,
     crashes: 0,
     copies: 1,
     asks: [2, 1],
     cancels: false,
     steps: false,
     effects: false,
+    lease_ms: 3_000,
+    tick_ms: 1_000,
+    freezes: 0,
+    still: false,
 };
 const CANCEL: Setting = Setting { asks: [1, 1], cancels: true, ..ONE };
 const STEPS: Setting = Setting { copies: 0, crashes: 1, asks: [1, 1], steps: true, cancels: true, ..ONE };
@@ -35,6 +40,15 @@ const LIMIT: Setting = Setting { jobs: 2, limit: Some(1), cancels: true, copies:
 
 /// One ask more, so that a place that was released twice can be taken twice.
 const LIMIT_TWICE: Setting = Setting { asks: [2, 1], ..LIMIT };
+
+/// The store freezes for longer than a lease, between any two events.
+const OUTAGE: Setting = Setting { copies: 0, ticks: 5, asks: [1, 1], freezes: 1, ..ONE };
+/// Twice.
+const OUTAGES: Setting = Setting { ticks: 7, asks: [1, 0], freezes: 2, ..OUTAGE };
+/// A lease that is shorter than the wait.
+const SHORT: Setting = Setting { lease_ms: 1_000, tick_ms: 500, ticks: 6, ..OUTAGE };
+/// Workers look at their own clock.
+const STILL: Setting = Setting { copies: 0, ticks: 4, asks: [1, 1], still: true, ..ONE };
 
 fn holds(setting: Setting) {
     match search(setting, Flaw::None) {
@@ -84,6 +98,66 @@ fn two_jobs_one_key() {
 #[test]
 fn two_jobs_limit_one() {
     holds(LIMIT);
+}
+
+#[test]
+fn an_outage() {
+    holds(OUTAGE);
+}
+
+#[test]
+fn two_outages() {
+    holds(OUTAGES);
+}
+
+#[test]
+fn an_outage_and_short_leases() {
+    holds(SHORT);
+}
+
+#[test]
+fn workers_stand_still() {
+    holds(STILL);
+}
+
+#[test]
+fn mutant_strict_lease() {
+    falls(ONE, Flaw::StrictLease, "I18");
+}
+
+#[test]
+fn mutant_one_look() {
+    falls(OUTAGE, Flaw::OneLook, "I21");
+}
+
+#[test]
+fn mutant_no_wait() {
+    falls(OUTAGE, Flaw::NoWait, "I21");
+}
+
+#[test]
+fn mutant_old_mark_counts() {
+    falls(OUTAGES, Flaw::OldMarkCounts, "I21");
+}
+
+#[test]
+fn mutant_renewal_keeps_mark() {
+    falls(SHORT, Flaw::RenewalKeepsMark, "I21");
+}
+
+#[test]
+fn mutant_claim_takes_back() {
+    falls(OUTAGE, Flaw::ClaimTakesBack, "I21");
+}
+
+#[test]
+fn mutant_never_still() {
+    falls(STILL, Flaw::NeverStill, "I22");
+}
+
+#[test]
+fn mutant_counts_from_the_answer() {
+    falls(STILL, Flaw::CountsFromTheAnswer, "I22");
 }
 
 #[test]

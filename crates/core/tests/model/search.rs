@@ -75,15 +75,32 @@ fn digest(world: &World) -> (u64, u64) {
 }
 
 fn feed(world: &World, to: &mut DefaultHasher) {
-    let World { book, now, workers, asked, net, ticks, crashes, copies, canceled, ghost, memory, setting: _ } =
-        world;
+    let World {
+        book,
+        now,
+        workers,
+        asked,
+        net,
+        ticks,
+        crashes,
+        copies,
+        canceled,
+        freezes,
+        frozen,
+        sent,
+        ghost,
+        memory,
+        setting: _,
+    } = world;
     (now, workers, asked, net, ticks, crashes, copies, canceled, ghost, memory).hash(to);
+    (freezes, frozen, sent).hash(to);
     for job in book.jobs() {
         let last = job.history.last().map(|entry| (entry.what, entry.fence));
         (job.id, job.run_at, job.attempt, job.crashes, job.fence, job.steps.len(), last).hash(to);
         match &job.state {
             State::Running(lease) => {
-                (&lease.worker, lease.fence, lease.expires_at, lease.cancel_requested).hash(to);
+                (&lease.worker, lease.fence, lease.expires_at, lease.cancel_requested, lease.marked_at)
+                    .hash(to);
             }
             other => other.name().hash(to),
         }

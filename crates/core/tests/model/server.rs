@@ -1,14 +1,15 @@
-//! The server: the real book, or the book with one of nine flaws.
+//! The server: the real book, or the book with a flaw; and the flaws of workers.
 
 use windlass_core::book::{Book, Document};
 use windlass_core::id::JobId;
 use windlass_core::job::Job;
 use windlass_core::json::Json;
-use windlass_core::state::State;
+use windlass_core::state::{Lease, State};
 use windlass_core::store::{ClaimRequest, LeaseRef, Settlement, StepWrite, Written};
+use windlass_core::time::Time;
 use windlass_core::transition::Outcome;
 
-use crate::world::{Action, End, Message, Worker, World, queue, worker_name};
+use crate::world::{Action, End, Message, WAIT_MS, Worker, World, queue, worker_name};
 
 /// What is wrong with a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,22 @@ pub enum Flaw {
     BlindCancel,
     /// Nobody looks whether the key is free.
     KeyCheckSkipped,
+    /// A write is refused from the end of the lease on, whether or not the job was taken back.
+    StrictLease,
+    /// What has run out is taken back at the first look.
+    OneLook,
+    /// The second look does not wait.
+    NoWait,
+    /// However old a mark is, it counts.
+    OldMarkCounts,
+    /// A renewal leaves the mark.
+    RenewalKeepsMark,
+    /// A claim takes back by itself what has run out.
+    ClaimTakesBack,
+    /// A worker goes on, whatever its clock says.
+    NeverStill,
+    /// A worker counts its lease from when it got it, not from when it asked.
+    CountsFromTheAnswer,
 }
 
 /// What a flawed server remembers beside the book.
@@ -54,8 +71,12 @@ pub type Answer = Option<Written>;
 pub fn act(world: &mut World, action: Action, flaw: Flaw) -> Answer {
     let answer = match action {
         Action::Send { worker, message, then } => {
+            let first = world.workers[worker] == Worker::Idle;
             world.workers[worker] = then;
             world.asked[worker] += u8::from(matches!(then, Worker::Asking(n) if n == world.asked[worker]));
+            if first && world.setting.still {
+                world.sent[worker] = world.now;
+            }
             put(world, message)
         }
         Action::GiveUp { worker } => {
@@ -80,8 +101,21 @@ pub fn act(world: &mut World, action: Action, flaw: Flaw) -> Answer {
             deliver(world, message, flaw)
         }
         Action::Tick => {
-            world.now = world.now.plus_ms(crate::world::TICK_MS as i64);
+            world.now = world.now.plus_ms(world.setting.tick_ms as i64);
             world.ticks -= 1;
+            world.frozen = world.frozen.map(|ticks| ticks.saturating_add(1).min(9));
+            if flaw == Flaw::NeverStill {
+                world.sent = [world.now; 2];
+            }
+            None
+        }
+        Action::Freeze => {
+            world.freezes -= 1;
+            world.frozen = Some(0);
+            None
+        }
+        Action::Thaw => {
+            world.frozen = None;
             None
         }
         Action::Scan => scan(world, flaw),
@@ -106,15 +140,25 @@ fn deliver(world: &mut World, message: Message, flaw: Flaw) -> Answer {
         Message::Grant { worker, request, lease } => {
             if world.workers[worker] == Worker::Asking(request) {
                 world.workers[worker] = Worker::Holding(lease);
+                if flaw == Flaw::CountsFromTheAnswer {
+                    world.sent[worker] = world.now;
+                }
             }
             None
         }
-        Message::Renew { worker, lease } => {
+        Message::Renew { worker, lease, sent } => {
             let lease = seen(world, worker, lease, flaw);
             if flaw == Flaw::BlindHeartbeat {
                 revive(world, worker, lease);
             }
+            let marked_at = world.job(lease.job_id).lease().and_then(|held| held.marked_at);
             let renewed = !world.book.renew(&[lease], world.now).renewed.is_empty();
+            if renewed && world.workers[worker] == Worker::Holding(lease) {
+                world.sent[worker] = world.sent[worker].max(sent);
+            }
+            if renewed && flaw == Flaw::RenewalKeepsMark {
+                mark(&mut world.book, lease.job_id, marked_at);
+            }
             Some(if renewed { Written::Done } else { Written::Lost })
         }
         Message::Step { worker, lease } => {
@@ -148,6 +192,9 @@ fn seen(world: &World, worker: usize, lease: LeaseRef, flaw: Flaw) -> LeaseRef {
     match flaw {
         Flaw::NoFence => LeaseRef { fence: job.fence, ..lease },
         Flaw::OwnerInsteadOfFence if own => LeaseRef { fence: job.fence, ..lease },
+        Flaw::StrictLease if job.lease().is_some_and(|held| held.expires_at <= world.now) => {
+            LeaseRef { fence: 0, ..lease }
+        }
         _ => lease,
     }
 }
@@ -164,6 +211,9 @@ fn claim(world: &mut World, worker: usize, request: u8, flaw: Flaw) -> Answer {
         limit: 1,
         lease_ms: None,
     };
+    if flaw == Flaw::ClaimTakesBack {
+        one_look(world);
+    }
     let fences: Vec<u64> = world.book.jobs().map(|job| job.fence).collect();
     let answer = world.book.claim(&wish, world.now).expect("a claim that makes sense");
     let lease = answer.leases.first()?.lease_ref();
@@ -189,7 +239,39 @@ fn scan(world: &mut World, flaw: Flaw) -> Answer {
     None
 }
 
+/// Takes back at once what has run out, as if somebody had looked before.
+fn one_look(world: &mut World) {
+    remark(world, |_| Some(Time::MIN));
+    world.book.expire(world.now);
+}
+
+/// Marks as some flaw would have it the leases that have run out.
+fn remark(world: &mut World, to: impl Fn(&Lease) -> Option<Time>) {
+    let now = world.now;
+    let out =
+        |job: &Job| job.lease().filter(|lease| lease.expires_at <= now).map(|lease| (job.id, to(lease)));
+    let marks: Vec<_> = world.book.jobs().filter_map(out).collect();
+    for (id, marked_at) in marks {
+        // Old enough, and no older than the rule lets count.
+        mark(&mut world.book, id, marked_at.map(|at| at.max(now.plus_ms(-WAIT_MS))));
+    }
+}
+
+fn mark(book: &mut Book, id: JobId, marked_at: Option<Time>) {
+    force(book, id, |job| {
+        if let State::Running(lease) = &mut job.state {
+            lease.marked_at = marked_at;
+        }
+    });
+}
+
 fn expire(world: &mut World, flaw: Flaw) -> Answer {
+    match flaw {
+        Flaw::OneLook => one_look(world),
+        Flaw::NoWait => remark(world, |lease| lease.marked_at.map(|_| Time::MIN)),
+        Flaw::OldMarkCounts => remark(world, |lease| lease.marked_at),
+        _ => {}
+    }
     let expired = world.book.expire(world.now);
     world.memory.used = world.memory.used.saturating_sub(expired.jobs.len() as u32);
     if flaw == Flaw::FenceReset {
@@ -213,15 +295,16 @@ fn cancel(world: &mut World, id: JobId, flaw: Flaw) -> Answer {
 
 /// A heartbeat that asks nothing: the job runs again, with this fence.
 fn revive(world: &mut World, worker: usize, lease: LeaseRef) {
-    let now = world.now;
+    let (now, lease_ms) = (world.now, world.setting.lease_ms);
     force(&mut world.book, lease.job_id, |job| {
         job.state = State::Running(windlass_core::state::Lease {
             worker: worker_name(worker),
             fence: lease.fence,
             started_at: now,
-            lease_ms: crate::world::LEASE_MS,
-            expires_at: now.plus_ms(i64::from(crate::world::LEASE_MS)),
+            lease_ms,
+            expires_at: now.plus_ms(i64::from(lease_ms)),
             cancel_requested: false,
+            marked_at: None,
         });
     });
 }

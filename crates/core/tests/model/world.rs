@@ -1,6 +1,7 @@
 //! The world around the book: two workers, a network without manners, a clock.
 
 use windlass_core::book::Book;
+use windlass_core::holding::{Holding, May};
 use windlass_core::id::{JobId, Key, Kind, QueueName, WorkerName};
 use windlass_core::job::{Job, JobSpec, NewJob, Start};
 use windlass_core::json::Json;
@@ -8,9 +9,11 @@ use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::store::LeaseRef;
 use windlass_core::time::Time;
 
-/// How long a lease lasts, and how far the clock goes in one tick.
-pub const LEASE_MS: u32 = 100;
-pub const TICK_MS: u64 = 50;
+/// The wait between two looks, for every lease of these worlds.
+pub const WAIT_MS: i64 = 1_000;
+/// For how many ticks a store that freezes stays frozen at least: longer than two waits. (One that freezes again
+/// for one to two waits before a holder could renew is a limit of the rule, and said in the guide.)
+const FROZEN_TICKS_MIN: u8 = 3;
 /// How many messages are on their way at once.
 const NET_MAX: usize = 2;
 pub const ATTEMPTS_MAX: u32 = 3;
@@ -29,17 +32,54 @@ pub struct Setting {
     pub cancels: bool,
     pub steps: bool,
     pub effects: bool,
+    /// How long a lease lasts, and how far the clock goes in one tick.
+    pub lease_ms: u32,
+    pub tick_ms: u64,
+    /// How often the store freezes.
+    pub freezes: u8,
+    /// Whether workers look at their own clock, and stand still before the end of a lease.
+    pub still: bool,
 }
 
 /// What is on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Message {
-    Claim { worker: usize, request: u8 },
-    Grant { worker: usize, request: u8, lease: LeaseRef },
-    Renew { worker: usize, lease: LeaseRef },
-    Step { worker: usize, lease: LeaseRef },
-    Settle { worker: usize, lease: LeaseRef, end: End },
-    Effect { lease: LeaseRef },
+    Claim {
+        worker: usize,
+        request: u8,
+    },
+    Grant {
+        worker: usize,
+        request: u8,
+        lease: LeaseRef,
+    },
+    /// With when it was sent, where workers look at their clock.
+    Renew {
+        worker: usize,
+        lease: LeaseRef,
+        sent: Time,
+    },
+    Step {
+        worker: usize,
+        lease: LeaseRef,
+    },
+    Settle {
+        worker: usize,
+        lease: LeaseRef,
+        end: End,
+    },
+    Effect {
+        lease: LeaseRef,
+    },
+}
+
+impl Message {
+    fn is_for_the_store(&self) -> bool {
+        match self {
+            Self::Claim { .. } | Self::Renew { .. } | Self::Step { .. } | Self::Settle { .. } => true,
+            Self::Grant { .. } | Self::Effect { .. } => false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,6 +106,8 @@ pub enum Action {
     Deliver { message: Message, kept: bool },
     Lose { message: Message },
     Tick,
+    Freeze,
+    Thaw,
     Scan,
     Expire,
     Cancel { job: JobId },
@@ -83,6 +125,11 @@ pub struct World {
     pub crashes: u8,
     pub copies: u8,
     pub canceled: Vec<JobId>,
+    /// How often the store may still freeze, and for how many ticks it has been frozen.
+    pub freezes: u8,
+    pub frozen: Option<u8>,
+    /// When each worker sent its claim, or its last renewal that was taken.
+    pub sent: [Time; 2],
     /// What the laws remember.
     pub ghost: crate::laws::Ghost,
     /// What a server with a flaw remembers.
@@ -98,7 +145,7 @@ impl World {
         let policy = QueuePolicy {
             limit,
             ladder: "0ms 50ms".parse().expect("a ladder"),
-            lease_ms: LEASE_MS,
+            lease_ms: setting.lease_ms,
             crashes_max: CRASHES_MAX,
             ..Default::default()
         };
@@ -120,6 +167,9 @@ impl World {
             crashes: setting.crashes,
             copies: setting.copies,
             canceled: Vec::new(),
+            freezes: setting.freezes,
+            frozen: None,
+            sent: [now; 2],
             ghost: Default::default(),
             memory: Default::default(),
             setting,
@@ -132,7 +182,8 @@ impl World {
         for worker in 0..2 {
             self.worker_actions(worker, &mut actions);
         }
-        for message in &self.net {
+        let frozen = self.frozen.is_some();
+        for message in self.net.iter().filter(|message| !frozen || !message.is_for_the_store()) {
             actions.push(Action::Deliver { message: *message, kept: false });
             actions.push(Action::Lose { message: *message });
             if self.copies > 0 {
@@ -141,6 +192,14 @@ impl World {
         }
         if self.ticks > 0 {
             actions.push(Action::Tick);
+        }
+        match self.frozen {
+            Some(ticks) if ticks >= FROZEN_TICKS_MIN => actions.push(Action::Thaw),
+            None if self.freezes > 0 => actions.push(Action::Freeze),
+            _ => {}
+        }
+        if frozen {
+            return actions;
         }
         actions.push(Action::Scan);
         actions.push(Action::Expire);
@@ -169,7 +228,8 @@ impl World {
             }
             Worker::Holding(lease) => {
                 let holding = Worker::Holding(lease);
-                send(Message::Renew { worker, lease }, holding);
+                let sent = if self.setting.still { self.now } else { self.sent[worker] };
+                send(Message::Renew { worker, lease, sent }, holding);
                 if self.setting.steps {
                     send(Message::Step { worker, lease }, holding);
                 }
@@ -184,6 +244,17 @@ impl World {
                 }
             }
         }
+    }
+
+    /// The job that a worker works on at this moment: it holds the lease, and does not stand still.
+    pub fn at_work(&self, worker: usize) -> Option<JobId> {
+        let Worker::Holding(lease) = self.workers[worker] else { return None };
+        let held = Holding {
+            sent_ms: self.sent[worker].ms() as u64,
+            lease_ms: u64::from(self.setting.lease_ms),
+            look_ms: self.setting.tick_ms / 4,
+        };
+        (held.may(self.now.ms() as u64) != May::HoldStill).then_some(lease.job_id)
     }
 
     /// A job; the model deletes none.

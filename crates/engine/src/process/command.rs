@@ -21,12 +21,15 @@ use super::tree::{MARK, Tree, new_mark};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::handler::Handler;
+use crate::signal::Stop;
 
 /// What of the worker's own environment a program gets unless more is allowed.
 const INHERITED: [&str; 7] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR"];
 /// How long the pipes of a program that has ended are read on: something that
 /// left its group may hold them open for ever.
 const DRAIN_MS: u64 = 1_000;
+/// The longest time between SIGTERM and SIGKILL for a program whose lease is lost.
+const LOST_GRACE_MS: u64 = 1_000;
 
 /// A program that jobs may be run with.
 #[derive(Debug, Clone)]
@@ -182,6 +185,7 @@ impl Handler for CommandHandler {
             Failure::retry(format!("cannot start {program}: {error}"))
         })?;
         let mut tree = Tree::new(started, mark)?;
+        context.set_brake(Some(tree.brake()));
         let mut said = Said::default();
         let tail = Mutex::new(Tail::default());
         let (stdin, stdout, stderr) = pipes(&mut tree)?;
@@ -208,6 +212,7 @@ impl Handler for CommandHandler {
                 }
             }
         }
+        context.set_brake(None);
         let status = tree.end()?;
         let rest = async {
             while let Some(line) = lines.next().await {
@@ -230,10 +235,12 @@ impl Handler for CommandHandler {
 impl CommandHandler {
     /// When the handler is told to stop: SIGTERM to the group, then time. Done when that is over.
     async fn stop_politely(&self, context: &Context, tree: &Tree) {
-        context.stopping().await;
+        let stop = context.stopping().await;
         tree.terminate();
         let own_ms = self.command.grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
         let grace_ms = own_ms.unwrap_or_else(|| context.grace_ms());
+        // Another may have the job already: there is no time for more than an end in order.
+        let grace_ms = if stop == Stop::LeaseLost { grace_ms.min(LOST_GRACE_MS) } else { grace_ms };
         context.world().sleep_ms(grace_ms).await;
     }
 }

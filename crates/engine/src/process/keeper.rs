@@ -21,9 +21,13 @@ use rustix::process::Signal;
 pub(super) const END: Signal = Signal::USR1;
 /// Asks it to ask the program to end.
 pub(super) const ASK: Signal = Signal::TERM;
+/// Asks it to hold the program's group still.
+pub(super) const HOLD: Signal = Signal::USR2;
+/// Asks it to let the group go on.
+pub(super) const GO_ON: Signal = Signal::CONT;
 
 /// What a keeper listens to.
-const HEARD: [c_int; 3] = [libc::SIGUSR1, libc::SIGTERM, libc::SIGCHLD];
+const HEARD: [c_int; 5] = [libc::SIGUSR1, libc::SIGTERM, libc::SIGCHLD, libc::SIGUSR2, libc::SIGCONT];
 /// Between two looks for descendants that have not ended yet.
 const LOOK_NS: i64 = 1_000_000;
 
@@ -84,7 +88,13 @@ unsafe fn keep(program: pid_t, heard: &sigset_t) -> ! {
                 }
             }
             match libc::syscall(libc::SYS_rt_sigtimedwait, heard, 0usize, 0usize, 8usize) as c_int {
-                libc::SIGTERM => drop(libc::syscall(libc::SYS_kill, -program, libc::SIGTERM)),
+                libc::SIGTERM => {
+                    libc::syscall(libc::SYS_kill, -program, libc::SIGTERM);
+                    // One that is held still would not hear it.
+                    libc::syscall(libc::SYS_kill, -program, libc::SIGCONT);
+                }
+                libc::SIGUSR2 => drop(libc::syscall(libc::SYS_kill, -program, libc::SIGSTOP)),
+                libc::SIGCONT => drop(libc::syscall(libc::SYS_kill, -program, libc::SIGCONT)),
                 libc::SIGUSR1 => {
                     let status = end_all(program).unwrap_or(libc::SIGKILL);
                     end_as(status);

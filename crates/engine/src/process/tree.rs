@@ -4,13 +4,14 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use tokio::io::unix::AsyncFd;
 
 use super::keeper;
 use super::spawn::{Started, awaitable};
+use crate::signal::Brake;
 
 /// The variable by which a process of ours is known, whatever it did to its group.
 pub(super) const MARK: &str = "WINDLASS_MARK";
@@ -19,7 +20,7 @@ pub(super) const MARK: &str = "WINDLASS_MARK";
 pub(super) struct Tree {
     child: Child,
     pid: Pid,
-    pidfd: AsyncFd<OwnedFd>,
+    pidfd: Arc<AsyncFd<OwnedFd>>,
     mark: String,
     reaped: bool,
 }
@@ -28,7 +29,7 @@ impl Tree {
     pub(super) fn new(started: Started, mark: String) -> io::Result<Self> {
         adopt_orphans();
         let Started { child, pid, pidfd } = started;
-        Ok(Self { child, pid, pidfd: awaitable(pidfd)?, mark, reaped: false })
+        Ok(Self { child, pid, pidfd: Arc::new(awaitable(pidfd)?), mark, reaped: false })
     }
 
     pub(super) fn child_mut(&mut self) -> &mut Child {
@@ -39,6 +40,16 @@ impl Tree {
     pub(super) fn terminate(&self) {
         // One that is gone already needs no asking.
         let _ = rustix::process::pidfd_send_signal(self.pidfd.get_ref(), keeper::ASK);
+    }
+
+    /// What holds the group still, and lets it go on.
+    pub(super) fn brake(&self) -> Brake {
+        // One that is gone already needs neither.
+        let pidfd = self.pidfd.clone();
+        Box::new(move |still| {
+            let signal = if still { keeper::HOLD } else { keeper::GO_ON };
+            let _ = rustix::process::pidfd_send_signal(pidfd.get_ref(), signal);
+        })
     }
 
     /// Waits until the program has ended, and with it all that it started.

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::handler::Handler;
 use crate::signal::{Attempt, Signal, Stop};
 use crate::telemetry;
-use crate::world::jittered;
+use crate::world::{World, jittered};
 
 /// Starts an attempt on the runtime where handlers run.
 pub(super) fn start(engine: Arc<Engine>, pool: &Pool, leased: Leased, attempt: Arc<Attempt>) {
@@ -52,13 +52,18 @@ pub(super) fn start(engine: Arc<Engine>, pool: &Pool, leased: Leased, attempt: A
         tracing::info!("the attempt begins");
         // A handler may drop its context at once; the slot is taken for as long as it runs.
         let kept = context.clone();
-        let ended = run(&*handler, context, &attempt).await;
+        let ended = run(&*handler, context, &attempt, &*engine.world).await;
         let told = match attempt.signal() {
             Signal::Go => None,
             Signal::Told(stop) | Signal::Halt(stop) => Some(stop),
         };
         let ladder_ms = retry_delay_ms.map(|ms| jittered(&*engine.world, ms));
-        let outcome = outcome(ended, told, ladder_ms, attempt.timeout_ms);
+        // It heard that the lease may be lost, and ended; should the job be ours still, it is given back.
+        let gives_back = matches!(ended, Ended::Returned(Err(Failure::LeaseLost))) && attempt.was_warned();
+        let outcome = match gives_back {
+            true => Some(Outcome::Released),
+            false => outcome(ended, told, ladder_ms, attempt.timeout_ms),
+        };
         let failed = matches!(outcome, Some(Outcome::Retry { .. }));
         engine.breakers.ended(&kind, failed, engine.world.boot_ms());
         if let Some(outcome) = &outcome {
@@ -89,18 +94,29 @@ enum Ended {
     Stopped,
 }
 
-async fn run(handler: &dyn Handler, context: Context, attempt: &Attempt) -> Ended {
+/// Runs the handler until it ends or is halted. While the attempt is held still its future is not polled; that is
+/// asked of the clock each time, since a process that stood still may wake up here.
+async fn run(handler: &dyn Handler, context: Context, attempt: &Attempt, world: &dyn World) -> Ended {
     let mut work = pin!(AssertUnwindSafe(handler.run(context)).catch_unwind());
-    let mut halted = pin!(attempt.until(|signal| matches!(signal, Signal::Halt(_))));
+    // Made before each look: what changes from there on wakes it.
+    let mut changed = pin!(attempt.changed());
     let ended = poll_fn(|task| {
-        if attempt.is_halted() {
-            return Poll::Ready(Ended::Stopped);
-        }
-        match work.as_mut().poll(task) {
-            Poll::Ready(Ok(returned)) => Poll::Ready(Ended::Returned(returned)),
-            Poll::Ready(Err(panic)) => Poll::Ready(Ended::Panicked(panic_text(&*panic))),
+        loop {
+            if attempt.is_halted() {
+                return Poll::Ready(Ended::Stopped);
+            }
+            if !attempt.is_held_still(world.boot_ms()) {
+                match work.as_mut().poll(task) {
+                    Poll::Ready(Ok(returned)) => return Poll::Ready(Ended::Returned(returned)),
+                    Poll::Ready(Err(panic)) => return Poll::Ready(Ended::Panicked(panic_text(&*panic))),
+                    Poll::Pending => {}
+                }
+            }
             // Only who has to wait listens: most attempts end when they are first looked at.
-            Poll::Pending => halted.as_mut().poll(task).map(|()| Ended::Stopped),
+            if changed.as_mut().poll(task).is_pending() {
+                return Poll::Pending;
+            }
+            changed.set(attempt.changed());
         }
     });
     ended.await

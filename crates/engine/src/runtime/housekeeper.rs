@@ -72,7 +72,7 @@ impl Housekeeper {
                     for job_id in &expired.jobs {
                         tracing::warn!(%job_id, "took back a lease that had run out");
                     }
-                    let more = expired.jobs.len() >= EXPIRE_MAX as usize;
+                    let more = expired.jobs.len() + expired.marked >= EXPIRE_MAX as usize;
                     if more { 0 } else { expired.next_in_ms.unwrap_or(u64::MAX) }
                 }
                 Err(error) => self.mind(&error, "take back leases"),

@@ -1,6 +1,6 @@
-//! The lease keeper: renews leases, hears of cancels, and ends attempts whose
-//! time is up. It runs on the engine's thread, where no handler can starve it,
-//! and is the last loop to end.
+//! The lease keeper: renews leases, hears of cancels, holds attempts still whose
+//! leases it cannot renew, and ends attempts whose time is up. It runs on the
+//! engine's thread, where no handler can starve it, and is the last loop to end.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,12 +11,10 @@ use windlass_core::store::LeaseRef;
 use windlass_core::transition::Outcome;
 
 use super::{Engine, Phase};
-use crate::signal::{Attempt, Stop};
+use crate::signal::{Attempt, Stop, look_ms};
 
-/// How often it looks at its attempts, at least and at most.
-const TICK_MS: std::ops::RangeInclusive<u64> = 5..=250;
 /// A renewal is waited for this part of the lease: asked for after a third, it
-/// can hang three times before the attempt has to end itself.
+/// can hang three times before nothing new may be begun.
 const PATIENCE_SHARE: u64 = 10;
 /// How often the store is asked for cancels that it did not call about.
 const CANCEL_POLL_MS: u64 = 500;
@@ -59,26 +57,38 @@ fn ended(phase: &Phase) -> bool {
     matches!(phase, Phase::Ended | Phase::Failed(_))
 }
 
-/// A short lease needs a sharp eye.
 fn tick_ms(held: &[Arc<Attempt>]) -> u64 {
-    let shortest = held.iter().map(|attempt| attempt.lease_ms).min().unwrap_or(u64::MAX);
-    (shortest / 12).clamp(*TICK_MS.start(), *TICK_MS.end())
+    look_ms(held.iter().map(|attempt| attempt.lease_ms).min().unwrap_or(u64::MAX))
 }
 
 fn look_at(engine: &Engine, attempt: &Attempt, now_ms: u64) {
     if attempt.is_finished() {
         return;
     }
-    if attempt.is_past_fence(now_ms) {
-        tracing::warn!(job_id = %attempt.lease.job_id, fence = attempt.lease.fence, "could not renew the lease; stopping the attempt");
-        engine.lost(attempt);
-        return;
-    }
-    if attempt.has_timed_out(now_ms) {
+    if attempt.is_held_still(now_ms) {
+        hold_on(engine, attempt, now_ms);
+        if attempt.is_finished() {
+            return;
+        }
+    } else if attempt.has_timed_out(now_ms) {
         attempt.tell(Stop::Timeout, now_ms + engine.settings.grace_ms);
     }
     if let Some(stop) = attempt.waited_long_enough(now_ms) {
         give_up_waiting(engine, attempt, stop);
+    }
+}
+
+/// Holds an attempt still until the store has said whose the job is, but not for ever; nor is it waited for by a
+/// worker that ends, which could tell nobody how it ended.
+fn hold_on(engine: &Engine, attempt: &Attempt, now_ms: u64) {
+    let (job_id, fence) = (attempt.lease.job_id, attempt.lease.fence);
+    if !engine.is_working() && attempt.waited_long_enough(now_ms).is_some() {
+        tracing::warn!(%job_id, fence, "the store is away and the worker ends; leaving the attempt");
+        engine.lost(attempt);
+    } else if attempt.still_for_ms(now_ms) >= engine.settings.still_ms_max {
+        tracing::warn!(%job_id, fence, "the store was away for too long; ending the attempt");
+        engine.finish(attempt, Some(Outcome::Released));
+        engine.end_handler(attempt, Stop::LeaseLost);
     }
 }
 
@@ -141,7 +151,7 @@ async fn renew(engine: &Engine, due: &[Arc<Attempt>], asked_ms: u64, patience_ms
     for attempt in due {
         let job_id = attempt.lease.job_id;
         if renewed.contains(&job_id) {
-            attempt.renewed(asked_ms);
+            attempt.renewed(asked_ms, engine.world.boot_ms());
         } else if !attempt.is_finished() {
             tracing::warn!(%job_id, fence = attempt.lease.fence, "lease lost; stopping the attempt");
             engine.lost(attempt);

@@ -8,8 +8,8 @@
 //! - `producer` claims no more than there are free slots, and starts attempts;
 //! - `standby` lets the store claim for a producer that waits, in the commit that brings the work;
 //! - `executor` runs one attempt to its end;
-//! - `lease_keeper` renews leases, hears of cancels, and stops attempts whose
-//!   time is up;
+//! - `lease_keeper` renews leases, hears of cancels, holds attempts still while the
+//!   store is away, and stops attempts whose time is up;
 //! - `settler` groups settlements into few commits;
 //! - `housekeeper` takes back lost leases, fires schedules, prunes;
 //! - `presence` says that the worker is alive;
@@ -58,6 +58,8 @@ pub(crate) struct Settings {
     pub(crate) claim_max: usize,
     pub(crate) lease_ms: Option<u32>,
     pub(crate) grace_ms: u64,
+    /// How long an attempt is held still while the store is away.
+    pub(crate) still_ms_max: u64,
     pub(crate) poll_ms_max: u64,
     pub(crate) housekeeping: bool,
     pub(crate) until_idle: bool,
@@ -292,10 +294,22 @@ impl Engine {
         }
     }
 
+    /// Ends a handler whose attempt is over. A program that is held still is asked to end (SIGTERM, with SIGCONT, or
+    /// it would not hear it) and killed soon after; whatever else there is, is dropped.
+    pub(crate) fn end_handler(&self, attempt: &Attempt, stop: Stop) {
+        let now_ms = self.world.boot_ms();
+        if attempt.is_held_still(now_ms) && attempt.has_brake() {
+            attempt.tell(stop, now_ms);
+            attempt.release(now_ms);
+        } else {
+            attempt.halt(stop);
+        }
+    }
+
     /// The lease is gone: stop the handler and forget the attempt.
     pub(crate) fn lost(&self, attempt: &Attempt) {
         attempt.finish();
-        attempt.halt(Stop::LeaseLost);
+        self.end_handler(attempt, Stop::LeaseLost);
         self.counts.lost.fetch_add(1, Ordering::Relaxed);
         self.tell(&WorkerEvent::Lost { job_id: attempt.lease.job_id, fence: attempt.lease.fence });
         self.let_go(attempt.lease.job_id, attempt.lease.fence);

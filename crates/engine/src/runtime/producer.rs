@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 use windlass_core::error::StoreError;
+use windlass_core::holding::May;
 use windlass_core::id::Kind;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased};
 use windlass_core::transition::Outcome;
@@ -311,7 +312,7 @@ fn start(engine: &Arc<Engine>, pool: &Arc<Pool>, leased: Leased, asked_ms: u64) 
     engine.news.held.notify_waiters();
     if !engine.is_working() {
         engine.finish(&attempt, Some(Outcome::Released));
-    } else if attempt.is_past_fence(now_ms) {
+    } else if attempt.may(now_ms) != May::Begin {
         // The answer came so late that another may have the job, or soon will.
         tracing::warn!(job_id = %attempt.lease.job_id, fence = attempt.lease.fence, "a lease came too late to begin; giving it back");
         engine.finish(&attempt, Some(Outcome::Released));

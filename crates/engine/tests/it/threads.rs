@@ -78,3 +78,35 @@ async fn fault_33_spinning_handlers_do_not_starve_renewals() {
     }
     handlers.shutdown_background();
 }
+
+/// A blocking handler cannot be held still: it is told, and one that ends because of it gives its job back, which costs
+/// neither an attempt nor a crash.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_blocking_handler_is_told_of_an_outage() {
+    let stage = Stage::with_threads();
+    let line = Faulty::new(stage.store.clone());
+    let worker = stage.dress(Worker::from_source(line.clone())).housekeeping(false);
+    let id = stage.enqueue("blocking").await;
+    let told = Arc::new(AtomicBool::new(false));
+    let worker = worker.handle_blocking({
+        let told = told.clone();
+        move |_: Note, ctx: Context| {
+            while ctx.fence() == 1 {
+                if let Err(told_to) = ctx.go_on() {
+                    told.store(true, Ordering::SeqCst);
+                    return Err(told_to);
+                }
+                std::thread::yield_now();
+            }
+            Ok(())
+        }
+    });
+    let running = stage.start(worker);
+    stage.until_state(id, StateName::Running).await;
+    line.cut_off.store(true, Ordering::SeqCst);
+    stage.until("it is told", async || told.load(Ordering::SeqCst)).await;
+    line.cut_off.store(false, Ordering::SeqCst);
+    let job = stage.until_state(id, StateName::Completed).await;
+    assert_eq!((job.attempt, job.crashes, job.fence), (1, 0, 2));
+    running.stop().await;
+}

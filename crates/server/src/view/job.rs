@@ -233,7 +233,8 @@ pub(crate) struct LeaseView {
 
 impl From<Lease> for LeaseView {
     fn from(lease: Lease) -> Self {
-        let Lease { worker, fence, started_at, lease_ms, expires_at, cancel_requested } = lease;
+        // The mark is between the store and whoever takes leases back.
+        let Lease { worker, fence, started_at, lease_ms, expires_at, cancel_requested, marked_at: _ } = lease;
         Self { worker, fence, started_at, expires_at, lease_ms, cancel_requested }
     }
 }

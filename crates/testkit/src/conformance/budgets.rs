@@ -71,13 +71,13 @@ pub async fn p11_per_day<S: Subject>() {
     let policy = BudgetPolicy { per_day: Some(4), ..Default::default() };
     let mut scene = stage::<S>(policy, 9).await;
     assert_eq!(scene.claim(3).await.len(), 3);
-    scene.clock.advance(ms("12h"));
-    scene.expired().await;
+    scene.clock.advance(ms("12h") - ms("10s"));
+    scene.taken_back().await;
     assert_eq!(scene.store().spend(budget("b"), 2).await.expect("spend"), wait_until_a_day_is_over());
     assert_eq!(scene.claim(9).await.len(), 1);
     scene.reopen().await;
-    scene.clock.advance(ms("11h"));
-    scene.expired().await;
+    scene.clock.advance(ms("11h") - ms("10s"));
+    scene.taken_back().await;
     assert!(scene.claim(9).await.is_empty(), "the day is not over");
     assert_eq!(status(&scene).await.used_day, 4);
     scene.clock.advance(ms("1h") + ms("10m"));

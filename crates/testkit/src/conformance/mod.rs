@@ -22,6 +22,7 @@ mod leases;
 mod lives;
 mod looking;
 mod order;
+mod outages;
 mod records;
 mod repeats;
 mod revisions;
@@ -39,6 +40,7 @@ pub use leases::*;
 pub use lives::*;
 pub use looking::*;
 pub use order::*;
+pub use outages::*;
 pub use records::*;
 pub use repeats::*;
 pub use revisions::*;
@@ -141,6 +143,12 @@ macro_rules! each_promise {
             p24_reads_are_bounded_and_exact
             p25_a_follower_misses_no_change
             p25_no_change_is_lost
+            p26_a_late_write_counts
+            p26_two_looks_take_a_lease
+            p26_a_dead_worker_is_noticed_in_time
+            p26_an_old_mark_is_none
+            p26_a_renewal_clears_the_mark
+            p26_a_claim_takes_nothing_back
             fault_26_29_the_fence_is_the_token_and_only_rises
             fault_54_the_first_final_word_wins
         }

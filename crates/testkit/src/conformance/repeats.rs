@@ -22,8 +22,13 @@ pub async fn p15_a_repeated_claim_gives_the_same_leases<S: Subject>() {
     let rest = scene.store().claim(request.clone()).await.expect("claim").leases;
     assert_eq!(rest, [first[0].clone(), first[2].clone()], "what is settled is not given again");
     scene.clock.advance(30_000);
-    assert!(scene.store().claim(request.clone()).await.expect("claim").leases.is_empty(), "they ran out");
-    scene.expired().await;
+    let late = scene.store().claim(request.clone()).await.expect("claim").leases;
+    assert_eq!(late, rest, "they ran out, and nobody has taken them back");
+    scene.taken_back().await;
+    assert!(
+        scene.store().claim(request.clone()).await.expect("claim").leases.is_empty(),
+        "they are taken back"
+    );
     scene.claim(5).await;
     assert!(scene.store().claim(request).await.expect("claim").leases.is_empty(), "others hold them now");
 }

@@ -139,13 +139,22 @@ impl<S: Subject> Scene<S> {
         assert_eq!(self.store().retry(id(n)).await.expect("retry"), RetryAnswer::Retried);
     }
 
-    /// Lets all leases of the default length run out and takes them back.
+    /// Lets all leases of the default length run out and takes them back, as soon as that may be.
     pub async fn crash(&self) -> Vec<u128> {
-        self.clock.advance(30_000);
+        self.clock.advance(20_000);
+        assert!(self.expired().await.is_empty(), "a first look takes nothing");
+        self.clock.advance(10_000);
         self.expired().await
     }
 
-    /// Takes back what has run out.
+    /// Takes back all that has run out, whenever that was, in two looks.
+    pub async fn taken_back(&self) -> Vec<u128> {
+        self.expired().await;
+        self.clock.advance(10_000);
+        self.expired().await
+    }
+
+    /// Looks at the leases; answers which were taken back.
     pub async fn expired(&self) -> Vec<u128> {
         let expired = self.store().expire().await.expect("expire");
         expired.jobs.into_iter().map(number).collect()

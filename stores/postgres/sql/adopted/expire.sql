@@ -1,13 +1,15 @@
--- Takes back locks that have run out: for another try, or for good when there is none left.
+-- Takes back locks that have run out and were seen, with the same end, at a moment that this process names: at least one
+-- wait and at most two waits ago. For another try, or for good when there is none left.
 WITH moment AS MATERIALIZED (SELECT {now} AS now),
+seen AS (SELECT * FROM unnest($4::text[], $5::bigint[], $6::bigint[]) AS s (id, lock_us, marked_ms)),
 lost AS MATERIALIZED (
     SELECT t.{id} AS id, t.{owner} AS owner, t.{status} AS from_status, 'crashed' AS outcome,
            coalesce(t.{tries}, 0) >= $2 OR NOT ({crashes_left}) AS spent, m.now
-      FROM {table} t CROSS JOIN moment m
+      FROM {table} t JOIN seen s ON t.{id} = s.id::{id_type} CROSS JOIN moment m
      WHERE t.{status} IN ({open}) AND t.{status} = {running} AND ({predicate})
-       AND {due} <= (SELECT now FROM moment)
-     ORDER BY {order}
-     LIMIT $3 FOR UPDATE OF t SKIP LOCKED
+       AND {due} <= (SELECT now FROM moment) AND {lock_us} = s.lock_us
+       AND (extract(epoch FROM m.now) * 1000)::bigint - s.marked_ms BETWEEN $3 AND 2 * $3
+     ORDER BY t.{id} FOR UPDATE OF t SKIP LOCKED
 ),
 written AS (
     UPDATE {table} t

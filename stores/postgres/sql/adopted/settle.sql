@@ -10,7 +10,7 @@ held AS MATERIALIZED (
     SELECT t.{id} AS id, t.{status} AS from_status, a.owner, a.outcome, a.word, a.error, a.give_back,
            coalesce(to_timestamp(a.at_ms / 1000.0), m.now + a.after_ms * interval '1 millisecond') AS next_at, m.now
       FROM {table} t JOIN asked a ON t.{id} = a.id::{id_type} CROSS JOIN moment m
-     WHERE t.{status} = {running} AND t.{owner} = a.owner AND {fence_is} AND {locked_until} > m.now
+     WHERE t.{status} = {running} AND t.{owner} = a.owner AND {fence_is}
      ORDER BY t.{id} FOR UPDATE OF t
 ),
 written AS (

@@ -6,7 +6,7 @@ asked AS (SELECT * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::text[])
 held AS MATERIALIZED (
     SELECT t.{id} AS id, {stage} AS from_stage, a.output, m.now
       FROM {table} t JOIN asked a ON t.{id} = a.id::{id_type} CROSS JOIN moment m
-     WHERE t.{status} = {running} AND t.{owner} = a.owner AND {fence_is} AND {locked_until} > m.now
+     WHERE t.{status} = {running} AND t.{owner} = a.owner AND {fence_is}
      ORDER BY t.{id} FOR UPDATE OF t
 ),
 written AS (

@@ -60,7 +60,7 @@ RETURNS TABLE (
     key text, dedupe_key text, budgets text[], retry text, timeout_ms bigint, meta text, rank bigint,
     created_ms bigint, run_at_ms bigint, state smallint, attempt integer, crashes integer, fence bigint,
     retries integer, started_ms bigint, worker text, lease_ms bigint, expires_ms bigint, cancel_requested boolean,
-    ended_ms bigint, failure smallint, result text, progress text, history text, policy text, steps text, pack bigint)
+    marked_ms bigint, ended_ms bigint, failure smallint, result text, progress text, history text, policy text, steps text, pack bigint)
 LANGUAGE plpgsql
 -- Without sorting, the head of a gate is read off its index, whatever the
 -- statistics say about how few jobs are ready.
@@ -119,7 +119,7 @@ BEGIN
         SELECT v_now, NULL::bigint, j.*
           FROM windlass.claims c
          CROSS JOIN unnest(c.seqs, c.fences) AS l(seq, fence)
-          JOIN windlass.jobs_1 j ON j.seq = l.seq AND j.state = 1 AND j.fence = l.fence AND j.expires_ms > v_now
+          JOIN windlass.jobs_1 j ON j.seq = l.seq AND j.state = 1 AND j.fence = l.fence
          WHERE c.request_id = p_request;
         RETURN;
     END IF;
@@ -434,7 +434,7 @@ BEGIN
         SELECT v_now, v_next, j.seq, j.id, j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key, j.budgets, j.retry,
                j.timeout_ms, j.meta, j.rank, j.created_ms, j.run_at_ms, 1::smallint, 1, 0, u.fence, 0, v_now, p_worker,
                coalesce(v_lease, v_lease_ms[u.at]), coalesce(v_expires, windlass.moment_1(v_now + v_lease_ms[u.at])), false,
-               NULL::bigint, NULL::smallint, NULL::text, NULL::text, NULL::text,
+               NULL::bigint, NULL::bigint, NULL::smallint, NULL::text, NULL::text, NULL::text,
                CASE WHEN v_lease IS NULL THEN v_policies[u.at] ELSE v_policy END, NULL::text,
                CASE WHEN j.dedupe_key IS NULL THEN v_numbers[u.at] END
           FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence)

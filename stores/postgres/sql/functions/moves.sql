@@ -53,22 +53,22 @@ BEGIN
           FROM json_to_recordset(p_rows) AS r(
                seq bigint, run_at_ms bigint, state smallint, attempt integer, crashes integer, fence bigint,
                retries integer, started_ms bigint, worker text, lease_ms bigint, expires_ms bigint,
-               cancel_requested boolean, ended_ms bigint, failure smallint, result text, progress text,
+               cancel_requested boolean, marked_ms bigint, ended_ms bigint, failure smallint, result text, progress text,
                history text, doomed boolean)
           JOIN windlass.jobs j ON j.seq = r.seq
           LEFT JOIN windlass.runs o ON o.seq = r.seq
     ), written AS (
         INSERT INTO windlass.runs (seq, fence, run_at_ms, started_ms, lease_ms, expires_ms, ended_ms, attempt, crashes, retries,
-                                   state, failure, cancel_requested, deduped, label, key, worker, result, progress, history)
+                                   state, failure, cancel_requested, marked_ms, deduped, label, key, worker, result, progress, history)
         SELECT s.seq, s.fence, s.run_at_ms, s.started_ms, s.lease_ms, s.expires_ms, s.ended_ms, s.attempt, s.crashes, s.retries,
-               s.state, s.failure, s.cancel_requested, s.dedupe_key IS NOT NULL, s.label, s.key, s.worker, s.result, s.progress,
+               s.state, s.failure, s.cancel_requested, s.marked_ms, s.dedupe_key IS NOT NULL, s.label, s.key, s.worker, s.result, s.progress,
                s.history
           FROM saved s
         ON CONFLICT (seq) DO UPDATE
            SET fence = excluded.fence, run_at_ms = excluded.run_at_ms, started_ms = excluded.started_ms,
                lease_ms = excluded.lease_ms, expires_ms = excluded.expires_ms, ended_ms = excluded.ended_ms,
                attempt = excluded.attempt, crashes = excluded.crashes, retries = excluded.retries, state = excluded.state,
-               failure = excluded.failure, cancel_requested = excluded.cancel_requested, worker = excluded.worker,
+               failure = excluded.failure, cancel_requested = excluded.cancel_requested, marked_ms = excluded.marked_ms, worker = excluded.worker,
                result = excluded.result, progress = excluded.progress, history = excluded.history,
                label = excluded.label, key = excluded.key
     ), dedupe AS (
@@ -133,11 +133,19 @@ BEGIN
     SELECT p_now, e.what, e.queue, e.jobs FROM json_to_recordset(p_events) AS e(what smallint, queue text, jobs uuid[]);
 END $$;
 
--- When the next lease runs out. Looks at what claims gave, beginning with what
--- runs out first, and forgets what is no longer held, until one is right: every
--- lease is looked at once after it has ended, and once after each renewal that
+-- When the next look at a lease may find something to do; mirrors Lease::look_at. The
+-- constants are those of windlass_core::lease::WAIT_MS.
+CREATE FUNCTION windlass.look_1(p_expires bigint, p_lease_ms bigint, p_marked bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_marked IS NULL THEN p_expires - least(p_lease_ms / 3, 60000)
+                ELSE greatest(p_expires, p_marked + least(greatest(p_lease_ms / 3, 1000), 60000)) END
+$$;
+
+-- When the next lease is to be looked at. Looks at what claims gave, beginning with
+-- what is near its end first, and forgets what is no longer held, until one is right:
+-- every lease is looked at once after it has ended, and once after each renewal that
 -- mattered.
-CREATE FUNCTION windlass.next_expiry_1(p_now bigint) RETURNS bigint LANGUAGE plpgsql
+CREATE FUNCTION windlass.next_look_1(p_now bigint) RETURNS bigint LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 DECLARE
     c record;
@@ -145,17 +153,19 @@ DECLARE
     v_first bigint;
     v_rows integer := 0;
 BEGIN
-    FOR c IN SELECT k.number, k.due_ms, k.seqs, k.fences, k.open FROM windlass.claims k
-              WHERE k.due_ms IS NOT NULL ORDER BY k.due_ms LIMIT 10000
+    FOR c IN SELECT k.number, k.due_ms, k.due_ms - least(k.lease_ms / 3, 60000) AS look_ms, k.seqs, k.fences, k.open
+               FROM windlass.claims k
+              WHERE k.due_ms IS NOT NULL ORDER BY k.due_ms - least(k.lease_ms / 3, 60000) LIMIT 10000
     LOOP
-        -- All that may have run out by now, then the others up to the first that is right.
-        EXIT WHEN c.due_ms > p_now AND c.due_ms >= v_first;
+        -- All that may be near their end by now, then the others up to the first that is right.
+        EXIT WHEN c.look_ms > p_now AND c.look_ms >= v_first;
         v_rows := v_rows + 1;
         IF c.open > 0 THEN
-            v_first := least(v_first, c.due_ms);
+            v_first := least(v_first, c.look_ms);
             CONTINUE;
         END IF;
-        SELECT min(r.expires_ms) AS due_ms, array_agg(r.seq ORDER BY u.ord) AS seqs, array_agg(r.fence ORDER BY u.ord) AS fences
+        SELECT min(r.expires_ms) AS due_ms, min(windlass.look_1(r.expires_ms, r.lease_ms, r.marked_ms)) AS look_ms,
+               array_agg(r.seq ORDER BY u.ord) AS seqs, array_agg(r.fence ORDER BY u.ord) AS fences
           INTO l FROM (SELECT u.seq, u.fence, u.ord, 1 AS running
                          FROM unnest(c.seqs, c.fences) WITH ORDINALITY AS u(seq, fence, ord)) u
           JOIN windlass.runs r ON r.seq = u.seq AND r.fence = u.fence AND r.state = u.running;
@@ -164,24 +174,28 @@ BEGIN
                SET due_ms = l.due_ms, seqs = coalesce(l.seqs, '{}'), fences = coalesce(l.fences, '{}')
              WHERE k.number = c.number AND k.due_ms = c.due_ms;
         END IF;
-        v_first := least(v_first, l.due_ms);
+        v_first := least(v_first, l.look_ms);
     END LOOP;
     -- Sooner is no harm: then somebody looks again.
-    RETURN CASE WHEN v_rows = 10000 THEN least(v_first, c.due_ms) ELSE v_first END;
+    RETURN CASE WHEN v_rows = 10000 THEN least(v_first, c.look_ms) ELSE v_first END;
 END $$;
 
--- The leases that have run out, those that ran out first first.
-CREATE FUNCTION windlass.run_out_1(p_now bigint, p_max integer) RETURNS SETOF uuid LANGUAGE plpgsql
+-- The leases that are to be looked at, in the order of that; mirrors Book::expire. What is
+-- found here is looked at again once it is locked.
+CREATE FUNCTION windlass.to_look_at_1(p_now bigint, p_max integer) RETURNS SETOF uuid LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 BEGIN
     RETURN QUERY
     SELECT r.id FROM (
-        SELECT DISTINCT j.id, coalesce(n.expires_ms, c.due_ms) AS expires_ms, j.seq
+        SELECT DISTINCT j.id, j.seq, CASE WHEN n.seq IS NULL THEN windlass.look_1(c.due_ms, c.lease_ms, NULL)
+                                          ELSE windlass.look_1(n.expires_ms, n.lease_ms, n.marked_ms) END AS look_ms
           FROM windlass.claims c CROSS JOIN unnest(c.seqs, c.fences) AS u(seq, fence)
           LEFT JOIN windlass.runs n ON n.seq = u.seq
           JOIN windlass.jobs j ON j.seq = u.seq
-         WHERE c.due_ms <= p_now AND (n.fence = u.fence AND n.expires_ms <= p_now OR n.seq IS NULL AND c.open > 0)) r
-     ORDER BY r.expires_ms, r.seq LIMIT p_max;
+         WHERE c.due_ms IS NOT NULL AND c.due_ms - least(c.lease_ms / 3, 60000) <= p_now
+           AND (n.fence = u.fence OR n.seq IS NULL AND c.open > 0)) r
+     WHERE r.look_ms <= p_now
+     ORDER BY r.look_ms, r.seq LIMIT p_max;
 END $$;
 
 -- Deletes finished jobs that their retention has outlived, by age and by

@@ -27,19 +27,16 @@ END $$;
 
 -- Whether a job is held with this fence. With p_lock it stays so until the transaction ends: by the lock that
 -- whoever takes a lease back has to have. The job has a row of its own, if it runs.
-CREATE FUNCTION windlass.is_held_1(p_now bigint, p_job uuid, p_fence bigint, p_lock boolean)
+CREATE FUNCTION windlass.is_held_1(p_job uuid, p_fence bigint, p_lock boolean)
 RETURNS boolean LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 BEGIN
     IF p_lock THEN
         PERFORM FROM windlass.jobs j JOIN windlass.runs r ON r.seq = j.seq WHERE j.id = p_job FOR UPDATE OF r;
-        -- The lock may have been waited for.
-        p_now := windlass.begin_1(p_now);
     END IF;
     RETURN EXISTS (
         SELECT FROM windlass.jobs j JOIN windlass.runs r ON r.seq = j.seq
-         WHERE j.id = p_job AND r.state = 1 AND r.fence = p_fence
-           AND r.expires_ms > coalesce(p_now, windlass.begin_1(NULL)));
+         WHERE j.id = p_job AND r.state = 1 AND r.fence = p_fence);
 END $$;
 
 -- The first of these writes whose condition does not hold, and what is there instead. A condition is nothing for
@@ -103,7 +100,7 @@ BEGIN
     END IF;
     IF p_lease IS NOT NULL THEN
         PERFORM windlass.unpacked_1(ARRAY[p_lease]);
-        IF NOT windlass.is_held_1(p_now, p_lease, p_fence, NOT v_has_jobs) THEN
+        IF NOT windlass.is_held_1(p_lease, p_fence, NOT v_has_jobs) THEN
             RETURN QUERY SELECT 2, NULL::bigint, NULL::bigint, NULL::bigint[], NULL::uuid[], NULL::boolean[];
             RETURN;
         END IF;
@@ -125,7 +122,7 @@ BEGIN
             jobs := p_ids;
             deduplicated := array_fill(false, ARRAY[cardinality(p_ids)]);
         END IF;
-        IF p_lease IS NOT NULL AND NOT windlass.is_held_1(p_now, p_lease, p_fence, true) THEN
+        IF p_lease IS NOT NULL AND NOT windlass.is_held_1(p_lease, p_fence, true) THEN
             RAISE EXCEPTION 'the lease is lost' USING ERRCODE = 'WL005';
         END IF;
     END IF;

@@ -69,10 +69,10 @@ BEGIN
     -- Claims may have been waited for, and somebody may have renewed the lease meanwhile.
     v_now := windlass.begin_1(p_now);
     RETURN QUERY
-    UPDATE windlass.runs r SET expires_ms = greatest(r.expires_ms, windlass.moment_1(v_now + r.lease_ms))
-      FROM (SELECT DISTINCT j.seq, u.id, u.fence, 1 AS running, v_now AS now_ms
+    UPDATE windlass.runs r SET expires_ms = greatest(r.expires_ms, windlass.moment_1(v_now + r.lease_ms)), marked_ms = NULL
+      FROM (SELECT DISTINCT j.seq, u.id, u.fence, 1 AS running
               FROM unnest(p_ids, p_fences) AS u(id, fence) JOIN windlass.jobs j ON j.id = u.id ORDER BY j.seq) l
-     WHERE r.seq = l.seq AND r.state = l.running AND r.fence = l.fence AND r.expires_ms > l.now_ms
+     WHERE r.seq = l.seq AND r.state = l.running AND r.fence = l.fence
     RETURNING l.id, r.fence, r.cancel_requested;
 END $$;
 
@@ -86,11 +86,11 @@ BEGIN
     PERFORM windlass.unpacked_1(p_ids);
     RETURN QUERY
     UPDATE windlass.runs r SET progress = l.progress
-      FROM (SELECT DISTINCT ON (j.seq, u.fence) j.seq, u.id, u.fence, u.progress, 1 AS running, v_now AS now_ms
+      FROM (SELECT DISTINCT ON (j.seq, u.fence) j.seq, u.id, u.fence, u.progress, 1 AS running
               FROM unnest(p_ids, p_fences, p_progress) WITH ORDINALITY AS u(id, fence, progress, ord)
               JOIN windlass.jobs j ON j.id = u.id
              ORDER BY j.seq, u.fence, u.ord DESC) l
-     WHERE r.seq = l.seq AND r.state = l.running AND r.fence = l.fence AND r.expires_ms > l.now_ms
+     WHERE r.seq = l.seq AND r.state = l.running AND r.fence = l.fence
     RETURNING l.id, r.fence;
 END $$;
 
@@ -111,7 +111,7 @@ BEGIN
              WITH ORDINALITY AS u(id, fence, name, output, ord) ORDER BY u.ord
     LOOP
         SELECT n.seq, n.steps_count, n.attempt INTO v_job FROM windlass.jobs j JOIN windlass.runs n ON n.seq = j.seq
-         WHERE j.id = r.id AND n.state = 1 AND n.fence = r.fence AND n.expires_ms > v_now;
+         WHERE j.id = r.id AND n.state = 1 AND n.fence = r.fence;
         IF NOT FOUND THEN
             written := 1;
         ELSIF EXISTS (SELECT FROM windlass.steps s WHERE s.job_seq = v_job.seq AND s.name = r.name) THEN
@@ -146,7 +146,7 @@ END $$;
 -- Completes those of these jobs that only their claims know of, all of them or,
 -- with an error, none: the row that says that a job has ended is the first that is
 -- written for it. What the caller remembers is a hint: the claim must be there with
--- leases that have not run out (its number is never given twice), the fence must be
+-- open leases (its number is never given twice), the fence must be
 -- the first of all, no row may say already what became of the job, and the job must
 -- be there. (Which number an id has, a program cannot remember wrongly: a number
 -- is never given twice, so a job that is there under it is that job.) Whoever does anything else with an open lease holds its claim, so that
@@ -174,7 +174,7 @@ BEGIN
       INTO v_started, v_workers, v_of
       FROM (SELECT u.ord, c.started_ms, c.worker, c.label
               FROM unnest(p_packs) WITH ORDINALITY AS u(number, ord) JOIN windlass.claims c ON c.number = u.number
-             WHERE c.due_ms > p_now ORDER BY c.number FOR UPDATE OF c) c;
+             WHERE c.due_ms IS NOT NULL ORDER BY c.number FOR UPDATE OF c) c;
     IF cardinality(v_started) IS DISTINCT FROM cardinality(p_packs) THEN
         RAISE EXCEPTION 'a claim is not open' USING ERRCODE = 'WL002';
     END IF;
@@ -290,7 +290,7 @@ BEGIN
                   FROM (SELECT split_part(r.label, chr(31), 1) AS queue, r.key, r.seq
                           FROM unnest(v_all, p_fences) AS u(seq, fence)
                           JOIN windlass.runs r ON r.seq = u.seq AND r.fence = u.fence
-                         WHERE r.key IS NOT NULL AND r.expires_ms > v_now ORDER BY 1, 2) u
+                         WHERE r.key IS NOT NULL AND r.state = 1 ORDER BY 1, 2) u
                  WHERE k.queue = u.queue AND k.key = u.key AND k.holder = u.seq
                 RETURNING k.queue, k.key, u.seq
             )
@@ -299,11 +299,12 @@ BEGIN
         IF NOT v_keyed OR v_held IS NOT NULL THEN
             WITH done AS (
                 UPDATE windlass.runs r
-                   SET state = 2, ended_ms = v_now, result = l.result, lease_ms = NULL, expires_ms = NULL, cancel_requested = false
-                  FROM (SELECT u.seq, u.fence, u.result, u.ord, 1 AS running, v_now AS now_ms, v_keyed AS keyed
+                   SET state = 2, ended_ms = v_now, result = l.result, lease_ms = NULL, expires_ms = NULL, marked_ms = NULL,
+                       cancel_requested = false
+                  FROM (SELECT u.seq, u.fence, u.result, u.ord, 1 AS running, v_keyed AS keyed
                           FROM unnest(v_all, p_fences, p_results) WITH ORDINALITY AS u(seq, fence, result, ord)
                          ORDER BY u.seq) l
-                 WHERE r.seq = l.seq AND r.state = l.running AND r.fence = l.fence AND r.expires_ms > l.now_ms
+                 WHERE r.seq = l.seq AND r.state = l.running AND r.fence = l.fence
                    AND (r.key IS NOT NULL) = l.keyed
                 RETURNING r.seq, l.ord, r.label, r.key, r.deduped
             )

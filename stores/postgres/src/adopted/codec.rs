@@ -86,6 +86,7 @@ impl Claimed {
             lease_ms,
             expires_at: self.now.plus_ms(i64::from(lease_ms)),
             cancel_requested: false,
+            marked_at: None,
         };
         Ok(Job {
             id: job_id(&mapping.table, &self.row_id),

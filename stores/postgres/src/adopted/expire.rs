@@ -1,31 +1,77 @@
 //! The sweep: rows that nobody holds any more, or that have no try left.
 
+use std::collections::HashSet;
+
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use windlass_core::error::StoreError;
 use windlass_core::id::{BudgetName, JobId};
+use windlass_core::lease::{near_end_ms, wait_ms};
 use windlass_core::store::{EXPIRE_MAX, Expired};
 
 use super::codec::job_id;
+use super::marks::{Looked, Seen};
 use super::source::AdoptedTable;
 use super::write::ids;
 use crate::error::Fault;
-use crate::link::Param;
+use crate::link::{Link, Param};
 
 impl AdoptedTable {
     pub(super) async fn expire_once(&self) -> Result<Expired, Fault> {
         let now = self.connections.given_now();
         let (tries_max, limit) = (i64::from(self.mapping.tries_max), i64::from(EXPIRE_MAX));
+        // The lease that its claims ask for; who asks for another is waited for as long.
+        let (wait_ms, near_ms) = (wait_ms(self.mapping.lease_ms), near_end_ms(self.mapping.lease_ms));
         let link = self.connections.reserved_link().await?;
+        let (looked, now_ms) = self.look_at_locks(&link, near_ms, wait_ms).await?;
+        let lost = match looked.ripe.is_empty() {
+            true => Default::default(),
+            false => self.take_back(&link, &looked.ripe, wait_ms).await?,
+        };
         let params: [Param<'_>; 3] = [(&now, Type::INT8), (&tries_max, Type::INT8), (&limit, Type::INT8)];
-        let lost = ids(&link, &self.statements.expire, &params).await?;
         let closed = ids(&link, &self.statements.exhausted, &params).await?;
         for row in &closed {
             tracing::warn!(table = self.mapping.table, row, "closed a row that had no try left");
         }
         let jobs: Vec<JobId> = lost.iter().map(|row| job_id(&self.mapping.table, row)).collect();
-        let next = link.row(&self.statements.next_expiry, &params[..1]).await?;
-        let next_in_ms = next.try_get::<_, Option<i64>>(0)?.map(|ms| ms.max(0) as u64);
-        Ok(Expired { jobs, next_in_ms })
+        let params: [Param<'_>; 2] = [(&now, Type::INT8), (&near_ms, Type::INT8)];
+        let next: Option<i64> = link.row(&self.statements.next_look, &params).await?.try_get(0)?;
+        let second = looked.next_ms.map(|at| at - now_ms);
+        let next_in_ms = next.into_iter().chain(second).min().map(|ms| ms.max(0) as u64);
+        Ok(Expired { jobs, marked: looked.marked, next_in_ms })
+    }
+
+    /// The first look: which locks are near their end, and when that was seen.
+    async fn look_at_locks(&self, link: &Link, near_ms: i64, wait_ms: i64) -> Result<(Looked, i64), Fault> {
+        let (now, limit) = (self.connections.given_now(), i64::from(EXPIRE_MAX));
+        let params: [Param<'_>; 3] = [(&now, Type::INT8), (&near_ms, Type::INT8), (&limit, Type::INT8)];
+        let rows = link.rows(&self.statements.look, &params).await?;
+        let now_ms = rows.first().map(|row| row.try_get(2)).transpose()?.unwrap_or_default();
+        let seen = |row: &Row| Ok(Seen { row_id: row.try_get(0)?, lock_us: row.try_get(1)? });
+        let found: Vec<Seen> = rows.iter().map(seen).collect::<Result<_, tokio_postgres::Error>>()?;
+        Ok((self.marks.look(found, now_ms, wait_ms), now_ms))
+    }
+
+    /// The second look: takes back what has not been renewed since the first.
+    async fn take_back(
+        &self,
+        link: &Link,
+        ripe: &[(Seen, i64)],
+        wait_ms: i64,
+    ) -> Result<HashSet<String>, Fault> {
+        let (now, tries_max) = (self.connections.given_now(), i64::from(self.mapping.tries_max));
+        let rows: Vec<&str> = ripe.iter().map(|(seen, _)| seen.row_id.as_str()).collect();
+        let ends: Vec<i64> = ripe.iter().map(|(seen, _)| seen.lock_us).collect();
+        let marks: Vec<i64> = ripe.iter().map(|(_, marked_ms)| *marked_ms).collect();
+        let params: [Param<'_>; 6] = [
+            (&now, Type::INT8),
+            (&tries_max, Type::INT8),
+            (&wait_ms, Type::INT8),
+            (&rows, Type::TEXT_ARRAY),
+            (&ends, Type::INT8_ARRAY),
+            (&marks, Type::INT8_ARRAY),
+        ];
+        ids(link, &self.statements.expire, &params).await
     }
 
     pub(super) async fn cool_down_once(&self, budget: &BudgetName, for_ms: u64) -> Result<(), Fault> {

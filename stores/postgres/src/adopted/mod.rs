@@ -3,7 +3,8 @@
 //!
 //! A [`windlass_core::mapping::Mapping`] says which column means what. The table's own words and times
 //! stay; what is written is guarded by owner and fence, and the database's
-//! clock decides. [`AdoptedTable::check`] says in plain words what a table
+//! clock decides. A lock that ran out is taken back in two looks, and what the first
+//! has seen is kept in memory: each process looks for itself. [`AdoptedTable::check`] says in plain words what a table
 //! lacks, with the SQL that would add it.
 //!
 //! What an app wants to write together with a step or an end (a document, a line
@@ -20,6 +21,7 @@ mod codec;
 mod columns;
 mod expire;
 mod lease;
+mod marks;
 mod moment;
 mod settle;
 mod source;

@@ -16,6 +16,7 @@ use windlass_core::wake::Registration;
 use super::asked::Asked;
 use super::check::{Finding, column_types, findings};
 use super::lease::Leases;
+use super::marks::Marks;
 use super::statements::{Statements, quote};
 use crate::connect::Connections;
 use crate::error::Fault;
@@ -31,6 +32,7 @@ pub struct AdoptedTable {
     pub(super) statements: Statements,
     pub(super) leases: Leases,
     pub(super) asked: Asked,
+    pub(super) marks: Marks,
 }
 
 impl AdoptedTable {
@@ -50,8 +52,8 @@ impl AdoptedTable {
             Some(channel) => connections.listen(url, &quote(channel))?,
             None => None,
         };
-        let (leases, asked) = (Leases::default(), Asked::default());
-        Ok(Arc::new(Self { wake, connections, mapping, statements, leases, asked }))
+        let (leases, asked, marks) = (Leases::default(), Asked::default(), Marks::default());
+        Ok(Arc::new(Self { wake, connections, mapping, statements, leases, asked, marks }))
     }
 
     /// What a table lacks for a mapping, in plain words, with the SQL that would

@@ -19,9 +19,10 @@ pub(crate) struct Statements {
     pub(crate) renew: String,
     pub(crate) settle: String,
     pub(crate) settled: String,
+    pub(crate) look: String,
     pub(crate) expire: String,
     pub(crate) exhausted: String,
-    pub(crate) next_expiry: String,
+    pub(crate) next_look: String,
     /// One for each step.
     pub(crate) steps: HashMap<StepName, StepStatement>,
     /// Without a table for it a cool-down is refused.
@@ -54,9 +55,10 @@ impl Statements {
             renew: fill(include_str!("../../sql/adopted/renew.sql")),
             settle: fill(include_str!("../../sql/adopted/settle.sql")),
             settled: fill(include_str!("../../sql/adopted/settled.sql")),
+            look: fill(include_str!("../../sql/adopted/look.sql")),
             expire: fill(include_str!("../../sql/adopted/expire.sql")),
             exhausted: fill(include_str!("../../sql/adopted/exhausted.sql")),
-            next_expiry: fill(include_str!("../../sql/adopted/next_expiry.sql")),
+            next_look: fill(include_str!("../../sql/adopted/next_look.sql")),
             steps: steps.map(step).collect(),
             cool_down: mapping
                 .cool_downs
@@ -127,6 +129,7 @@ impl Table<'_> {
             ("{next_attempt_column}", quote(next)),
             ("{next_at}", moment::write("m.next_at", self.form(next))),
             ("{locked_until}", self.moment(locked)),
+            ("{lock_us}", micros(&self.moment(locked))),
             ("{locked_until_column}", quote(locked)),
             ("{lock_end}", later("moment.now + $5::bigint")),
             ("{new_lock}", later("m.now + m.lease_ms")),
@@ -228,7 +231,7 @@ impl Table<'_> {
         ]
     }
 
-    fn crash_names(&self) -> [(&'static str, String); 4] {
+    fn crash_names(&self) -> [(&'static str, String); 3] {
         let Mapping { crashes: column, crashes_max, status, words, .. } = self.mapping;
         let crashes = number(column);
         let left = format!(
@@ -236,13 +239,9 @@ impl Table<'_> {
             of(status),
             literal(&words.running),
         );
-        let set = |column: &String| {
-            format!(", {} = CASE WHEN due.crashed THEN {crashes} + 1 ELSE {crashes} END", quote(column))
-        };
         let add = |column: &String| format!(", {} = {crashes} + 1", quote(column));
         [
             ("{crashes_left}", left),
-            ("{set_crashes}", column.as_ref().map_or(String::new(), set)),
             ("{add_crash}", column.as_ref().map_or(String::new(), add)),
             ("{crashes}", crashes),
         ]
@@ -344,6 +343,11 @@ impl Table<'_> {
 
 fn fill(template: &str, names: &[(&'static str, String)]) -> String {
     names.iter().fold(template.to_owned(), |sql, (name, value)| sql.replace(name, value))
+}
+
+/// A moment as a number that can be compared with itself later; 0 for none.
+fn micros(moment: &str) -> String {
+    format!("(CASE WHEN isfinite({moment}) THEN (extract(epoch FROM {moment}) * 1000000)::bigint ELSE 0 END)")
 }
 
 /// Statements that go with another, in one.

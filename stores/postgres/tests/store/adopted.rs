@@ -194,6 +194,9 @@ async fn a_stale_writer_is_refused() {
         tours.clock.advance(29_999);
         assert_eq!(one.renew(vec![lost]).await.expect("renew").renewed, [lost.job_id]);
         tours.clock.advance(30_000);
+        assert!(claim(&two, 1).await.is_empty(), "a claim takes nothing back");
+        assert_eq!(one.renew(vec![lost]).await.expect("a late renewal").renewed, [lost.job_id]);
+        run_out(&tours, &two, 1).await;
         let taken = claim(&two, 1).await;
         assert_eq!(taken.len(), 1);
         assert_eq!(taken[0].job.id, lost.job_id, "the same row is the same job");
@@ -206,6 +209,37 @@ async fn a_stale_writer_is_refused() {
     }
 }
 
+/// Lets locks run out, and takes them back as soon as that may be.
+async fn run_out(tours: &Tours, table: &AdoptedTable, locks: usize) {
+    tours.clock.advance(20_000);
+    let looked = table.expire().await.expect("a first look");
+    assert_eq!((looked.jobs.len(), looked.marked, looked.next_in_ms), (0, locks, Some(10_000)));
+    tours.clock.advance(9_999);
+    let looked = table.expire().await.expect("a look");
+    assert_eq!((looked.jobs.len(), looked.marked, looked.next_in_ms), (0, 0, Some(1)));
+    tours.clock.advance(1);
+    assert_eq!(table.expire().await.expect("a second look").jobs.len(), locks);
+}
+
+/// A process that has seen no first look takes nothing; nor does one whose look is too long ago, or of another end.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_looks_of_one_process() {
+    let tours = Tours::new("timestamptz").await;
+    tours.add(1, "READY").await;
+    let (one, two) = (tours.open(true).await, tours.open(true).await);
+    let lease = claim(&one, 1).await[0].lease_ref();
+    tours.clock.advance(25_000);
+    assert_eq!(one.expire().await.expect("a look").marked, 1);
+    assert_eq!(one.renew(vec![lease]).await.expect("renew").renewed, [lease.job_id]);
+    tours.clock.advance(30_000);
+    assert_eq!(one.expire().await.expect("a look").marked, 1, "the mark was of another end");
+    tours.clock.advance(20_001);
+    assert_eq!(one.expire().await.expect("a look").marked, 1, "the mark was too old");
+    tours.clock.advance(10_000);
+    assert_eq!(two.expire().await.expect("a look").marked, 1, "another process looks for itself");
+    assert_eq!(end(&one, lease, Outcome::DONE).await, Written::Done, "late, and nobody took it back");
+}
+
 /// Locks that ran out are given back, or failed when no try or crash is left.
 #[tokio::test(flavor = "multi_thread")]
 async fn expiry_gives_back_and_ends() {
@@ -215,8 +249,7 @@ async fn expiry_gives_back_and_ends() {
     for expected in ["RETRY", "FAILED"] {
         assert_eq!(claim(&table, 1).await.len(), 1);
         assert!(table.expire().await.expect("expire").jobs.is_empty());
-        tours.clock.advance(30_000);
-        assert_eq!(table.expire().await.expect("expire").jobs.len(), 1);
+        run_out(&tours, &table, 1).await;
         assert_eq!(tours.text(1, "status").await.as_deref(), Some(expected));
     }
     assert!(tours.text(1, "last_error").await.is_some_and(|error| error.contains("lease ran out")));
@@ -412,10 +445,10 @@ async fn carried_statements_go_with_the_write() {
     let again = write(leases[0], "plan", "null");
     assert_eq!(table.store_steps(vec![again]).await.expect("a step"), [Written::Done]);
     assert_eq!(tours.papers().await, 1);
-    tours.clock.advance(30_000);
+    run_out(&tours, &table, 2).await;
     let late = write(leases[1], "plan", "null");
     assert_eq!(table.store_steps(vec![late]).await.expect("a step"), [Written::Lost]);
-    assert_eq!(tours.papers().await, 1, "a lock that ran out carries nothing");
+    assert_eq!(tours.papers().await, 1, "a lock that was taken back carries nothing");
 }
 
 /// The ends of many attempts go in one statement, each with its own words.

@@ -98,11 +98,15 @@ async fn fault_27_a_rescuer_and_a_settler_never_both_win() {
     let scene = Scene::new().await;
     let (early, late) = (FakeClock::default(), FakeClock::default());
     let (settler, rescuer) = (scene.store(Some(early)).await, scene.store(Some(late.clone())).await);
+    let marker_time = FakeClock::default();
+    let marker = scene.store(Some(marker_time.clone())).await;
+    marker_time.advance(20_000);
     late.advance(30_000);
     for n in 1..=40 {
         settler.enqueue(vec![job(n)]).await.expect("enqueue");
         let leases = settler.claim(wish(1)).await.expect("claim").leases;
         let held = refs(&leases);
+        assert_eq!(marker.expire().await.expect("a first look").marked, 1);
         let (settled, expired) = tokio::join!(settler.settle(ends(&held, &Outcome::DONE)), rescuer.expire());
         let (settled, expired) = (settled.expect("settle"), expired.expect("expire"));
         let job = settler.get(held[0].job_id).await.expect("get").expect("the job");

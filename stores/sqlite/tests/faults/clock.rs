@@ -29,12 +29,15 @@ async fn fault_30_leases_outlive_jumps_of_the_wall_clock() {
         assert_eq!(store.now().await.expect("the time"), before, "only expire follows");
         let expired = store.expire().await.expect("an expiry");
         assert!(expired.jobs.is_empty(), "{jump_ms}: {expired:?}");
-        assert_eq!(expired.next_in_ms, Some(LEASE_MS), "{jump_ms}");
+        assert_eq!(expired.next_in_ms, Some(LEASE_MS / 3 * 2), "{jump_ms}");
         assert_eq!(store.now().await.expect("the time"), before.plus_ms(jump_ms));
         let renewed = store.renew(vec![leases[0].lease_ref()]).await.expect("a renewal");
         assert_eq!(renewed.renewed, [id(1)]);
 
-        clock.advance(LEASE_MS - 1);
+        clock.advance(LEASE_MS / 3 * 2);
+        assert_eq!(store.expire().await.expect("an expiry").marked, 1, "{jump_ms}");
+        clock.jump_wall(-jump_ms);
+        clock.advance(LEASE_MS / 3 - 1);
         assert!(store.expire().await.expect("an expiry").jobs.is_empty(), "{jump_ms}");
         clock.advance(1);
         assert_eq!(store.expire().await.expect("an expiry").jobs, [id(1)], "{jump_ms}");
@@ -141,12 +144,14 @@ async fn fault_32_time_goes_on_after_a_new_start() {
         let store = open(&path, &clock).await;
         assert_eq!(store.now().await.expect("the time"), before, "{lost_ms}");
         assert_eq!(state(&store, id(1)).await, StateName::Running);
-        clock.advance(LEASE_MS);
+        clock.advance(LEASE_MS / 3 * 2);
+        assert_eq!(store.expire().await.expect("an expiry").marked, 1, "{lost_ms}");
+        clock.advance(LEASE_MS / 3);
         assert_eq!(store.expire().await.expect("an expiry").jobs, [id(1)], "{lost_ms}");
     }
 }
 
-/// Fault 32: a machine that slept: the time of sleep counts.
+/// Fault 32: a machine that slept: the time of sleep counts, and whoever wakes first has a wait's time to renew.
 #[tokio::test]
 async fn fault_32_sleep_counts() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -155,6 +160,12 @@ async fn fault_32_sleep_counts() {
     store.enqueue(vec![job(1, 1)]).await.expect("a job");
     let leases = claim(&store, 1, 1).await;
     clock.advance(8 * 3_600_000);
+    assert_eq!(store.expire().await.expect("an expiry").marked, 1);
     let renewed = store.renew(vec![leases[0].lease_ref()]).await.expect("a renewal");
-    assert_eq!(renewed.lost, [id(1)]);
+    assert_eq!(renewed.renewed, [id(1)]);
+    for (ms, taken) in [(8 * 3_600_000, 0), (LEASE_MS / 3, 1)] {
+        clock.advance(ms);
+        assert_eq!(store.expire().await.expect("an expiry").jobs.len(), taken);
+    }
+    assert_eq!(store.renew(vec![leases[0].lease_ref()]).await.expect("a renewal").lost, [id(1)]);
 }

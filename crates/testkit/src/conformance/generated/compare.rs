@@ -43,7 +43,10 @@ impl Pair {
         if !self.known.is_empty() {
             self.compare_explain(self.known[turn % self.known.len()]).await?;
         }
-        if matches!(op, Op::Write { .. } | Op::WriteAgain { .. } | Op::Advance { .. } | Op::Prune) {
+        if matches!(
+            op,
+            Op::Write { .. } | Op::WriteAgain { .. } | Op::Advance { .. } | Op::TwoLooks { .. } | Op::Prune
+        ) {
             self.compare_records(false).await?;
         }
         self.compare_events().await

@@ -89,6 +89,11 @@ pub enum Op {
     Cancel(usize),
     Retry(usize),
     Expire,
+    /// Time passes, somebody looks at the leases, time passes, somebody looks again.
+    TwoLooks {
+        first_ms: u64,
+        second_ms: u64,
+    },
     Prune,
     Pause {
         queue: u8,

@@ -90,7 +90,14 @@ impl Pair {
                 self.write_of_claim(op).await
             }
             Op::Restart => Ok(()),
-            Op::Cancel(_) | Op::Retry(_) | Op::Expire | Op::Prune => self.steer(op).await,
+            Op::Cancel(_) | Op::Retry(_) | Op::Prune => self.steer(op).await,
+            Op::Expire => self.expire().await,
+            Op::TwoLooks { first_ms, second_ms } => {
+                self.clock.advance(*first_ms);
+                self.expire().await?;
+                self.clock.advance(*second_ms);
+                self.expire().await
+            }
             Op::Pause { .. } | Op::PutQueue { .. } => self.queue(op).await,
             Op::PutBudget { .. } | Op::CoolDown { .. } | Op::Spend { .. } => self.budget(op).await,
             Op::PutSchedule { .. } | Op::DeleteSchedule { .. } | Op::Fire => self.schedule(op).await,
@@ -103,6 +110,15 @@ impl Pair {
                 same("now", self.store.now().await, Ok(self.now()))
             }
         }
+    }
+
+    async fn expire(&mut self) -> Same {
+        let (mut book, store) = (self.book.expire(self.now()), self.store.expire().await);
+        let mut store = store.map_err(|error| format!("expire answered {error}"))?;
+        never_later("expire's next_in_ms", store.next_in_ms, book.next_in_ms)?;
+        store.jobs.sort_unstable();
+        book.jobs.sort_unstable();
+        same("expire", Ok((store.jobs, store.marked)), Ok((book.jobs, book.marked)))
     }
 
     async fn enqueue(&mut self, batch: Vec<NewJob>) -> Same {
@@ -223,7 +239,7 @@ impl Pair {
                     progress: json(&format!("{{\"at\":{n}}}")),
                 };
                 let reports: Vec<ProgressWrite> = writes.iter().map(report).collect();
-                let book = self.book.progress(&reports, now);
+                let book = self.book.progress(&reports);
                 same("progress", self.store.progress(reports).await, Ok(book))
             }
             Op::Settle(ends) => {
@@ -298,14 +314,6 @@ impl Pair {
             Op::Retry(n) => {
                 let job = known(n);
                 same("retry", self.store.retry(job).await, Ok(self.book.retry(job, now)))
-            }
-            Op::Expire => {
-                let (mut book, store) = (self.book.expire(now), self.store.expire().await);
-                let mut store = store.map_err(|error| format!("expire answered {error}"))?;
-                never_later("expire's next_in_ms", store.next_in_ms, book.next_in_ms)?;
-                store.jobs.sort_unstable();
-                book.jobs.sort_unstable();
-                same("expire", Ok(store.jobs), Ok(book.jobs))
             }
             Op::Prune => same("prune", self.store.prune().await, Ok(self.book.prune(now))),
             _ => Ok(()),

@@ -116,7 +116,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Restart),
         6 => job().prop_map(Op::Cancel),
         5 => job().prop_map(Op::Retry),
-        7 => Just(Op::Expire),
+        4 => Just(Op::Expire),
+        5 => two_looks(),
         4 => Just(Op::Prune),
         14 => advance(),
         20 => settings(),
@@ -324,6 +325,21 @@ fn end() -> impl Strategy<Value = End> {
 
 fn times() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0u64), Just(1), Just(40), Just(1_000), Just(5_000), Just(61_000)]
+}
+
+/// As a dead worker's lease is taken back, and as one is that nobody has looked at for too long.
+fn two_looks() -> impl Strategy<Value = Op> {
+    let first = prop_oneof![Just(67u64), Just(3_400), Just(20_000), Just(30_000), Just(600_000)];
+    let second = prop_oneof![
+        Just(1_000u64),
+        Just(1_666),
+        Just(2_001),
+        Just(3_333),
+        Just(10_000),
+        Just(20_000),
+        Just(20_001),
+    ];
+    (first, second).prop_map(|(first_ms, second_ms)| Op::TwoLooks { first_ms, second_ms })
 }
 
 fn advance() -> impl Strategy<Value = Op> {

@@ -1,1 +1,0 @@
-SELECT min(expires_ms) FROM leases
