@@ -14,6 +14,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("windlass-json", &["windlass-core"]),
     ("windlass-sqlite", &["windlass-core"]),
     ("windlass-postgres", &["windlass-core"]),
+    ("windlass-mongo", &["windlass-core"]),
     ("windlass-remote", &["windlass-core"]),
     ("windlass-outside", &["windlass-core"]),
     ("windlass-standins", &[]),
