@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use futures::TryStreamExt;
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -54,7 +55,7 @@ impl From<Error> for Refused {
 
 /// Writes jobs and moves lanes. Passing trouble is waited out until `stop` says that it is time to end: then what is
 /// not written is abandoned as a whole.
-pub(crate) async fn commit(home: &Home, jobs: Vec<NewJob>, steps: Vec<Step>, stop: &dyn Fn() -> bool) -> Option<Done> {
+pub(crate) async fn commit(home: &Home, jobs: Vec<NewJob>, steps: Vec<Step>, stop: &(dyn Fn() -> bool + Sync)) -> Option<Done> {
     let mut done = Done::default();
     let mut waiting = vec![(jobs, steps)];
     let mut pause_ms = PAUSE_MS;
@@ -160,7 +161,6 @@ fn without_twins(jobs: Vec<NewJob>) -> Vec<NewJob> {
 }
 
 async fn existing(home: &Home, jobs: &[NewJob]) -> Result<HashSet<ObjectId>, Error> {
-    use futures::TryStreamExt;
     let ids: Vec<ObjectId> = jobs.iter().map(|job| job.id).collect();
     let mut found = home.jobs.find(doc! { "_id": { "$in": ids } }).projection(doc! { "_id": 1 }).await?;
     let mut there = HashSet::new();
@@ -235,7 +235,7 @@ async fn write(
     }
     let moved = move_lanes(home, steps, Some(session)).await?;
     if moved < steps.len() as i64 {
-        return Err(Refused::Lost(lost(home, session, steps).await?));
+        return Err(Refused::Lost(lost(home, Some(session), steps).await?));
     }
     Ok(())
 }
@@ -245,7 +245,8 @@ pub(crate) async fn move_lanes(home: &Home, steps: &[Step], session: Option<&mut
     let now = home.now();
     let updates: Vec<Document> = steps.iter().map(|step| moving(step, now)).collect();
     let command = doc! { "update": home.positions.name(), "updates": updates, "ordered": false };
-    let run = home.client.database(&home.database).run_command(command);
+    let database = home.client.database(&home.database);
+    let run = database.run_command(command);
     let answer = match session {
         Some(session) => run.session(session).await?,
         None => run.await?,
@@ -269,18 +270,18 @@ fn moving(step: &Step, now: DateTime) -> Document {
 }
 
 /// Which of these lanes are not ours any more.
-async fn lost(home: &Home, session: &mut ClientSession, steps: &[Step]) -> Result<Vec<String>, Error> {
+pub(crate) async fn lost(home: &Home, session: Option<&mut ClientSession>, steps: &[Step]) -> Result<Vec<String>, Error> {
     let ids: Vec<String> = steps.iter().map(|step| step.handle.id.text()).collect();
-    let mut found = home
-        .positions
-        .find(doc! { "_id": { "$in": &ids } })
-        .projection(doc! { "fence": 1 })
-        .session(&mut *session)
-        .await?;
-    let mut fences: BTreeMap<String, i64> = BTreeMap::new();
-    while let Some(position) = found.next(&mut *session).await.transpose()? {
-        fences.insert(position.get_str("_id").unwrap_or_default().to_owned(), number(&position, "fence"));
-    }
+    let find = home.positions.find(doc! { "_id": { "$in": &ids } }).projection(doc! { "fence": 1 });
+    let found: Vec<Document> = match session {
+        Some(session) => {
+            let mut cursor = find.session(&mut *session).await?;
+            cursor.stream(session).try_collect().await?
+        }
+        None => find.await?.try_collect().await?,
+    };
+    let fence = |position: &Document| (position.get_str("_id").unwrap_or_default().to_owned(), number(position, "fence"));
+    let fences: BTreeMap<String, i64> = found.iter().map(fence).collect();
     let gone = steps.iter().filter(|step| fences.get(&step.handle.id.text()) != Some(&step.handle.fence));
     Ok(gone.map(|step| step.handle.id.text()).collect())
 }

@@ -23,8 +23,6 @@ pub(crate) enum Cause<'a> {
     Backfill,
     /// It was found after a gap.
     Gap(&'a str),
-    /// A change that is made into a job once more.
-    Replay { token: &'a Token, replay: &'a str },
 }
 
 /// A job that is to be written, and where it came from.
@@ -75,7 +73,6 @@ pub(crate) fn id_of(listener: &Listener, event: &Event, cause: &Cause<'_>) -> Ob
         Cause::Backfill | Cause::Gap(_) if listener.once == Once::Document => id("once", &place),
         Cause::Backfill => id("backfill", &place),
         Cause::Gap(gap) => id("gap", &format!("{place}#{gap}")),
-        Cause::Replay { token, replay } => id("replay", &format!("{}#{replay}", token.text())),
     }
 }
 
@@ -105,7 +102,7 @@ impl NewJob {
             status_field: listener.status_field.clone().filter(|_| event.operation != Operation::Delete),
             wall_ms: event.wall_time.map(DateTime::timestamp_millis),
         };
-        let token = matches!(cause, Cause::Event(_) | Cause::Replay { .. }).then(|| event.token.clone());
+        let token = matches!(cause, Cause::Event(_)).then(|| event.token.clone());
         Self { lane: making.lane.to_owned(), id, row, bytes, token, origin }
     }
 }
@@ -127,7 +124,7 @@ fn data(listener: &Listener, event: &Event, cause: &Cause<'_>, making: &Making<'
         data.insert("workspaceId", workspace);
     }
     match cause {
-        Cause::Event(token) | Cause::Replay { token, .. } => {
+        Cause::Event(token) => {
             data.insert("token", token.text());
             data.insert("clusterTime", event.cluster_time);
         }

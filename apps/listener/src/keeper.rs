@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use mongodb::bson::{Bson, Document};
 use mongodb::error::Error;
 use windlass_app::AppError;
@@ -93,14 +93,27 @@ pub(crate) async fn claims(context: Arc<Context>) -> Result<(), AppError> {
 /// Looks once; answers in how many milliseconds to look again.
 pub(crate) async fn look(context: &Arc<Context>) -> Result<u64, Error> {
     let lock_ms = context.work.lock.as_millis() as i64;
-    let holdings = lease::holdings(&context.home, lock_ms).await?;
+    let mut holdings = lease::holdings(&context.home, lock_ms).await?;
+    for held in &mut holdings.lanes {
+        let ours = held.owner.as_deref() == Some(context.instance.as_str());
+        if ours && context.registry.get(&held.lane.text()).is_none() {
+            // Its fence has risen under us: it is taken anew, by whoever comes first.
+            lease::release(&context.home, &context.instance, &held.lane).await?;
+            (held.owner, held.heartbeat) = (None, None);
+        }
+    }
     context.listed_boot_ms.store(context.home.world.boot_ms(), Ordering::Relaxed);
     release_stopped(context).await?;
     let spread = Spread::of(&holdings, &context.instance, context.home.now().timestamp_millis(), lock_ms);
     add(&context.metrics.stale_seen, spread.stale);
-    let wanted: Vec<&Held> = spread.free.iter().copied().take(spread.room).collect();
+    let wanted: Vec<LaneId> = spread.free.iter().take(spread.room).map(|held| held.lane.clone()).collect();
     let left = spread.free.len() - wanted.len();
-    let claims = wanted.iter().map(|held| take(context, held, &holdings));
+    let mut claims = Vec::new();
+    for lane in wanted {
+        if let Some(document) = holdings.documents.get(&id_text(&lane.listener)) {
+            claims.push(take(context.clone(), lane, document.clone()).boxed());
+        }
+    }
     let taken: Vec<Result<bool, Error>> = futures::stream::iter(claims).buffer_unordered(CLAIMS_AT_ONCE).collect().await;
     let missed = taken.iter().filter(|taken| !matches!(taken, Ok(true))).count();
     if let Some(Err(error)) = taken.into_iter().find(Result::is_err) {
@@ -155,22 +168,20 @@ impl<'a> Spread<'a> {
 }
 
 /// Takes a lane, and has it caught up. False when somebody else was faster.
-async fn take(context: &Arc<Context>, held: &Held, holdings: &Holdings) -> Result<bool, Error> {
+async fn take(context: Arc<Context>, lane: LaneId, document: Document) -> Result<bool, Error> {
     let home = &context.home;
-    let lane = &held.lane;
     if context.registry.get(&lane.text()).is_some() {
         // It is being let go.
         return Ok(false);
     }
     let lock_ms = context.work.lock.as_millis() as i64;
-    let Some(claimed) = lease::claim(home, &context.instance, lane, lock_ms).await? else { return Ok(false) };
-    let Some(document) = holdings.documents.get(&id_text(&lane.listener)) else { return Ok(false) };
+    let Some(claimed) = lease::claim(home, &context.instance, &lane, lock_ms).await? else { return Ok(false) };
     add(&context.metrics.locks_taken, 1);
     if claimed.stolen {
         add(&context.metrics.locks_stolen, 1);
     }
     tracing::info!(listener = %lane.text(), fence = claimed.fence, stolen = claimed.stolen, "A listener is ours");
-    let lane = begin(context, lane.clone(), claimed, document);
+    let lane = begin(&context, lane, claimed, &document);
     let _ = context.behind.send(lane);
     Ok(true)
 }
@@ -185,7 +196,7 @@ fn begin(context: &Context, id: LaneId, claimed: Claimed, document: &Document) -
     let handle = context.registry.add(id, fence, status_token.clone(), context.home.world.boot_ms());
     let is_new = !position.contains_key("token");
     let mut definition = position.get_document("applied").ok().cloned().unwrap_or_else(|| document.clone());
-    let resumed = definition.get_bool("isActive") == Ok(false) && document.get_bool("isActive") != Ok(false);
+    let resumed = is_paused(&definition) && !is_paused(document);
     let catches_up = crate::listener::Listener::read(document).is_ok_and(|listener| listener.on_resume == OnResume::CatchUp);
     if resumed && catches_up {
         definition.insert("isActive", true);
@@ -198,6 +209,10 @@ fn begin(context: &Context, id: LaneId, claimed: Claimed, document: &Document) -
     // What is stored of a new one is nothing yet.
     lane.definition_changed = is_new || resumed;
     lane
+}
+
+fn is_paused(definition: &Document) -> bool {
+    definition.get_bool("isActive").is_ok_and(|is_active| !is_active)
 }
 
 /// Lets lanes go that whoever read for them has put down.

@@ -58,10 +58,10 @@ impl StatusField {
 
     /// A query for documents that ask to be done again. A status that is not there asks for nothing.
     pub(crate) fn query_again(&self) -> Document {
-        let null = doc! { "$type": 10 };
-        let mut ways = vec![doc! { self.part("status"): null.clone() }, doc! { &self.0: null.clone() }];
+        let of_null = doc! { "$type": 10 };
+        let mut ways = vec![doc! { self.part("status"): of_null.clone() }, doc! { &self.0: of_null.clone() }];
         if self.private() != self.0 {
-            ways.push(doc! { self.private(): null });
+            ways.push(doc! { self.private(): of_null });
         }
         doc! { "$or": ways }
     }

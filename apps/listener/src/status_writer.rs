@@ -27,18 +27,19 @@ pub(crate) async fn run(context: Arc<Context>, mut batches: mpsc::Receiver<Vec<N
         let batch = tokio::select! {
             biased;
             batch = batches.recv() => batch,
-            () = ended(&context, &batches) => None,
+            () = ended(&context) => None,
         };
-        let Some(batch) = batch else { return Ok(()) };
+        // Whoever sent has ended: what is here is the rest.
+        let Some(batch) = batch.or_else(|| batches.try_recv().ok()) else { return Ok(()) };
         write(&context, &batch).await;
         settle(&context, &batch);
     }
 }
 
-/// It is time to end, and nothing waits.
-async fn ended(context: &Context, batches: &mpsc::Receiver<Vec<NewJob>>) {
+/// It is time to end, and nobody sends any more.
+async fn ended(context: &Context) {
     context.stop.wait().await;
-    while !(batches.is_empty() && context.registry.all().iter().all(|lane| lane.gone.load(Ordering::Relaxed))) {
+    while !context.registry.all().iter().all(|lane| lane.gone.load(Ordering::Relaxed)) {
         context.home.world.sleep_ms(10).await;
     }
 }
@@ -113,10 +114,10 @@ fn statement(context: &Context, job: &NewJob) -> Option<Document> {
     let mut query = doc! { "_id": document.clone() };
     if !null_is_no_wish {
         // A null that somebody set since asks for the document to be done again, and stays until it is.
-        let null = doc! { "$type": 10 };
-        let mut wishes = vec![doc! { field.part("status"): null.clone() }, doc! { field.path(): null.clone() }];
+        let of_null = doc! { "$type": 10 };
+        let mut wishes = vec![doc! { field.part("status"): of_null.clone() }, doc! { field.path(): of_null.clone() }];
         if field.private() != field.path() {
-            wishes.push(doc! { field.private(): null });
+            wishes.push(doc! { field.private(): of_null });
         }
         query.insert("$nor", wishes);
     }

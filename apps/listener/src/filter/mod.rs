@@ -9,7 +9,6 @@ mod test;
 
 use mongodb::bson::Document;
 
-pub(crate) use compare::same;
 pub(crate) use parse::Unfit;
 pub(crate) use test::Test;
 

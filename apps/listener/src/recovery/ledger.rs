@@ -22,8 +22,8 @@ pub(super) async fn book(context: &Context, row: &Document, at: &super::failed::
     let id = entry_id(&at.listener, &at.database, &at.collection, &at.document);
     let failure = format!("{}@{}", row.get_object_id("_id").map(|id| id.to_hex()).unwrap_or_default(), at.failed.timestamp_millis());
     let entry = home.dead.find_one(doc! { "_id": id }).await?.unwrap_or_default();
-    if entry.get_str("failure") == Ok(failure.as_str()) {
-        return Ok(entry.get_str("state") == Ok("dead"));
+    if entry.get_str("failure").is_ok_and(|booked| booked == failure) {
+        return Ok(entry.get_str("state").is_ok_and(|state| state == "dead"));
     }
     let attempts = number(&entry, "attempts") + 1;
     let rungs = context.work.ladder.rungs();

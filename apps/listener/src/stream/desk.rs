@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::lookup;
 use super::plan::Plan;
-use crate::commit::{Step, commit, move_lanes};
+use crate::commit::{Step, commit, lost, move_lanes};
 use crate::context::Context;
 use crate::event::{Event, Heard, Operation, id_text};
 use crate::home::{code, is_passing};
@@ -291,10 +291,15 @@ impl Desk {
             return;
         }
         match move_lanes(&self.context.home, &steps, None).await {
-            Ok(_) => {
+            Ok(moved) => {
                 for lane in &mut self.lanes {
                     lane.stored = lane.token.clone();
                     lane.definition_changed = false;
+                }
+                if moved < steps.len() as i64
+                    && let Ok(lost) = lost(&self.context.home, None, &steps).await
+                {
+                    self.lose(&lost);
                 }
             }
             Err(error) => tracing::debug!(error = %error.kind, "Idle positions could not be written"),

@@ -23,6 +23,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("windlass-embed", &[]),
     ("windlass-app", &["windlass-engine", "windlass-listen"]),
     ("windlass-bitcoin-news", &["windlass-engine", "windlass-app", "windlass-outside"]),
+    // The one app that knows a store: jobs and positions are one transaction.
+    ("windlass-listener", &["windlass-engine", "windlass-app", "windlass-outside", "windlass-mongo"]),
     ("windlass-news-nexus", &["windlass-engine", "windlass-app", "windlass-outside", "windlass-embed"]),
     ("windlass-nurse-tour", &["windlass-engine", "windlass-app", "windlass-outside"]),
     ("windlass-vela", &["windlass-engine", "windlass-app", "windlass-outside"]),
@@ -39,6 +41,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "windlass-remote",
             "windlass-server",
             "windlass-bitcoin-news",
+            "windlass-listener",
             "windlass-news-nexus",
             "windlass-nurse-tour",
             "windlass-vela",
