@@ -41,10 +41,14 @@ impl Check for ServerCheck {
 
 async fn server(home: &Home, found: &mut Vec<Finding>) {
     let version = home.client.database("admin").run_command(doc! { "buildInfo": 1 }).await;
-    let version = version.ok().and_then(|info| info.get_str("version").map(str::to_owned).ok()).unwrap_or_default();
+    let version =
+        version.ok().and_then(|info| info.get_str("version").map(str::to_owned).ok()).unwrap_or_default();
     let major: u32 = version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0);
     found.push(match major {
-        0..=5 => Finding::wrong(format!("the server is of version {version}"), "use 6.0 or newer: images of changes are asked for"),
+        0..=5 => Finding::wrong(
+            format!("the server is of version {version}"),
+            "use 6.0 or newer: images of changes are asked for",
+        ),
         _ => Finding::fine(format!("the server is of version {version}")),
     });
     let names = home.jobs.list_index_names().await.unwrap_or_default();

@@ -55,7 +55,12 @@ impl From<Error> for Refused {
 
 /// Writes jobs and moves lanes. Passing trouble is waited out until `stop` says that it is time to end: then what is
 /// not written is abandoned as a whole.
-pub(crate) async fn commit(home: &Home, jobs: Vec<NewJob>, steps: Vec<Step>, stop: &(dyn Fn() -> bool + Sync)) -> Option<Done> {
+pub(crate) async fn commit(
+    home: &Home,
+    jobs: Vec<NewJob>,
+    steps: Vec<Step>,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Option<Done> {
     let mut done = Done::default();
     let mut waiting = vec![(jobs, steps)];
     let mut pause_ms = PAUSE_MS;
@@ -87,7 +92,8 @@ pub(crate) async fn commit(home: &Home, jobs: Vec<NewJob>, steps: Vec<Step>, sto
                     Err(_) => HashSet::new(),
                 };
                 let before = jobs.len();
-                let (there, new): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| there.contains(&job.id));
+                let (there, new): (Vec<_>, Vec<_>) =
+                    jobs.into_iter().partition(|job| there.contains(&job.id));
                 let new = without_twins(new);
                 if new.len() == before {
                     // Not one of ours: another index is in the way.
@@ -190,7 +196,12 @@ fn letter(home: &Home, job: &NewJob, why: &str) -> Document {
 }
 
 /// One transaction: dead letters, rows, and the position of each lane if it is still ours.
-async fn transaction(home: &Home, jobs: &[NewJob], steps: &[Step], letters: &[Document]) -> Result<(), Refused> {
+async fn transaction(
+    home: &Home,
+    jobs: &[NewJob],
+    steps: &[Step],
+    letters: &[Document],
+) -> Result<(), Refused> {
     let mut session = home.client.start_session().await?;
     session.start_transaction().await?;
     let written = write(home, &mut session, jobs, steps, letters).await;
@@ -227,7 +238,11 @@ async fn write(
     if !letters.is_empty() {
         for letter in letters {
             let id = letter.get("_id").cloned().unwrap_or(Bson::Null);
-            home.dead.replace_one(doc! { "_id": id }, letter.clone()).upsert(true).session(&mut *session).await?;
+            home.dead
+                .replace_one(doc! { "_id": id }, letter.clone())
+                .upsert(true)
+                .session(&mut *session)
+                .await?;
         }
     }
     if !jobs.is_empty() {
@@ -241,7 +256,11 @@ async fn write(
 }
 
 /// Moves lanes that are still ours. Answers how many.
-pub(crate) async fn move_lanes(home: &Home, steps: &[Step], session: Option<&mut ClientSession>) -> Result<i64, Error> {
+pub(crate) async fn move_lanes(
+    home: &Home,
+    steps: &[Step],
+    session: Option<&mut ClientSession>,
+) -> Result<i64, Error> {
     let now = home.now();
     let updates: Vec<Document> = steps.iter().map(|step| moving(step, now)).collect();
     let command = doc! { "update": home.positions.name(), "updates": updates, "ordered": false };
@@ -270,7 +289,11 @@ fn moving(step: &Step, now: DateTime) -> Document {
 }
 
 /// Which of these lanes are not ours any more.
-pub(crate) async fn lost(home: &Home, session: Option<&mut ClientSession>, steps: &[Step]) -> Result<Vec<String>, Error> {
+pub(crate) async fn lost(
+    home: &Home,
+    session: Option<&mut ClientSession>,
+    steps: &[Step],
+) -> Result<Vec<String>, Error> {
     let ids: Vec<String> = steps.iter().map(|step| step.handle.id.text()).collect();
     let find = home.positions.find(doc! { "_id": { "$in": &ids } }).projection(doc! { "fence": 1 });
     let found: Vec<Document> = match session {
@@ -280,7 +303,9 @@ pub(crate) async fn lost(home: &Home, session: Option<&mut ClientSession>, steps
         }
         None => find.await?.try_collect().await?,
     };
-    let fence = |position: &Document| (position.get_str("_id").unwrap_or_default().to_owned(), number(position, "fence"));
+    let fence = |position: &Document| {
+        (position.get_str("_id").unwrap_or_default().to_owned(), number(position, "fence"))
+    };
     let fences: BTreeMap<String, i64> = found.iter().map(fence).collect();
     let gone = steps.iter().filter(|step| fences.get(&step.handle.id.text()) != Some(&step.handle.fence));
     Ok(gone.map(|step| step.handle.id.text()).collect())

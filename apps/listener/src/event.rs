@@ -49,10 +49,15 @@ pub(crate) struct UpdateDescription {
 impl UpdateDescription {
     fn of(document: &Document) -> Self {
         let texts = |name: &str| document.get_array(name).cloned().unwrap_or_default();
-        let removed = texts("removedFields").iter().filter_map(|path| path.as_str().map(str::to_owned)).collect();
+        let removed =
+            texts("removedFields").iter().filter_map(|path| path.as_str().map(str::to_owned)).collect();
         let field = |item: &Bson| item.as_document()?.get_str("field").ok().map(str::to_owned);
         let truncated = texts("truncatedArrays").iter().filter_map(field).collect();
-        Self { updated: document.get_document("updatedFields").cloned().unwrap_or_default(), removed, truncated }
+        Self {
+            updated: document.get_document("updatedFields").cloned().unwrap_or_default(),
+            removed,
+            truncated,
+        }
     }
 
     /// All paths that it names.
@@ -241,7 +246,8 @@ mod tests {
 
     #[test]
     fn what_is_no_change_has_its_position_all_the_same() {
-        let dropped = doc! { "_id": { "_data": TOKEN }, "operationType": "drop", "ns": { "db": "d", "coll": "c" } };
+        let dropped =
+            doc! { "_id": { "_data": TOKEN }, "operationType": "drop", "ns": { "db": "d", "coll": "c" } };
         assert!(matches!(Heard::of(&raw(&dropped)), Heard::Other(_)));
         let nameless = doc! { "_id": { "_data": TOKEN }, "operationType": "insert" };
         assert!(matches!(Heard::of(&raw(&nameless)), Heard::Unreadable { token: Some(_), .. }));

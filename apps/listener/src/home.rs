@@ -14,7 +14,12 @@ use crate::settings::Place;
 
 /// The collections of this service in its own database, beside `listeners` and the jobs.
 pub(crate) const OWN: [&str; 6] = [
-    "listener_positions", "listener_partitions", "listener_gaps", "listener_dead", "listener_history", "listener_instances",
+    "listener_positions",
+    "listener_partitions",
+    "listener_gaps",
+    "listener_dead",
+    "listener_history",
+    "listener_instances",
 ];
 /// How long the history of a document and dead letters are kept.
 const HISTORY_DAYS: u64 = 30;
@@ -47,7 +52,9 @@ pub(crate) struct Home {
 pub(crate) enum HomeError {
     #[error("MONGODB_URI cannot be read: {0}; it should look like mongodb://user:password@host1,host2")]
     Uri(String),
-    #[error("MongoDB does not answer: {0}; look at MONGODB_URI and MONGODB_PARAMS, and whether the server runs")]
+    #[error(
+        "MongoDB does not answer: {0}; look at MONGODB_URI and MONGODB_PARAMS, and whether the server runs"
+    )]
     Away(Box<Error>),
     #[error(
         "this MongoDB is a single server without a replica set, and only a replica set has change streams and transactions. \
@@ -137,10 +144,18 @@ impl Home {
     pub(crate) async fn ensure_indexes(&self) -> Result<(), Error> {
         windlass_mongo::agenda::ensure_index(&self.jobs).await?;
         let kept = IndexOptions::builder().expire_after(Duration::from_secs(HISTORY_DAYS * 86_400)).build();
-        self.history.create_index(IndexModel::builder().keys(doc! { "at": 1 }).options(kept.clone()).build()).await?;
-        self.history.create_index(IndexModel::builder().keys(doc! { "document": 1, "at": -1 }).build()).await?;
-        self.dead.create_index(IndexModel::builder().keys(doc! { "listener": 1, "state": 1, "dueAt": 1 }).build()).await?;
-        self.gaps.create_index(IndexModel::builder().keys(doc! { "listener": 1, "state": 1 }).build()).await?;
+        self.history
+            .create_index(IndexModel::builder().keys(doc! { "at": 1 }).options(kept.clone()).build())
+            .await?;
+        self.history
+            .create_index(IndexModel::builder().keys(doc! { "document": 1, "at": -1 }).build())
+            .await?;
+        self.dead
+            .create_index(IndexModel::builder().keys(doc! { "listener": 1, "state": 1, "dueAt": 1 }).build())
+            .await?;
+        self.gaps
+            .create_index(IndexModel::builder().keys(doc! { "listener": 1, "state": 1 }).build())
+            .await?;
         let failed = doc! { "data.listenerId": 1, "failedAt": 1 };
         let partial = IndexOptions::builder()
             .name("windlassFailedRows".to_owned())
@@ -183,11 +198,22 @@ pub(crate) fn is_passing(error: &Error) -> bool {
     use mongodb::error::ErrorKind;
     let kind = matches!(
         error.kind.as_ref(),
-        ErrorKind::Io(_) | ErrorKind::ServerSelection { .. } | ErrorKind::ConnectionPoolCleared { .. } | ErrorKind::DnsResolve { .. }
+        ErrorKind::Io(_)
+            | ErrorKind::ServerSelection { .. }
+            | ErrorKind::ConnectionPoolCleared { .. }
+            | ErrorKind::DnsResolve { .. }
     );
-    let labels = ["TransientTransactionError", "UnknownTransactionCommitResult", "RetryableWriteError", "NetworkError"];
+    let labels = [
+        "TransientTransactionError",
+        "UnknownTransactionCommitResult",
+        "RetryableWriteError",
+        "NetworkError",
+    ];
     // Elections, shutdowns, interrupted operations, a conflict, a lock that was not to be had, a transaction that is gone.
-    let codes = [6, 7, 24, 50, 89, 91, 112, 134, 189, 211, 226, 234, 246, 251, 262, 290, 9001, 10107, 11600, 11602, 13435, 13436];
+    let codes = [
+        6, 7, 24, 50, 89, 91, 112, 134, 189, 211, 226, 234, 246, 251, 262, 290, 9001, 10107, 11600, 11602,
+        13435, 13436,
+    ];
     kind || labels.iter().any(|label| error.contains_label(label)) || codes.contains(&code(error))
 }
 

@@ -63,7 +63,8 @@ pub(crate) struct Making<'a> {
 /// The row's id.
 pub(crate) fn id_of(listener: &Listener, event: &Event, cause: &Cause<'_>) -> ObjectId {
     let (listener_id, target) = (listener.id(), listener.job_name.as_bytes());
-    let id = |kind: &str, what: &str| row_id(&[listener_id.as_bytes(), kind.as_bytes(), what.as_bytes(), target]);
+    let id =
+        |kind: &str, what: &str| row_id(&[listener_id.as_bytes(), kind.as_bytes(), what.as_bytes(), target]);
     let place = format!("{}.{}/{}", event.database, event.collection, id_text(event.id()));
     match cause {
         Cause::Event(_) if listener.once == Once::Document => id("once", &place),
@@ -89,7 +90,8 @@ impl NewJob {
         };
         let row = row.document();
         let bytes = row.to_vec().map_or(usize::MAX, |bytes| bytes.len());
-        let null = |field: &StatusField| event.document.as_ref().is_some_and(|document| field.asks_again(document));
+        let null =
+            |field: &StatusField| event.document.as_ref().is_some_and(|document| field.asks_again(document));
         let whole = matches!(event.operation, Operation::Insert | Operation::Replace);
         let origin = Origin {
             listener: listener.id(),

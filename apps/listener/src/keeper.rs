@@ -9,12 +9,13 @@ use mongodb::bson::{Bson, Document};
 use mongodb::error::Error;
 use windlass_app::AppError;
 
+use crate::commit::{Step, move_lanes};
 use crate::context::Context;
 use crate::event::id_text;
 use crate::home::code;
 use crate::lane::{Lane, LaneId};
 use crate::lease::{self, Claimed, Held, Holdings};
-use crate::listener::OnResume;
+use crate::listener::{OnResume, applied};
 use crate::metrics::add;
 use crate::token::Token;
 
@@ -42,7 +43,8 @@ pub(crate) async fn heartbeats(context: Arc<Context>) -> Result<(), AppError> {
         }
         due = began + every;
         // After one that failed, soon again: a lease may be saved yet.
-        let failed = context.lease_until_boot_ms.load(Ordering::Relaxed) < began + context.work.lock.as_millis() as u64;
+        let failed = context.lease_until_boot_ms.load(Ordering::Relaxed)
+            < began + context.work.lock.as_millis() as u64;
         let wait = if failed { every.min(SOON_MS) } else { due.saturating_sub(context.home.world.boot_ms()) };
         if !context.pause(wait.max(10)).await {
             return Ok(());
@@ -60,7 +62,9 @@ pub(crate) async fn beat(context: &Context) -> Result<(), Error> {
     context.lease_until_boot_ms.store(began + context.work.lock.as_millis() as u64, Ordering::Relaxed);
     context.metrics.heartbeat_boot_ms.store(began, Ordering::Relaxed);
     if let Some(ours) = ours {
-        for lane in lanes.iter().filter(|lane| !ours.contains(&lane.id.text()) && !lane.stop.load(Ordering::Relaxed)) {
+        for lane in
+            lanes.iter().filter(|lane| !ours.contains(&lane.id.text()) && !lane.stop.load(Ordering::Relaxed))
+        {
             tracing::warn!(listener = %lane.id.text(), "A lock is not ours any more; nothing more is written for its listener");
             add(&context.metrics.locks_lost, 1);
             lane.stop.store(true, Ordering::Relaxed);
@@ -114,7 +118,8 @@ pub(crate) async fn look(context: &Arc<Context>) -> Result<u64, Error> {
             claims.push(take(context.clone(), lane, document.clone()).boxed());
         }
     }
-    let taken: Vec<Result<bool, Error>> = futures::stream::iter(claims).buffer_unordered(CLAIMS_AT_ONCE).collect().await;
+    let taken: Vec<Result<bool, Error>> =
+        futures::stream::iter(claims).buffer_unordered(CLAIMS_AT_ONCE).collect().await;
     let missed = taken.iter().filter(|taken| !matches!(taken, Ok(true))).count();
     if let Some(Err(error)) = taken.into_iter().find(Result::is_err) {
         tracing::warn!(code = code(&error), error = %error.kind, "A listener could not be taken");
@@ -140,7 +145,8 @@ struct Spread<'a> {
 
 impl<'a> Spread<'a> {
     fn of(holdings: &'a Holdings, instance: &str, now_ms: i64, lock_ms: i64) -> Self {
-        let mut counts: BTreeMap<&str, usize> = holdings.instances.iter().map(|name| (name.as_str(), 0)).collect();
+        let mut counts: BTreeMap<&str, usize> =
+            holdings.instances.iter().map(|name| (name.as_str(), 0)).collect();
         counts.entry(instance).or_default();
         let (mut free, mut stale, mut next_ms) = (Vec::new(), 0, u64::MAX);
         for held in &holdings.lanes {
@@ -175,13 +181,29 @@ async fn take(context: Arc<Context>, lane: LaneId, document: Document) -> Result
         return Ok(false);
     }
     let lock_ms = context.work.lock.as_millis() as i64;
-    let Some(claimed) = lease::claim(home, &context.instance, &lane, lock_ms).await? else { return Ok(false) };
+    let Some(claimed) = lease::claim(home, &context.instance, &lane, lock_ms).await? else {
+        return Ok(false);
+    };
     add(&context.metrics.locks_taken, 1);
     if claimed.stolen {
         add(&context.metrics.locks_stolen, 1);
     }
     tracing::info!(listener = %lane.text(), fence = claimed.fence, stolen = claimed.stolen, "A listener is ours");
     let lane = begin(&context, lane, claimed, &document);
+    if lane.definition_changed {
+        // Where a new one begins is known before anything is heard for it.
+        let step = Step {
+            handle: lane.handle.clone(),
+            token: lane.jobs_token.clone(),
+            run_at_max_ms: lane.run_at_max_ms,
+            applied: Some(applied(&lane.document)),
+        };
+        if let Err(error) = move_lanes(home, &[step], None).await {
+            // It is let go, and taken another time.
+            lane.handle.stop.store(true, Ordering::Relaxed);
+            return Err(error);
+        }
+    }
     let _ = context.behind.send(lane);
     Ok(true)
 }
@@ -191,13 +213,17 @@ fn begin(context: &Context, id: LaneId, claimed: Claimed, document: &Document) -
     let token = |name: &str| position.get_str(name).ok().and_then(Token::of_text);
     // Where nobody has been before: from where the shared stream is.
     let shared = context.shared.borrow().clone();
-    let jobs_token = token("token").or(shared).unwrap_or_else(|| Token::before(mongodb::bson::Timestamp { time: 1, increment: 1 }));
-    let status_token = token("statusToken").map_or_else(|| jobs_token.clone(), |status| status.min(jobs_token.clone()));
+    let jobs_token = token("token")
+        .or(shared)
+        .unwrap_or_else(|| Token::before(mongodb::bson::Timestamp { time: 1, increment: 1 }));
+    let status_token =
+        token("statusToken").map_or_else(|| jobs_token.clone(), |status| status.min(jobs_token.clone()));
     let handle = context.registry.add(id, fence, status_token.clone(), context.home.world.boot_ms());
     let is_new = !position.contains_key("token");
     let mut definition = position.get_document("applied").ok().cloned().unwrap_or_else(|| document.clone());
     let resumed = is_paused(&definition) && !is_paused(document);
-    let catches_up = crate::listener::Listener::read(document).is_ok_and(|listener| listener.on_resume == OnResume::CatchUp);
+    let catches_up = crate::listener::Listener::read(document)
+        .is_ok_and(|listener| listener.on_resume == OnResume::CatchUp);
     if resumed && catches_up {
         definition.insert("isActive", true);
     }
@@ -233,7 +259,8 @@ async fn give(context: &Context, many: usize) -> Result<(), Error> {
     tracing::info!(lanes = lanes.len(), "Another instance has fewer listeners; some are given to it");
     lanes.iter().for_each(|lane| lane.stop.store(true, Ordering::Relaxed));
     let until = context.home.world.boot_ms() + RELEASE_MS_MAX;
-    while lanes.iter().any(|lane| !lane.gone.load(Ordering::Relaxed)) && context.home.world.boot_ms() < until {
+    while lanes.iter().any(|lane| !lane.gone.load(Ordering::Relaxed)) && context.home.world.boot_ms() < until
+    {
         context.home.world.sleep_ms(20).await;
     }
     release_stopped(context).await

@@ -32,7 +32,9 @@ impl LaneId {
     pub(crate) fn of(listener: &Listener) -> Vec<Self> {
         match listener.partitions {
             0 | 1 => vec![Self { listener: listener.key.clone(), part: None }],
-            many => (0..many).map(|part| Self { listener: listener.key.clone(), part: Some((part, many)) }).collect(),
+            many => (0..many)
+                .map(|part| Self { listener: listener.key.clone(), part: Some((part, many)) })
+                .collect(),
         }
     }
 
@@ -125,7 +127,13 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(handle: Arc<Handle>, document: Document, token: Token, jobs_token: Token, run_at_max_ms: i64) -> Self {
+    pub(crate) fn new(
+        handle: Arc<Handle>,
+        document: Document,
+        token: Token,
+        jobs_token: Token,
+        run_at_max_ms: i64,
+    ) -> Self {
         let mut lane = Self {
             stored: jobs_token.clone(),
             handle,
@@ -183,6 +191,13 @@ impl Lane {
         self.run_at_max_ms = self.run_at_max_ms.max(due);
         self.run_at.insert(document.to_owned(), due);
         due
+    }
+}
+
+impl Drop for Lane {
+    /// Whoever read for it reads no more, however that came about.
+    fn drop(&mut self) {
+        self.handle.gone.store(true, Ordering::Relaxed);
     }
 }
 

@@ -36,7 +36,12 @@ pub(crate) struct Claimed {
 
 /// Takes a lane that is free, or whose owner has not been heard of for the length of a lease. Lock and fence are one
 /// transaction, so that of two who reach for a lane one has both.
-pub(crate) async fn claim(home: &Home, instance: &str, lane: &LaneId, lock_ms: i64) -> Result<Option<Claimed>, Error> {
+pub(crate) async fn claim(
+    home: &Home,
+    instance: &str,
+    lane: &LaneId,
+    lock_ms: i64,
+) -> Result<Option<Claimed>, Error> {
     let mut session = home.client.start_session().await?;
     session.start_transaction().await?;
     match within(home, &mut session, instance, lane, lock_ms).await {
@@ -85,13 +90,21 @@ async fn within(
         .await?;
     let position = position.unwrap_or_default();
     let fence = number(&position, "fence");
-    documents.update_one(doc! { "_id": id }, doc! { "$set": { "fence": fence } }).session(&mut *session).await?;
+    documents
+        .update_one(doc! { "_id": id }, doc! { "$set": { "fence": fence } })
+        .session(&mut *session)
+        .await?;
     let stolen = before.get_document("lockInfo").is_ok_and(|lock| lock.get_str("instanceId").is_ok());
     Ok(Some(Claimed { fence, position, stolen }))
 }
 
 /// Says that we are alive, in one write for all listeners. Answers which lanes are ours by what the server has.
-pub(crate) async fn heartbeat(home: &Home, instance: &str, expected: usize, has_parts: bool) -> Result<Option<BTreeSet<String>>, Error> {
+pub(crate) async fn heartbeat(
+    home: &Home,
+    instance: &str,
+    expected: usize,
+    has_parts: bool,
+) -> Result<Option<BTreeSet<String>>, Error> {
     let mine = doc! { "lockInfo.instanceId": instance };
     let beat = vec![doc! { "$set": { "lockInfo.lastHeartbeat": "$$NOW" } }];
     let mut touched = home.listeners.update_many(mine.clone(), beat.clone()).await?.matched_count;

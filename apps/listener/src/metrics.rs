@@ -80,18 +80,32 @@ impl Metrics {
             ("heartbeats_failed_total", "heartbeats that did not arrive", &self.heartbeats_failed),
         ];
         for (name, help, counter) in counters {
-            let _ = writeln!(text, "# HELP windlass_listener_{name} {help}\n# TYPE windlass_listener_{name} counter\nwindlass_listener_{name} {}", get(counter));
+            let _ = writeln!(
+                text,
+                "# HELP windlass_listener_{name} {help}\n# TYPE windlass_listener_{name} counter\nwindlass_listener_{name} {}",
+                get(counter)
+            );
         }
         self.delay_lines(&mut text);
         let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = writeln!(text, "# HELP windlass_listener_errors_total errors by listener and code\n# TYPE windlass_listener_errors_total counter");
+        let _ = writeln!(
+            text,
+            "# HELP windlass_listener_errors_total errors by listener and code\n# TYPE windlass_listener_errors_total counter"
+        );
         for ((listener, code), count) in errors.iter() {
-            let _ = writeln!(text, "windlass_listener_errors_total{{listener=\"{}\",code=\"{code}\"}} {count}", plain(listener));
+            let _ = writeln!(
+                text,
+                "windlass_listener_errors_total{{listener=\"{}\",code=\"{code}\"}} {count}",
+                plain(listener)
+            );
         }
         let mut last = "";
         for (name, help, labels, value) in more {
             if *name != last {
-                let _ = writeln!(text, "# HELP windlass_listener_{name} {help}\n# TYPE windlass_listener_{name} gauge");
+                let _ = writeln!(
+                    text,
+                    "# HELP windlass_listener_{name} {help}\n# TYPE windlass_listener_{name} gauge"
+                );
                 last = name;
             }
             let _ = writeln!(text, "windlass_listener_{name}{labels} {value}");
@@ -101,7 +115,10 @@ impl Metrics {
 
     fn delay_lines(&self, text: &mut String) {
         let name = "windlass_listener_delay_seconds";
-        let _ = writeln!(text, "# HELP {name} from the commit of a change to its durable row\n# TYPE {name} histogram");
+        let _ = writeln!(
+            text,
+            "# HELP {name} from the commit of a change to its durable row\n# TYPE {name} histogram"
+        );
         let mut sum = 0;
         for (place, bound) in BOUNDS_MS.iter().enumerate() {
             sum += get(&self.delays[place]);

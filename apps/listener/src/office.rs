@@ -121,7 +121,9 @@ pub(crate) async fn edit(home: &Home, id: &str, change: Document) -> Result<Docu
     if update.get_document("$unset").is_ok_and(Document::is_empty) {
         update.remove("$unset");
     }
-    home.listeners.update_one(doc! { "_id": document.get("_id").cloned().unwrap_or(Bson::Null) }, update).await?;
+    home.listeners
+        .update_one(doc! { "_id": document.get("_id").cloned().unwrap_or(Bson::Null) }, update)
+        .await?;
     show(home, id).await
 }
 
@@ -155,7 +157,8 @@ pub(crate) async fn remove(home: &Home, id: &str) -> Result<Document, OfficeErro
 /// What happened to a document: the last entries of a month, its rows, and what it waits for.
 pub(crate) async fn history(home: &Home, id: &str) -> Result<Value, OfficeError> {
     let mut entries = Vec::new();
-    let mut found = home.history.find(doc! { "document": id }).sort(doc! { "at": -1 }).limit(HISTORY_MAX).await?;
+    let mut found =
+        home.history.find(doc! { "document": id }).sort(doc! { "at": -1 }).limit(HISTORY_MAX).await?;
     while let Some(mut entry) = found.try_next().await? {
         entry.remove("_id");
         entries.push(as_json(entry));
@@ -166,9 +169,16 @@ pub(crate) async fn history(home: &Home, id: &str) -> Result<Value, OfficeError>
         letters.push(as_json(letter));
     }
     let mut rows = Vec::new();
-    let names: Vec<Bson> = list(home).await?.iter().filter_map(|listener| listener.get("jobName").cloned()).collect();
+    let names: Vec<Bson> =
+        list(home).await?.iter().filter_map(|listener| listener.get("jobName").cloned()).collect();
     let of_document = doc! { "name": { "$in": names }, "data.documentId": id };
-    let mut found = home.jobs.find(of_document).sort(doc! { "_id": -1 }).limit(HISTORY_MAX).projection(doc! { "data.change": 0 }).await?;
+    let mut found = home
+        .jobs
+        .find(of_document)
+        .sort(doc! { "_id": -1 })
+        .limit(HISTORY_MAX)
+        .projection(doc! { "data.change": 0 })
+        .await?;
     while let Some(row) = found.try_next().await? {
         rows.push(as_json(row));
     }
@@ -191,7 +201,9 @@ pub(crate) async fn retry(home: &Home, again: Again) -> Result<u64, OfficeError>
     let states = doc! { "$in": [ "dead", "waiting" ] };
     let query = match &again {
         Again::Document(id) => doc! { "document": id, "state": states },
-        Again::Listener(id) => doc! { "listener": id_text(show(home, id).await?.get("_id").unwrap_or(&Bson::Null)), "state": states },
+        Again::Listener(id) => {
+            doc! { "listener": id_text(show(home, id).await?.get("_id").unwrap_or(&Bson::Null)), "state": states }
+        }
         Again::AllFailed => doc! { "state": states },
     };
     let mut asked = 0;
@@ -204,10 +216,14 @@ pub(crate) async fn retry(home: &Home, again: Again) -> Result<u64, OfficeError>
     {
         // It is not known as failed: it is done again by its last job's place.
         let last = home.history.find_one(doc! { "document": id }).sort(doc! { "at": -1 }).await?;
-        let letter = last.ok_or_else(|| OfficeError::NotFound(format!("nothing is known of document {id}")))?;
-        let row = doc! { "data.documentId": id, "data.listenerId": letter.get_str("listener").unwrap_or_default() };
+        let letter =
+            last.ok_or_else(|| OfficeError::NotFound(format!("nothing is known of document {id}")))?;
+        let row =
+            doc! { "data.documentId": id, "data.listenerId": letter.get_str("listener").unwrap_or_default() };
         let row = home.jobs.find_one(row).await?;
-        let key = row.and_then(|row| row.get_document("data").ok()?.get_document("documentKey").ok()?.get("_id").cloned());
+        let key = row.and_then(|row| {
+            row.get_document("data").ok()?.get_document("documentKey").ok()?.get("_id").cloned()
+        });
         let mut letter = letter;
         letter.insert("documentId", key.unwrap_or_else(|| Bson::String(id.clone())));
         asked += u64::from(ask(home, &letter).await?);
@@ -218,7 +234,10 @@ pub(crate) async fn retry(home: &Home, again: Again) -> Result<u64, OfficeError>
 /// Sets a document's status to null, which asks for it again; without a status, its entry says so.
 async fn ask(home: &Home, letter: &Document) -> Result<bool, OfficeError> {
     let (Ok(listener), Ok(database), Ok(collection), Some(document)) = (
-        letter.get_str("listener"), letter.get_str("database"), letter.get_str("collection"), letter.get("documentId"),
+        letter.get_str("listener"),
+        letter.get_str("database"),
+        letter.get_str("collection"),
+        letter.get("documentId"),
     ) else {
         return Ok(false);
     };
@@ -242,7 +261,12 @@ async fn ask(home: &Home, letter: &Document) -> Result<bool, OfficeError> {
     };
     home.dead.update_one(doc! { "_id": id }, doc! { "$set": set }).upsert(true).await?;
     if letter.get("_id") != Some(&Bson::ObjectId(id)) {
-        home.dead.update_one(doc! { "_id": letter.get("_id").cloned().unwrap_or(Bson::Null) }, doc! { "$set": { "state": "again" } }).await?;
+        home.dead
+            .update_one(
+                doc! { "_id": letter.get("_id").cloned().unwrap_or(Bson::Null) },
+                doc! { "$set": { "state": "again" } },
+            )
+            .await?;
     }
     Ok(true)
 }

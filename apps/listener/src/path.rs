@@ -97,7 +97,8 @@ pub(crate) fn unset(document: &mut Document, path: &str) {
             Some(Bson::Document(inner)) => unset(inner, rest),
             Some(Bson::Array(items)) => {
                 let (at, rest) = rest.split_once('.').unwrap_or((rest, ""));
-                if let Some(Bson::Document(inner)) = at.parse::<usize>().ok().and_then(|at| items.get_mut(at)) {
+                if let Some(Bson::Document(inner)) = at.parse::<usize>().ok().and_then(|at| items.get_mut(at))
+                {
                     unset(inner, rest);
                 }
             }

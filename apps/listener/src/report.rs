@@ -78,7 +78,10 @@ fn seconds(now: DateTime, then: DateTime) -> f64 {
 }
 
 /// Counts of a collection by listener.
-async fn counts(documents: &mongodb::Collection<Document>, state: &str) -> Result<BTreeMap<String, u64>, Error> {
+async fn counts(
+    documents: &mongodb::Collection<Document>,
+    state: &str,
+) -> Result<BTreeMap<String, u64>, Error> {
     let stages = vec![
         doc! { "$match": { "state": state } },
         doc! { "$group": { "_id": "$listener", "count": { "$sum": 1_i64 } } },
@@ -86,7 +89,10 @@ async fn counts(documents: &mongodb::Collection<Document>, state: &str) -> Resul
     let mut found = documents.aggregate(stages).await?;
     let mut counts = BTreeMap::new();
     while let Some(count) = found.try_next().await? {
-        counts.insert(count.get("_id").map(id_text).unwrap_or_default(), u64::try_from(number(&count, "count")).unwrap_or(0));
+        counts.insert(
+            count.get("_id").map(id_text).unwrap_or_default(),
+            u64::try_from(number(&count, "count")).unwrap_or(0),
+        );
     }
     Ok(counts)
 }
@@ -105,7 +111,11 @@ pub(crate) async fn report(home: &Home, lock_s: f64) -> Result<Report, Error> {
     home.hello().await?;
     let now = home.now();
     let (positions, seats) = (by_text(&home.positions).await?, by_text(&home.partitions).await?);
-    let (gaps, dead, waiting) = (counts(&home.gaps, "open").await?, counts(&home.dead, "dead").await?, counts(&home.dead, "waiting").await?);
+    let (gaps, dead, waiting) = (
+        counts(&home.gaps, "open").await?,
+        counts(&home.dead, "dead").await?,
+        counts(&home.dead, "waiting").await?,
+    );
     let mut lanes = Vec::new();
     let mut found = home.listeners.find(doc! {}).sort(doc! { "_id": 1 }).await?;
     while let Some(document) = found.try_next().await? {
@@ -119,7 +129,8 @@ pub(crate) async fn report(home: &Home, lock_s: f64) -> Result<Report, Error> {
             let seat = if part.part.is_some() { seats.get(&part.text()) } else { Some(&document) };
             let lock = seat.and_then(|seat| seat.get_document("lockInfo").ok());
             let position = positions.get(&part.text());
-            let age = lock.and_then(|lock| lock.get_datetime("lastHeartbeat").ok()).map(|beat| seconds(now, *beat));
+            let age =
+                lock.and_then(|lock| lock.get_datetime("lastHeartbeat").ok()).map(|beat| seconds(now, *beat));
             let time = position.and_then(|position| position.get_timestamp("clusterTime").ok());
             lanes.push(LaneReport {
                 listener: id.clone(),
@@ -133,7 +144,9 @@ pub(crate) async fn report(home: &Home, lock_s: f64) -> Result<Report, Error> {
                 lease_age: age,
                 fence: position.map_or(0, |position| number(position, "fence")),
                 lag: time.map(|time| seconds(now, DateTime::from_millis(i64::from(time.time) * 1_000))),
-                position_age: position.and_then(|position| position.get_datetime("at").ok()).map(|at| seconds(now, *at)),
+                position_age: position
+                    .and_then(|position| position.get_datetime("at").ok())
+                    .map(|at| seconds(now, *at)),
                 open_gaps: gaps.get(&id).copied().unwrap_or(0),
                 dead_letters: dead.get(&id).copied().unwrap_or(0),
                 waiting: waiting.get(&id).copied().unwrap_or(0),
@@ -148,7 +161,8 @@ pub(crate) async fn report(home: &Home, lock_s: f64) -> Result<Report, Error> {
         instances.push(InstanceReport { id, lanes: number(&instance, "lanes"), age, is_live: age <= lock_s });
     }
     let oldest = home.oldest().await.ok().flatten();
-    let oplog_window = oldest.map(|oldest| seconds(now, DateTime::from_millis(i64::from(oldest.time) * 1_000)));
+    let oplog_window =
+        oldest.map(|oldest| seconds(now, DateTime::from_millis(i64::from(oldest.time) * 1_000)));
     Ok(Report { now: now.try_to_rfc3339_string().unwrap_or_default(), oplog_window, instances, lanes })
 }
 
@@ -187,11 +201,16 @@ pub(crate) fn problems(context: &Context) -> Vec<String> {
         wrong.push(format!("the listeners could not be looked at for {} s", listed / 1_000));
     }
     if !context.holds() {
-        wrong.push("no heartbeat has arrived for the length of a lease, so that locks may be lost".to_owned());
+        wrong
+            .push("no heartbeat has arrived for the length of a lease, so that locks may be lost".to_owned());
     }
     for handle in context.registry.all() {
         if handle.seen().following == Following::Refused {
-            wrong.push(format!("listener {} cannot be understood: {}", handle.id.text(), handle.seen().last_error.unwrap_or_default()));
+            wrong.push(format!(
+                "listener {} cannot be understood: {}",
+                handle.id.text(),
+                handle.seen().last_error.unwrap_or_default()
+            ));
         }
     }
     wrong
@@ -202,10 +221,30 @@ pub(crate) fn gauges(context: &Context) -> Vec<(&'static str, &'static str, Stri
     let now = context.home.world.boot_ms();
     let ago = |then: u64| now.saturating_sub(then) as f64 / 1_000.0;
     let mut lines = vec![
-        ("lanes", "listeners, or parts of them, that this instance has", String::new(), context.registry.len() as f64),
-        ("heartbeat_age_seconds", "since the last heartbeat arrived", String::new(), ago(get(&context.metrics.heartbeat_boot_ms))),
-        ("heartbeat_late_seconds", "how late the last heartbeat began", String::new(), get(&context.metrics.heartbeat_late_ms) as f64 / 1_000.0),
-        ("stream_silent_seconds", "since the shared stream told its position", String::new(), ago(get(&context.heard_boot_ms))),
+        (
+            "lanes",
+            "listeners, or parts of them, that this instance has",
+            String::new(),
+            context.registry.len() as f64,
+        ),
+        (
+            "heartbeat_age_seconds",
+            "since the last heartbeat arrived",
+            String::new(),
+            ago(get(&context.metrics.heartbeat_boot_ms)),
+        ),
+        (
+            "heartbeat_late_seconds",
+            "how late the last heartbeat began",
+            String::new(),
+            get(&context.metrics.heartbeat_late_ms) as f64 / 1_000.0,
+        ),
+        (
+            "stream_silent_seconds",
+            "since the shared stream told its position",
+            String::new(),
+            ago(get(&context.heard_boot_ms)),
+        ),
     ];
     let lanes = context.registry.all();
     for handle in &lanes {
@@ -213,10 +252,20 @@ pub(crate) fn gauges(context: &Context) -> Vec<(&'static str, &'static str, Stri
         let lag = ago(seen.moved_boot_ms);
         let time = DateTime::from_millis(i64::from(seen.token.cluster_time().time) * 1_000);
         let lag = if seen.following == Following::Live { lag } else { seconds(context.home.now(), time) };
-        lines.push(("lag_seconds", "how far a listener is behind", format!("{{listener=\"{}\"}}", plain(&handle.id.text())), lag));
+        lines.push((
+            "lag_seconds",
+            "how far a listener is behind",
+            format!("{{listener=\"{}\"}}", plain(&handle.id.text())),
+            lag,
+        ));
     }
     for handle in &lanes {
-        lines.push(("listener_jobs", "rows that this instance has written for a listener", format!("{{listener=\"{}\"}}", plain(&handle.id.text())), get(&handle.jobs) as f64));
+        lines.push((
+            "listener_jobs",
+            "rows that this instance has written for a listener",
+            format!("{{listener=\"{}\"}}", plain(&handle.id.text())),
+            get(&handle.jobs) as f64,
+        ));
     }
     lines
 }

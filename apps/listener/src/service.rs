@@ -23,9 +23,12 @@ const WISHES_MAX: usize = 4;
 /// streams, locks, door.
 pub(crate) async fn run(host: &Host) -> Result<(), AppError> {
     let (place, work, door) = (
-        Place::read(&host.environment)?, Work::read(&host.environment)?, DoorSettings::read(&host.environment)?,
+        Place::read(&host.environment)?,
+        Work::read(&host.environment)?,
+        DoorSettings::read(&host.environment)?,
     );
-    let guarded = Guarded { by_token: door.token.is_some(), listen: "LISTENER_LISTEN", token: "LISTENER_TOKEN" };
+    let guarded =
+        Guarded { by_token: door.token.is_some(), listen: "LISTENER_LISTEN", token: "LISTENER_TOKEN" };
     let socket = bind(&door.listen, guarded).await?;
     let home = Home::open(&place, host.world.clone()).await?;
     home.ensure_indexes().await?;
@@ -38,15 +41,22 @@ pub(crate) async fn run(host: &Host) -> Result<(), AppError> {
     let (wishes, granted) = mpsc::channel(WISHES_MAX);
     let of = |context: &Arc<Context>| context.clone();
     let (c1, c2, c3, c4, c5, c6, c7, c8) = (
-        of(&context), of(&context), of(&context), of(&context), of(&context), of(&context), of(&context), of(&context),
+        of(&context),
+        of(&context),
+        of(&context),
+        of(&context),
+        of(&context),
+        of(&context),
+        of(&context),
+        of(&context),
     );
     let parts = Parts::new(stop)
-        .with("claims", |_| keeper::claims(c1))
-        .with("recovery", |_| recovery::run(c2))
-        .with("stream", |_| shared::run(c3, start, granted))
-        .with("catching up", |_| catch_up::run(c4, behind, wishes))
-        .with("status writer", |_| status_writer::run(c5, statuses))
-        .with("heartbeats", |_| keeper::heartbeats(c6))
+        .with("claims", |told| until(told, keeper::claims(c1)))
+        .with("recovery", |told| until(told, recovery::run(c2)))
+        .with("stream", |told| until(told, shared::run(c3, start, granted)))
+        .with("catching up", |told| until(told, catch_up::run(c4, behind, wishes)))
+        .with("status writer", |told| until(told, status_writer::run(c5, statuses)))
+        .with("heartbeats", |told| until(told, keeper::heartbeats(c6)))
         .then("locks", |told| async move {
             told.wait().await;
             keeper::release_all(&c7).await
@@ -54,5 +64,13 @@ pub(crate) async fn run(host: &Host) -> Result<(), AppError> {
         .then("door", |told| http::serve(c8, door, socket, told));
     parts.run().await?;
     tracing::info!("The listener has ended");
+    Ok(())
+}
+
+/// A part that knows by the context that it is time to end has ended rightly once it is told, too. One that fails
+/// says so at once.
+async fn until(told: Stop, part: impl Future<Output = Result<(), AppError>>) -> Result<(), AppError> {
+    part.await?;
+    told.wait().await;
     Ok(())
 }

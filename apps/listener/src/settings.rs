@@ -111,7 +111,9 @@ impl Place {
 
 /// `URI/?PARAMS`, also where one of them has the mark already.
 fn joined(uri: &str, params: Option<&str>) -> String {
-    let Some(params) = params.map(|params| params.trim_start_matches(['?', '&'])) else { return uri.to_owned() };
+    let Some(params) = params.map(|params| params.trim_start_matches(['?', '&'])) else {
+        return uri.to_owned();
+    };
     match uri.split_once("://") {
         Some((_, rest)) if rest.contains('?') => format!("{uri}&{params}"),
         Some((_, rest)) if rest.contains('/') => format!("{uri}?{params}"),
@@ -139,7 +141,9 @@ impl Work {
             heartbeat: seconds(&mut reading, "LISTENER_HEARTBEAT_SECONDS"),
             claim: seconds(&mut reading, "LISTENER_CLAIM_SECONDS"),
             recovery: seconds(&mut reading, "LISTENER_RECOVERY_SECONDS"),
-            ladder: reading.parsed("LISTENER_LADDER", "delays such as 1m 5m, or none").unwrap_or(Ladder::NONE),
+            ladder: reading
+                .parsed("LISTENER_LADDER", "delays such as 1m 5m, or none")
+                .unwrap_or(Ladder::NONE),
             batch_jobs_max: reading.number("LISTENER_BATCH_JOBS", 1..=10_000),
             batch_bytes_max: reading.number("LISTENER_BATCH_BYTES", 1_024..=12_000_000),
             payload_bytes_max: reading.number("LISTENER_PAYLOAD_BYTES", 0..=8_000_000),
@@ -167,7 +171,10 @@ impl DoorSettings {
     /// Reads it.
     pub fn read(environment: &Environment) -> Result<Self, SettingsError> {
         let mut reading = Reading::new(environment, TABLE);
-        let door = Self { listen: reading.text("LISTENER_LISTEN"), token: reading.optional_secret("LISTENER_TOKEN") };
+        let door = Self {
+            listen: reading.text("LISTENER_LISTEN"),
+            token: reading.optional_secret("LISTENER_TOKEN"),
+        };
         reading.finish(door)
     }
 }
@@ -196,7 +203,9 @@ mod tests {
         let why = Place::read(&Environment::default()).unwrap_err().to_string();
         assert!(why.contains("MONGODB_URI"), "{why}");
         let wrong = Environment::from_iter([
-            ("MONGODB_URI", "http://canary"), ("LISTENER_HEARTBEAT_SECONDS", "29"), ("JOBS_TARGET", "windlass"),
+            ("MONGODB_URI", "http://canary"),
+            ("LISTENER_HEARTBEAT_SECONDS", "29"),
+            ("JOBS_TARGET", "windlass"),
         ]);
         let why = Place::read(&wrong).unwrap_err().to_string();
         assert!(why.contains("mongodb://") && !why.contains("canary"), "{why}");

@@ -15,7 +15,8 @@ pub(crate) struct StatusField(String);
 impl StatusField {
     /// Reads a path; says why it cannot be one.
     pub(crate) fn new(path: &str) -> Result<Self, String> {
-        let wrong = path.split('.').any(|part| part.is_empty() || part.starts_with('$') || part.contains('\0'));
+        let wrong =
+            path.split('.').any(|part| part.is_empty() || part.starts_with('$') || part.contains('\0'));
         if wrong || path.len() > 200 {
             return Err(format!("statusField {path:?} is no path of a field, such as {DEFAULT}"));
         }
@@ -118,7 +119,9 @@ mod tests {
         assert!(field.asks_again(&doc! { "metadata": { "listeners": { "abc": { "status": Bson::Null } } } }));
         assert!(!field.asks_again(&doc! { "metadata": { "listeners": {} } }));
         assert!(!field.asks_again(&doc! {}));
-        assert!(field.is_complete(&doc! { "metadata": { "listeners": { "abc": { "status": "complete" } } } }));
+        assert!(
+            field.is_complete(&doc! { "metadata": { "listeners": { "abc": { "status": "complete" } } } })
+        );
         assert_eq!(StatusField::new(DEFAULT).unwrap().private(), DEFAULT);
         assert!(StatusField::new("a..b").is_err() && StatusField::new("_id").is_err());
     }

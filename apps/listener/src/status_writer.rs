@@ -22,7 +22,10 @@ const PAUSE_MS: u64 = 200;
 const AT_ONCE: usize = 1_000;
 
 /// Writes until nobody sends any more.
-pub(crate) async fn run(context: Arc<Context>, mut batches: mpsc::Receiver<Vec<NewJob>>) -> Result<(), AppError> {
+pub(crate) async fn run(
+    context: Arc<Context>,
+    mut batches: mpsc::Receiver<Vec<NewJob>>,
+) -> Result<(), AppError> {
     loop {
         let batch = tokio::select! {
             biased;
@@ -102,7 +105,13 @@ async fn update(context: &Context, database: &str, collection: &str, jobs: &[&Ne
     if let Some(first) = failed.first().and_then(Bson::as_document) {
         add(&context.metrics.status_failures, failed.len());
         let why = first.get_str("errmsg").unwrap_or_default();
-        tracing::warn!(database, collection, documents = failed.len(), error = why, "The status of some documents cannot be written");
+        tracing::warn!(
+            database,
+            collection,
+            documents = failed.len(),
+            error = why,
+            "The status of some documents cannot be written"
+        );
     }
     Ok(())
 }
@@ -115,7 +124,8 @@ fn statement(context: &Context, job: &NewJob) -> Option<Document> {
     if !null_is_no_wish {
         // A null that somebody set since asks for the document to be done again, and stays until it is.
         let of_null = doc! { "$type": 10 };
-        let mut wishes = vec![doc! { field.part("status"): of_null.clone() }, doc! { field.path(): of_null.clone() }];
+        let mut wishes =
+            vec![doc! { field.part("status"): of_null.clone() }, doc! { field.path(): of_null.clone() }];
         if field.private() != field.path() {
             wishes.push(doc! { field.private(): of_null });
         }
@@ -143,7 +153,13 @@ async fn history(context: &Context, batch: &[NewJob]) {
 }
 
 /// An entry of a document's history.
-pub(crate) fn entry(context: &Context, origin: &Origin, what: &str, job: Option<&str>, why: Option<&str>) -> Document {
+pub(crate) fn entry(
+    context: &Context,
+    origin: &Origin,
+    what: &str,
+    job: Option<&str>,
+    why: Option<&str>,
+) -> Document {
     doc! {
         "document": id_text(&origin.document),
         "database": &origin.database,

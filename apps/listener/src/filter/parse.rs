@@ -109,7 +109,9 @@ fn operator(path: &str, name: &str, value: &Bson, all: &Document, depth: usize) 
         "$mod" => modulo(path, value)?,
         "$all" => {
             let Some(items) = value.as_array().filter(|items| !items.is_empty()) else {
-                return unfit(format!("{path}: $all needs a list that is not empty; an empty one never matches"));
+                return unfit(format!(
+                    "{path}: $all needs a list that is not empty; an empty one never matches"
+                ));
             };
             let tests: Result<Vec<_>, _> = items.iter().map(|item| tests(path, item, depth)).collect();
             Test::All(tests?.into_iter().flatten().collect())
@@ -144,9 +146,10 @@ fn element(path: &str, value: &Bson, depth: usize) -> Result<Test, Unfit> {
     let Some(inner) = value.as_document() else {
         return unfit(format!("{path}: $elemMatch needs a filter"));
     };
-    let of_values = inner.keys().next().is_some_and(|name| {
-        name.starts_with('$') && !matches!(name.as_str(), "$and" | "$or" | "$nor")
-    });
+    let of_values = inner
+        .keys()
+        .next()
+        .is_some_and(|name| name.starts_with('$') && !matches!(name.as_str(), "$and" | "$or" | "$nor"));
     if of_values {
         return Ok(Test::ElementPasses(operators(path, inner, depth + 1)?));
     }
@@ -302,7 +305,11 @@ mod tests {
         check(doc! { "a": { "$not": { "$gt": 5 } } }, doc! { "a": 3 }, true);
         check(doc! { "a": { "$all": [1, 2] } }, doc! { "a": [2, 1, 0] }, true);
         check(doc! { "a": { "$size": 2 } }, doc! { "a": [2, 1] }, true);
-        check(doc! { "a": { "$elemMatch": { "x": 1, "y": 2 } } }, doc! { "a": [ { "x": 1 }, { "y": 2 } ] }, false);
+        check(
+            doc! { "a": { "$elemMatch": { "x": 1, "y": 2 } } },
+            doc! { "a": [ { "x": 1 }, { "y": 2 } ] },
+            false,
+        );
         check(doc! { "a": { "$elemMatch": { "$gt": 3, "$lt": 5 } } }, doc! { "a": [1, 4] }, true);
         check(doc! { "a": { "$regex": "^x", "$options": "i" } }, doc! { "a": "Xy" }, true);
         check(doc! { "a": { "$type": "string" } }, doc! { "a": "Xy" }, true);

@@ -24,7 +24,10 @@ pub(crate) enum Test {
     Type(Vec<ElementType>),
     All(Vec<Test>),
     Size(usize),
-    Mod { divisor: i64, remainder: i64 },
+    Mod {
+        divisor: i64,
+        remainder: i64,
+    },
     Regex(Regex),
     /// An element of an array that is a document, and matches.
     ElementIs(Box<Filter>),
@@ -86,9 +89,7 @@ impl Test {
 
 /// Whether a value, or an element of one that is an array, is so.
 fn any(found: &[&Bson], is: impl Fn(&Bson) -> bool) -> bool {
-    found
-        .iter()
-        .any(|value| is(value) || value.as_array().is_some_and(|items| items.iter().any(&is)))
+    found.iter().any(|value| is(value) || value.as_array().is_some_and(|items| items.iter().any(&is)))
 }
 
 fn elements(found: &[&Bson], is: impl Fn(&Bson) -> bool) -> bool {

@@ -11,7 +11,9 @@ use super::{Rooms, ok, refused};
 use crate::office;
 
 fn read(body: &Bytes) -> Result<Document, Refusal> {
-    let wrong = |why: serde_json::Error| Refusal::new(StatusCode::BAD_REQUEST, "invalid", format!("the body is no JSON: {why}"));
+    let wrong = |why: serde_json::Error| {
+        Refusal::new(StatusCode::BAD_REQUEST, "invalid", format!("the body is no JSON: {why}"))
+    };
     let value: Value = serde_json::from_slice(body).map_err(wrong)?;
     office::as_document(value).map_err(refused)
 }
@@ -52,7 +54,9 @@ pub(super) async fn replay(State(rooms): State<Rooms>, Path(id): Path<String>, b
     let body = read(&body)?;
     let from = body.get_datetime("from").copied().ok();
     let from = from.or_else(|| DateTime::parse_rfc3339_str(body.get_str("from").ok()?).ok());
-    let from = from.ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "invalid", "from must be a moment such as 2026-01-31T12:00:00Z"))?;
+    let from = from.ok_or_else(|| {
+        Refusal::new(StatusCode::BAD_REQUEST, "invalid", "from must be a moment such as 2026-01-31T12:00:00Z")
+    })?;
     office::replay(&rooms.home, &id, from).await.map_err(refused)?;
     Ok(ok(&value!({ "replaying": true })))
 }

@@ -21,7 +21,12 @@ use crate::settings::DoorSettings;
 type Rooms = Arc<Context>;
 
 /// Serves until it is told to end.
-pub(crate) async fn serve(context: Rooms, door: DoorSettings, socket: TcpListener, told: Stop) -> Result<(), AppError> {
+pub(crate) async fn serve(
+    context: Rooms,
+    door: DoorSettings,
+    socket: TcpListener,
+    told: Stop,
+) -> Result<(), AppError> {
     let routes = Router::new()
         .route("/", get(page::home))
         .route("/listener", get(page::page))
@@ -40,10 +45,11 @@ pub(crate) async fn serve(context: Rooms, door: DoorSettings, socket: TcpListene
         .route("/listeners/{id}/replay", post(listeners::replay))
         .with_state(context.clone());
     let metered = context.clone();
-    let mut built = Door::new(routes, context.home.world.clone()).token(door.token.as_ref()).metrics(move || {
-        let context = metered.clone();
-        async move { Ok(context.metrics.text(&report::gauges(&context))) }
-    });
+    let mut built =
+        Door::new(routes, context.home.world.clone()).token(door.token.as_ref()).metrics(move || {
+            let context = metered.clone();
+            async move { Ok(context.metrics.text(&report::gauges(&context))) }
+        });
     for path in page::OPEN_PATHS {
         built = built.open_to_all(path);
     }

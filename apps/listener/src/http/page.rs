@@ -7,7 +7,8 @@ use http::{HeaderValue, StatusCode};
 use windlass_app::door::{Answered, text};
 
 /// These are answered to everybody, token or not.
-pub(super) const OPEN_PATHS: [&str; 5] = ["/", "/listener", "/listener/page.js", "/listener/page.css", "/healthz"];
+pub(super) const OPEN_PATHS: [&str; 5] =
+    ["/", "/listener", "/listener/page.js", "/listener/page.css", "/healthz"];
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'";
 

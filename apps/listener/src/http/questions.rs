@@ -16,7 +16,10 @@ pub(super) async fn health(State(rooms): State<Rooms>) -> Answered {
     let wrong = report::problems(&rooms);
     let status = if wrong.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let word = if wrong.is_empty() { "ok" } else { "unhealthy" };
-    Ok(json(status, &value!({ "status": word, "reasons": wrong, "instance": rooms.instance, "lanes": rooms.registry.len() })))
+    Ok(json(
+        status,
+        &value!({ "status": word, "reasons": wrong, "instance": rooms.instance, "lanes": rooms.registry.len() }),
+    ))
 }
 
 pub(super) async fn status(State(rooms): State<Rooms>) -> Answered {

@@ -18,7 +18,11 @@ impl Listener {
     pub(crate) fn needs_document(&self) -> bool {
         let of_document = match self.dialect {
             Dialect::Document => !self.filter.is_empty(),
-            Dialect::Event => self.filter.paths().iter().any(|path| !path.starts_with("updateDescription") && path != "operationType"),
+            Dialect::Event => self
+                .filter
+                .paths()
+                .iter()
+                .any(|path| !path.starts_with("updateDescription") && path != "operationType"),
         };
         of_document || self.payload == Payload::Full
     }
@@ -50,9 +54,11 @@ impl Listener {
 
     fn is_edge(&self, event: &Event) -> bool {
         match &event.update {
-            Some(update) => self.filter.paths().iter().any(|path| {
-                update.touches(path.strip_prefix("fullDocument.").unwrap_or(path))
-            }),
+            Some(update) => self
+                .filter
+                .paths()
+                .iter()
+                .any(|path| update.touches(path.strip_prefix("fullDocument.").unwrap_or(path))),
             None => true,
         }
     }
@@ -160,7 +166,7 @@ mod tests {
     #[test]
     fn b11_a_nested_update_is_found_by_its_path() {
         let wants = listener(doc! { "dialect": "event", "operationType": ["update"],
-            "filter": { "updateDescription.updatedFields.a.b": { "$exists": true } } });
+        "filter": { "updateDescription.updatedFields.a.b": { "$exists": true } } });
         assert!(!wants.needs_document());
         assert!(wants.matches(&update(doc! { "a.b": 1 }, None)));
         assert!(wants.matches(&update(doc! { "a": { "b": 1 } }, None)));
@@ -181,9 +187,11 @@ mod tests {
 
     #[test]
     fn b07_a_typed_listener_sees_updates() {
-        let typed = listener(doc! { "metadata": { "objectType": "person", "mappedSourceTypes": ["contact"] } });
+        let typed =
+            listener(doc! { "metadata": { "objectType": "person", "mappedSourceTypes": ["contact"] } });
         assert!(typed.needs_document());
-        let of = |kind: &str| update(doc! { "x": 1 }, Some(doc! { "_id": 1, "metadata": { "objectType": kind } }));
+        let of =
+            |kind: &str| update(doc! { "x": 1 }, Some(doc! { "_id": 1, "metadata": { "objectType": kind } }));
         assert!(typed.matches(&of("person")) && typed.matches(&of("contact")) && !typed.matches(&of("deal")));
         let any = listener(doc! { "metadata": { "objectType": "person", "handleAnyObjectType": true } });
         assert!(any.matches(&of("deal")));

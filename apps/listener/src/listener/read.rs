@@ -41,11 +41,36 @@ impl Listener {
             target: target(document, &metadata, &mut wrong),
             status_field: status_field(document, &key, &mut wrong),
             filter: typed(filter, &metadata),
-            dialect: word(document, "dialect", &[("document", Dialect::Document), ("event", Dialect::Event)], &mut wrong),
-            once: word(document, "once", &[("change", Once::Change), ("document", Once::Document)], &mut wrong),
-            payload: word(document, "payload", &[("small", Payload::Small), ("full", Payload::Full)], &mut wrong),
-            on_resume: word(document, "onResume", &[("skip", OnResume::Skip), ("catch-up", OnResume::CatchUp)], &mut wrong),
-            trigger: word(document, "trigger", &[("level", Trigger::Level), ("edge", Trigger::Edge)], &mut wrong),
+            dialect: word(
+                document,
+                "dialect",
+                &[("document", Dialect::Document), ("event", Dialect::Event)],
+                &mut wrong,
+            ),
+            once: word(
+                document,
+                "once",
+                &[("change", Once::Change), ("document", Once::Document)],
+                &mut wrong,
+            ),
+            payload: word(
+                document,
+                "payload",
+                &[("small", Payload::Small), ("full", Payload::Full)],
+                &mut wrong,
+            ),
+            on_resume: word(
+                document,
+                "onResume",
+                &[("skip", OnResume::Skip), ("catch-up", OnResume::CatchUp)],
+                &mut wrong,
+            ),
+            trigger: word(
+                document,
+                "trigger",
+                &[("level", Trigger::Level), ("edge", Trigger::Edge)],
+                &mut wrong,
+            ),
             is_active: flag(document, "isActive", true, &mut wrong),
             backfill: flag(document, "backfill", false, &mut wrong),
             pre_images: flag(document, "preImages", false, &mut wrong),
@@ -70,7 +95,9 @@ pub(crate) fn applied(document: &Document) -> Document {
 
 fn operations(value: Option<&Bson>, wrong: &mut Vec<String>) -> BTreeSet<Operation> {
     let words: Vec<&Bson> = match value {
-        None | Some(Bson::Null) => return BTreeSet::from([Operation::Insert, Operation::Update, Operation::Replace]),
+        None | Some(Bson::Null) => {
+            return BTreeSet::from([Operation::Insert, Operation::Update, Operation::Replace]);
+        }
         Some(Bson::Array(items)) => items.iter().collect(),
         Some(one) => vec![one],
     };

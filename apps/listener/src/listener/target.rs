@@ -36,12 +36,16 @@ impl Target {
             Self::Prefix(name) => (name, "databasePrefix"),
         };
         if name.is_empty() {
-            return Some(format!("{what} is empty; leave it out for every tenant (databasePrefix {TENANT:?})"));
+            return Some(format!(
+                "{what} is empty; leave it out for every tenant (databasePrefix {TENANT:?})"
+            ));
         }
         if name.len() > 63 || name.contains(['/', '\\', '.', ' ', '"', '$', '\0']) {
             return Some(format!("{what} {name:?} cannot be a name of a database"));
         }
-        OF_THE_SERVER.contains(&name.as_str()).then(|| format!("{what} {name:?}: no stream sees the server's own databases"))
+        OF_THE_SERVER
+            .contains(&name.as_str())
+            .then(|| format!("{what} {name:?}: no stream sees the server's own databases"))
     }
 
     pub(crate) fn text(&self) -> String {

@@ -8,7 +8,14 @@ use crate::filter::Test;
 
 /// Names that an event begins with.
 const EVENT_NAMES: [&str; 9] = [
-    "_id", "operationType", "clusterTime", "wallTime", "ns", "documentKey", "fullDocument", "fullDocumentBeforeChange",
+    "_id",
+    "operationType",
+    "clusterTime",
+    "wallTime",
+    "ns",
+    "documentKey",
+    "fullDocument",
+    "fullDocumentBeforeChange",
     "updateDescription",
 ];
 /// Names that show that a filter was meant for the event.
@@ -44,7 +51,9 @@ fn collection_fits(listener: &Listener, own_database: &str, own: &[String], wron
         wrong.push(format!("collection {name:?}: no stream sees the server's own collections"));
     }
     if listener.target.includes(own_database) && own.contains(name) {
-        wrong.push(format!("{own_database}.{name} is written by this service itself, and its changes are heard by nobody"));
+        wrong.push(format!(
+            "{own_database}.{name} is written by this service itself, and its changes are heard by nobody"
+        ));
     }
 }
 
@@ -169,7 +178,9 @@ mod tests {
         ] {
             assert_eq!(problems(with(more.clone())), "", "{more}");
         }
-        let read = Listener::read(&with(doc! { "operationType": ["update"], "metadata": { "workspaceId": "64" } })).unwrap();
+        let read =
+            Listener::read(&with(doc! { "operationType": ["update"], "metadata": { "workspaceId": "64" } }))
+                .unwrap();
         assert!(read.operations.contains(&Operation::Replace), "an update may be written as a whole");
         assert_eq!(read.target, super::super::Target::Database("workspace_64".into()));
         assert_eq!(read.status_field.unwrap().path(), "metadata.listener");
@@ -178,11 +189,20 @@ mod tests {
     #[test]
     fn b11_what_can_never_match_is_refused_with_the_reason() {
         for (more, word) in [
-            (doc! { "dialect": "event", "filter": { "updateDescription.updatedFields": { "$in": ["a"] } } }, "NAME: {$exists: true}"),
+            (
+                doc! { "dialect": "event", "filter": { "updateDescription.updatedFields": { "$in": ["a"] } } },
+                "NAME: {$exists: true}",
+            ),
             (doc! { "filter": { "fullDocument.a": 1 } }, "dialect: \"event\""),
             (doc! { "dialect": "event", "filter": { "a": 1 } }, "fullDocument.a"),
-            (doc! { "dialect": "event", "operationType": ["insert"], "filter": { "updateDescription.removedFields": "x" } }, "only in updates"),
-            (doc! { "dialect": "event", "operationType": ["insert"], "filter": { "operationType": "delete" } }, "leaves out"),
+            (
+                doc! { "dialect": "event", "operationType": ["insert"], "filter": { "updateDescription.removedFields": "x" } },
+                "only in updates",
+            ),
+            (
+                doc! { "dialect": "event", "operationType": ["insert"], "filter": { "operationType": "delete" } },
+                "leaves out",
+            ),
             (doc! { "operationType": ["delete"], "filter": { "a": 1 } }, "deleted document"),
             (doc! { "operationType": [] }, "empty list"),
             (doc! { "operationType": ["drop"] }, "drop"),
@@ -208,7 +228,9 @@ mod tests {
         let second = |more: Document| {
             let mut document = with(doc! { "_id": "b", "filter": { "x": 1 } });
             document.extend(more);
-            validate(&document, "airank", &[], &[Neighbour(&first)]).map(|_| ()).map_err(|wrong| wrong.join(" "))
+            validate(&document, "airank", &[], &[Neighbour(&first)])
+                .map(|_| ())
+                .map_err(|wrong| wrong.join(" "))
         };
         assert!(second(doc! {}).unwrap_err().contains("metadata.listeners.<id>"));
         assert_eq!(second(doc! { "statusField": "metadata.listeners.<id>" }), Ok(()));

@@ -22,7 +22,12 @@ use crate::token::Token;
 const LOOK_MS_MAX: u64 = 10_000;
 
 /// A document that was found, as if it had just been heard of.
-pub(super) fn as_event(home_now: mongodb::bson::DateTime, database: &str, collection: &str, document: Document) -> Event {
+pub(super) fn as_event(
+    home_now: mongodb::bson::DateTime,
+    database: &str,
+    collection: &str,
+    document: Document,
+) -> Event {
     let id = document.get("_id").cloned().unwrap_or(Bson::Null);
     let seconds = u32::try_from(home_now.timestamp_millis() / 1_000).unwrap_or(0);
     let time = mongodb::bson::Timestamp { time: seconds, increment: 1 };
@@ -42,7 +47,13 @@ pub(super) fn as_event(home_now: mongodb::bson::DateTime, database: &str, collec
 }
 
 /// Documents of a database whose status somebody has set to null.
-pub(super) async fn wished(context: &Context, handle: &Handle, listener: &Listener, database: &str, field: &StatusField) -> Result<(), Error> {
+pub(super) async fn wished(
+    context: &Context,
+    handle: &Handle,
+    listener: &Listener,
+    database: &str,
+    field: &StatusField,
+) -> Result<(), Error> {
     let documents = context.home.client.database(database).collection::<Document>(&listener.collection);
     // Those with an error are tried again by their ladder.
     let mut query = doc! { "$and": [ field.query_again(), { field.part("error"): Bson::Null } ] };
@@ -59,11 +70,16 @@ pub(super) async fn wished(context: &Context, handle: &Handle, listener: &Listen
         if context.stop.is_asked() || handle.stop.load(Ordering::Relaxed) {
             return Ok(());
         }
-        if !handle.id.takes(listener, document.get("_id").unwrap_or(&Bson::Null)) || !field.asks_again(&document) {
+        if !handle.id.takes(listener, document.get("_id").unwrap_or(&Bson::Null))
+            || !field.asks_again(&document)
+        {
             continue;
         }
         let event = as_event(context.home.now(), database, &listener.collection, document);
-        let matches = event.document.as_ref().is_some_and(|document| listener.matches_found(document, || event.clone()));
+        let matches = event
+            .document
+            .as_ref()
+            .is_some_and(|document| listener.matches_found(document, || event.clone()));
         if matches {
             redo(context, handle, listener, &event).await?;
         }

@@ -47,7 +47,9 @@ pub(super) async fn note(context: &Context, handle: &Handle, listener: &Listener
     };
     let mut rows = context.home.jobs.find(query).limit(context.work.scan_documents_max as i64).await?;
     while let Some(row) = rows.try_next().await? {
-        let Some(place) = Place::of(&row).filter(|place| handle.id.takes(listener, &place.document)) else { continue };
+        let Some(place) = Place::of(&row).filter(|place| handle.id.takes(listener, &place.document)) else {
+            continue;
+        };
         let why = row.get_str("failReason").unwrap_or("the job failed");
         let dead = ledger::book(context, &row, &place, why).await?;
         tell(context, listener, &row, &place, why).await?;
@@ -70,13 +72,23 @@ pub(super) async fn note(context: &Context, handle: &Handle, listener: &Listener
         }
         // Marked last: a crash before this books the same failure, which changes nothing.
         let seen = doc! { "$set": { "windlassSeen": place.failed } };
-        context.home.jobs.update_one(doc! { "_id": row.get("_id").cloned().unwrap_or(Bson::Null) }, seen).await?;
+        context
+            .home
+            .jobs
+            .update_one(doc! { "_id": row.get("_id").cloned().unwrap_or(Bson::Null) }, seen)
+            .await?;
     }
     Ok(())
 }
 
 /// Writes `error`, `lastError` and a null status into the document, if that job was its last.
-async fn tell(context: &Context, listener: &Listener, row: &Document, place: &Place, why: &str) -> Result<(), Error> {
+async fn tell(
+    context: &Context,
+    listener: &Listener,
+    row: &Document,
+    place: &Place,
+    why: &str,
+) -> Result<(), Error> {
     let Some(field) = &listener.status_field else { return Ok(()) };
     let job = row.get_object_id("_id").map(|id| id.to_hex()).unwrap_or_default();
     let documents = context.home.client.database(&place.database).collection::<Document>(&place.collection);

@@ -12,15 +12,30 @@ use crate::home::number;
 
 /// The id of a document's entry.
 pub(crate) fn entry_id(listener: &str, database: &str, collection: &str, document: &Bson) -> ObjectId {
-    row_id(&[b"document", listener.as_bytes(), database.as_bytes(), collection.as_bytes(), id_text(document).as_bytes()])
+    row_id(&[
+        b"document",
+        listener.as_bytes(),
+        database.as_bytes(),
+        collection.as_bytes(),
+        id_text(document).as_bytes(),
+    ])
 }
 
 /// Books a job that failed for good: the document is tried again by the ladder, and behind its last rung given up.
 /// The same failure is booked once. Answers whether it is given up.
-pub(super) async fn book(context: &Context, row: &Document, at: &super::failed::Place, why: &str) -> Result<bool, Error> {
+pub(super) async fn book(
+    context: &Context,
+    row: &Document,
+    at: &super::failed::Place,
+    why: &str,
+) -> Result<bool, Error> {
     let home = &context.home;
     let id = entry_id(&at.listener, &at.database, &at.collection, &at.document);
-    let failure = format!("{}@{}", row.get_object_id("_id").map(|id| id.to_hex()).unwrap_or_default(), at.failed.timestamp_millis());
+    let failure = format!(
+        "{}@{}",
+        row.get_object_id("_id").map(|id| id.to_hex()).unwrap_or_default(),
+        at.failed.timestamp_millis()
+    );
     let entry = home.dead.find_one(doc! { "_id": id }).await?.unwrap_or_default();
     if entry.get_str("failure").is_ok_and(|booked| booked == failure) {
         return Ok(entry.get_str("state").is_ok_and(|state| state == "dead"));

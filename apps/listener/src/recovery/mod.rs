@@ -14,10 +14,10 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::error::Error;
 use mongodb::options::IndexOptions;
-use mongodb::IndexModel;
 use windlass_app::AppError;
 
 use crate::context::Context;
@@ -91,7 +91,13 @@ async fn databases(context: &Context, target: &Target) -> Result<Vec<String>, Er
 }
 
 /// An index of the documents that ask, and of no others. It is made once, where there is a collection.
-async fn ensure_index(context: &Context, memory: &Memory, database: &str, listener: &Listener, field: &StatusField) -> Result<(), Error> {
+async fn ensure_index(
+    context: &Context,
+    memory: &Memory,
+    database: &str,
+    listener: &Listener,
+    field: &StatusField,
+) -> Result<(), Error> {
     let name = format!("{database}.{}.{}", listener.collection, field.path());
     if memory.indexed.lock().unwrap_or_else(PoisonError::into_inner).contains(&name) {
         return Ok(());
@@ -107,7 +113,10 @@ async fn ensure_index(context: &Context, memory: &Memory, database: &str, listen
     }
     for path in paths {
         let only = doc! { &path: { "$type": 10 } };
-        let options = IndexOptions::builder().partial_filter_expression(only).name(format!("windlassAgain_{path}")).build();
+        let options = IndexOptions::builder()
+            .partial_filter_expression(only)
+            .name(format!("windlassAgain_{path}"))
+            .build();
         let model = IndexModel::builder().keys(doc! { path: 1 }).options(options).build();
         if let Err(error) = collection.create_index(model).await {
             if is_passing(&error) {

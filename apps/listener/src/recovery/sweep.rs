@@ -63,7 +63,12 @@ struct Outcome {
 
 /// Looks at all documents of a listener, some at a time. Nothing when it was interrupted; a later one finds what this
 /// one has done by the ids of its rows.
-async fn scan(context: &Context, handle: &Handle, listener: &Listener, cause: &Cause<'_>) -> Result<Option<Outcome>, Error> {
+async fn scan(
+    context: &Context,
+    handle: &Handle,
+    listener: &Listener,
+    cause: &Cause<'_>,
+) -> Result<Option<Outcome>, Error> {
     let mut outcome = Outcome { scanned: 0, jobs: 0 };
     for database in databases(context, &listener.target).await? {
         let mut after: Option<Bson> = None;
@@ -82,7 +87,12 @@ async fn scan(context: &Context, handle: &Handle, listener: &Listener, cause: &C
     Ok(Some(outcome))
 }
 
-async fn page(context: &Context, listener: &Listener, database: &str, after: Option<&Bson>) -> Result<Vec<Document>, Error> {
+async fn page(
+    context: &Context,
+    listener: &Listener,
+    database: &str,
+    after: Option<&Bson>,
+) -> Result<Vec<Document>, Error> {
     let documents = context.home.client.database(database).collection::<Document>(&listener.collection);
     let mut wanted = match listener.dialect {
         Dialect::Document => listener.query.clone(),
@@ -91,9 +101,14 @@ async fn page(context: &Context, listener: &Listener, database: &str, after: Opt
     if let Some(after) = after {
         // By the order of ids over all types, which a plain comparison does not cross.
         let behind = doc! { "$expr": { "$gt": [ "$_id", { "$literal": after.clone() } ] } };
-        wanted = if wanted.is_empty() { behind } else { doc! { "$and": [ wanted, behind ] } };
+        wanted = if wanted.is_empty() {
+            behind
+        } else {
+            doc! { "$and": [ wanted, behind ] }
+        };
     }
-    let mut found = documents.find(wanted).sort(doc! { "_id": 1 }).limit(context.work.scan_documents_max as i64).await?;
+    let mut found =
+        documents.find(wanted).sort(doc! { "_id": 1 }).limit(context.work.scan_documents_max as i64).await?;
     let mut page = Vec::new();
     while let Some(document) = found.try_next().await? {
         page.push(document);
@@ -102,7 +117,14 @@ async fn page(context: &Context, listener: &Listener, database: &str, after: Opt
 }
 
 /// Makes a job for each document that matches and has no record: no status of being done, and no row.
-async fn take(context: &Context, handle: &Handle, listener: &Listener, database: &str, page: Vec<Document>, cause: &Cause<'_>) -> Result<i64, Error> {
+async fn take(
+    context: &Context,
+    handle: &Handle,
+    listener: &Listener,
+    database: &str,
+    page: Vec<Document>,
+    cause: &Cause<'_>,
+) -> Result<i64, Error> {
     let home = &context.home;
     let now = home.now();
     let mut events = Vec::new();
@@ -112,7 +134,10 @@ async fn take(context: &Context, handle: &Handle, listener: &Listener, database:
             continue;
         }
         let event = as_event(now, database, &listener.collection, document);
-        let matches = event.document.as_ref().is_some_and(|document| listener.matches_found(document, || event.clone()));
+        let matches = event
+            .document
+            .as_ref()
+            .is_some_and(|document| listener.matches_found(document, || event.clone()));
         if matches {
             events.push(event);
         }
@@ -133,10 +158,15 @@ async fn take(context: &Context, handle: &Handle, listener: &Listener, database:
     let mut known: HashSet<String> = HashSet::new();
     let mut found = home.jobs.find(rows).projection(doc! { "data.documentId": 1 }).await?;
     while let Some(row) = found.try_next().await? {
-        known.extend(row.get_document("data").ok().and_then(|data| data.get_str("documentId").ok()).map(str::to_owned));
+        known.extend(
+            row.get_document("data").ok().and_then(|data| data.get_str("documentId").ok()).map(str::to_owned),
+        );
     }
     let making = Making {
-        lane: &handle.id.text(), instance: &context.instance, due: now, payload_bytes_max: context.work.payload_bytes_max,
+        lane: &handle.id.text(),
+        instance: &context.instance,
+        due: now,
+        payload_bytes_max: context.work.payload_bytes_max,
     };
     let new = events.iter().filter(|event| !known.contains(&id_text(event.id())));
     let jobs: Vec<NewJob> = new.map(|event| NewJob::of(listener, event, cause, &making)).collect();

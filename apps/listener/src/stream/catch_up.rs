@@ -13,6 +13,7 @@ use super::shared::Wish;
 use super::tail::{Chunk, Opening, Tail};
 use crate::context::Context;
 use crate::lane::{Following, Lane};
+use crate::lease;
 use crate::token::Token;
 
 /// Lanes that come within this time are caught up together.
@@ -169,6 +170,9 @@ async fn join(context: &Arc<Context>, desk: &mut Desk, tail: &mut Tail, wishes: 
         return false;
     }
     let Ok(there) = there.await else { return false };
+    // A write, so that there is something behind that position: a stream of a server at rest does not move.
+    let _ =
+        lease::register(&context.home, &context.instance, context.registry.len(), std::process::id()).await;
     while desk.token < there {
         let chunk = tokio::select! {
             () = context.stop.wait() => return false,

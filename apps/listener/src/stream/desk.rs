@@ -39,9 +39,8 @@ pub(crate) struct Desk {
 impl Desk {
     pub(crate) fn new(context: Arc<Context>, lanes: Vec<Lane>, token: Token, is_shared: bool) -> Self {
         let refreshed_boot_ms = context.home.world.boot_ms();
-        let mut desk = Self {
-            context, lanes, token, is_shared, refreshed_boot_ms, private: Vec::new(), replan: false,
-        };
+        let mut desk =
+            Self { context, lanes, token, is_shared, refreshed_boot_ms, private: Vec::new(), replan: false };
         desk.private = desk.plan().private();
         desk
     }
@@ -110,7 +109,8 @@ impl Desk {
 
     /// Events between two changes of definitions.
     async fn work(&mut self, mut events: Vec<Box<Event>>) -> bool {
-        events.retain(|event| !event.update.as_ref().is_some_and(|update| touches_only(update, &self.private)));
+        events
+            .retain(|event| !event.update.as_ref().is_some_and(|update| touches_only(update, &self.private)));
         if events.is_empty() {
             return true;
         }
@@ -190,7 +190,9 @@ impl Desk {
         let steps = last.iter().map(|(place, token)| self.step(&self.lanes[*place], token));
         let steps: Vec<Step> = steps.collect();
         let context = self.context.clone();
-        let Some(done) = commit(&context.home, jobs, steps, &|| context.stop.is_asked()).await else { return false };
+        let Some(done) = commit(&context.home, jobs, steps, &|| context.stop.is_asked()).await else {
+            return false;
+        };
         let lost: HashSet<&str> = done.lost.iter().map(String::as_str).collect();
         for (place, token) in last {
             let lane = &mut self.lanes[*place];
@@ -259,7 +261,10 @@ impl Desk {
             return;
         }
         add(&self.context.metrics.locks_lost, lost.len());
-        tracing::warn!(lanes = lost.len(), "Another instance has taken over; nothing more is written for its listeners");
+        tracing::warn!(
+            lanes = lost.len(),
+            "Another instance has taken over; nothing more is written for its listeners"
+        );
         let context = self.context.clone();
         self.lanes.retain(|lane| {
             let is_lost = lost.contains(&lane.id().text());
@@ -286,7 +291,8 @@ impl Desk {
     pub(crate) async fn store_positions(&mut self) {
         self.refreshed_boot_ms = self.context.home.world.boot_ms();
         let moved = |lane: &&Lane| lane.token > lane.stored || lane.definition_changed;
-        let steps: Vec<Step> = self.lanes.iter().filter(moved).map(|lane| self.step(lane, &lane.token)).collect();
+        let steps: Vec<Step> =
+            self.lanes.iter().filter(moved).map(|lane| self.step(lane, &lane.token)).collect();
         if steps.is_empty() || !self.context.holds() {
             return;
         }
@@ -307,14 +313,23 @@ impl Desk {
     }
 
     async fn set_aside(&self, token: Option<&Token>, why: &str, bytes: usize) {
-        let id = windlass_mongo::agenda::row_id(&[b"unreadable", token.map(Token::text).unwrap_or(why).as_bytes()]);
+        let id = windlass_mongo::agenda::row_id(&[
+            b"unreadable",
+            token.map(Token::text).unwrap_or(why).as_bytes(),
+        ]);
         let letter = doc! {
             "state": "dead", "reason": "unreadable", "error": why, "at": self.context.home.now(),
             "token": token.map(Token::text), "bytes": bytes as i64,
         };
         add(&self.context.metrics.dead, 1);
         tracing::error!(error = why, bytes, "An event cannot be read, and is a dead letter");
-        let _ = self.context.home.dead.update_one(doc! { "_id": id }, doc! { "$setOnInsert": letter }).upsert(true).await;
+        let _ = self
+            .context
+            .home
+            .dead
+            .update_one(doc! { "_id": id }, doc! { "$setOnInsert": letter })
+            .upsert(true)
+            .await;
     }
 
     /// A listener was made, changed or deleted, at this point of the history.
@@ -342,7 +357,8 @@ impl Desk {
             lane.understand();
             (lane.token, lane.definition_changed) = (event.token.clone(), true);
             self.replan = true;
-            let split = lane.listener.as_ref().is_some_and(|listener| !LaneId::of(listener).contains(lane.id()));
+            let split =
+                lane.listener.as_ref().is_some_and(|listener| !LaneId::of(listener).contains(lane.id()));
             if split || (lane.listener.is_some() && !lane.is_active()) {
                 self.put_down(place).await;
             }
@@ -379,7 +395,9 @@ impl Desk {
         if event.operation == Operation::Delete {
             return;
         }
-        let Ok(Some(document)) = home.listeners.find_one(doc! { "_id": event.id().clone() }).await else { return };
+        let Ok(Some(document)) = home.listeners.find_one(doc! { "_id": event.id().clone() }).await else {
+            return;
+        };
         let Ok(listener) = Listener::read(&document) else { return };
         let start = |fence: i64| {
             doc! {
@@ -395,7 +413,8 @@ impl Desk {
                 let _ = home.positions.update_one(doc! { "_id": &id }, new).upsert(true).await;
             } else if listener.is_active && listener.on_resume == OnResume::Skip {
                 // What came while it was paused is left out.
-                let paused = doc! { "_id": &id, "applied.isActive": false, "token": { "$lt": event.token.text() } };
+                let paused =
+                    doc! { "_id": &id, "applied.isActive": false, "token": { "$lt": event.token.text() } };
                 let mut set = start(0);
                 set.remove("fence");
                 let _ = home.positions.update_one(paused, doc! { "$set": set }).await;

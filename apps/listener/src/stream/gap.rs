@@ -29,7 +29,11 @@ pub(crate) async fn record(context: &Context, lane: &mut Lane, code: i32) -> Res
     let gap = description(context, lane, &now, code);
     let mut session = home.client.start_session().await?;
     session.start_transaction().await?;
-    home.gaps.update_one(doc! { "_id": &id }, doc! { "$setOnInsert": gap }).upsert(true).session(&mut session).await?;
+    home.gaps
+        .update_one(doc! { "_id": &id }, doc! { "$setOnInsert": gap })
+        .upsert(true)
+        .session(&mut session)
+        .await?;
     let ours = doc! { "_id": lane.id().text(), "fence": lane.handle.fence };
     let moved = doc! { "$set": {
         "token": now.text(), "statusToken": now.text(), "clusterTime": now.cluster_time(), "at": home.now(),
@@ -64,7 +68,8 @@ async fn reread(context: &Context, lane: &mut Lane) -> Result<(), Error> {
 
 fn description(context: &Context, lane: &Lane, now: &Token, code: i32) -> Document {
     let seconds = |token: &Token| DateTime::from_millis(i64::from(token.cluster_time().time) * 1_000);
-    let deletes = lane.listener.as_ref().is_some_and(|listener| listener.operations.contains(&Operation::Delete));
+    let deletes =
+        lane.listener.as_ref().is_some_and(|listener| listener.operations.contains(&Operation::Delete));
     doc! {
         "listener": id_text(&lane.id().listener),
         "lane": lane.id().text(),

@@ -29,16 +29,24 @@ struct Missing {
 /// event has set: so it is what it was then, in all that the event tells.
 pub(super) async fn complete(home: &Home, events: &mut [Box<Event>], lanes: &[Lane]) -> Result<(), Error> {
     let mut missing: HashMap<(String, String), Missing> = HashMap::new();
-    for event in events.iter().filter(|event| event.operation == Operation::Update && event.document.is_none()) {
+    for event in
+        events.iter().filter(|event| event.operation == Operation::Update && event.document.is_none())
+    {
         for lane in lanes.iter().filter(|lane| lane.token < event.token) {
-            let Some(listener) = lane.listener.as_ref().filter(|listener| listener.concerns(event) && listener.needs_document()) else {
+            let Some(listener) = lane
+                .listener
+                .as_ref()
+                .filter(|listener| listener.concerns(event) && listener.needs_document())
+            else {
                 continue;
             };
             let place = (event.database.clone(), event.collection.clone());
             let missing = missing.entry(place).or_default();
             missing.ids.insert(id_text(event.id()), event.id().clone());
             missing.whole |= listener.payload == Payload::Full || listener.dialect == Dialect::Event;
-            missing.names.extend(listener.filter.paths().iter().map(|path| path.split('.').next().unwrap_or(path).to_owned()));
+            missing.names.extend(
+                listener.filter.paths().iter().map(|path| path.split('.').next().unwrap_or(path).to_owned()),
+            );
         }
     }
     for ((database, collection), wanted) in missing {
@@ -59,7 +67,12 @@ pub(super) async fn complete(home: &Home, events: &mut [Box<Event>], lanes: &[La
     Ok(())
 }
 
-async fn read(home: &Home, database: &str, collection: &str, wanted: &Missing) -> Result<HashMap<String, Document>, Error> {
+async fn read(
+    home: &Home,
+    database: &str,
+    collection: &str,
+    wanted: &Missing,
+) -> Result<HashMap<String, Document>, Error> {
     let from = home.client.database(database).collection::<Document>(collection);
     let ids: Vec<&Bson> = wanted.ids.values().collect();
     let mut found = HashMap::new();

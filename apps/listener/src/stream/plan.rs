@@ -54,7 +54,8 @@ impl Plan {
         let ours = doc! { "ns.db": database, "ns.coll": { "$in": own } };
         let mut left_out = vec![ours];
         if !self.private.is_empty() {
-            left_out.push(doc! { "operationType": "update", "$expr": { "$and": only_private(&self.private) } });
+            left_out
+                .push(doc! { "operationType": "update", "$expr": { "$and": only_private(&self.private) } });
         }
         vec![doc! { "$match": { "$or": places, "$nor": left_out } }]
     }
@@ -72,7 +73,10 @@ impl Plan {
             let collections: Vec<&str> = collections.into_iter().collect();
             return vec![doc! { "ns.db": { "$in": databases }, "ns.coll": { "$in": collections } }];
         }
-        found.into_iter().map(|(db, collections)| doc! { "ns.db": db, "ns.coll": { "$in": collections } }).collect()
+        found
+            .into_iter()
+            .map(|(db, collections)| doc! { "ns.db": db, "ns.coll": { "$in": collections } })
+            .collect()
     }
 
     fn prefixes(&self) -> Vec<Document> {
@@ -142,7 +146,8 @@ mod tests {
 
     #[test]
     fn b21_a_hundred_listeners_are_one_pipeline() {
-        let listeners: Vec<Listener> = (0..100).map(|n| listener(doc! { "_id": n, "filter": { "n": n } })).collect();
+        let listeners: Vec<Listener> =
+            (0..100).map(|n| listener(doc! { "_id": n, "filter": { "n": n } })).collect();
         let plan = Plan::of(&listeners);
         assert_eq!(plan, Plan::of([&listeners[0]]));
         let pipeline = plan.pipeline("airank", &["jobs".into(), "listeners".into()]);

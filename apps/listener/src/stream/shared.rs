@@ -23,7 +23,11 @@ const PAUSE_MS: u64 = 500;
 /// Lanes that want to join.
 pub(crate) enum Wish {
     /// Stand still, and say where.
-    Hold { at: oneshot::Sender<Token>, joining: oneshot::Receiver<Vec<Lane>>, back: oneshot::Sender<Vec<Lane>> },
+    Hold {
+        at: oneshot::Sender<Token>,
+        joining: oneshot::Receiver<Vec<Lane>>,
+        back: oneshot::Sender<Vec<Lane>>,
+    },
 }
 
 pub(crate) struct Shared {
@@ -34,7 +38,11 @@ pub(crate) struct Shared {
 }
 
 /// Reads until it is time to end.
-pub(crate) async fn run(context: Arc<Context>, start: Token, wishes: mpsc::Receiver<Wish>) -> Result<(), AppError> {
+pub(crate) async fn run(
+    context: Arc<Context>,
+    start: Token,
+    wishes: mpsc::Receiver<Wish>,
+) -> Result<(), AppError> {
     let desk = Desk::new(context.clone(), Vec::new(), start, true);
     let plan = desk.plan();
     let tail = open(&context, &plan, &desk.token);
@@ -139,7 +147,8 @@ impl Shared {
         };
         context.heard();
         let Some(lanes) = joined else { return };
-        let (here, behind): (Vec<Lane>, Vec<Lane>) = lanes.into_iter().partition(|lane| lane.token >= self.desk.token);
+        let (here, behind): (Vec<Lane>, Vec<Lane>) =
+            lanes.into_iter().partition(|lane| lane.token >= self.desk.token);
         if !here.is_empty() {
             tracing::debug!(lanes = here.len(), "Listeners are up to date, and join the shared stream");
             self.desk.lanes.extend(here);

@@ -62,7 +62,14 @@ pub(crate) struct Opening {
 impl Tail {
     pub(crate) fn start(home: &Home, opening: Opening) -> Self {
         let (sender, chunks) = mpsc::channel(CHUNKS_AHEAD);
-        let reader = Reader { home: home.clone(), at: opening.start.clone(), opening, sender, images: true, is_start: true };
+        let reader = Reader {
+            home: home.clone(),
+            at: opening.start.clone(),
+            opening,
+            sender,
+            images: true,
+            is_start: true,
+        };
         Self { chunks, task: tokio::spawn(reader.run()) }
     }
 
@@ -131,12 +138,8 @@ impl Reader {
     }
 
     async fn open(&self) -> Result<ChangeStream<RawDocumentBuf>, Error> {
-        let mut watch = self
-            .home
-            .streams
-            .watch()
-            .pipeline(self.opening.pipeline.clone())
-            .max_await_time(AWAIT);
+        let mut watch =
+            self.home.streams.watch().pipeline(self.opening.pipeline.clone()).max_await_time(AWAIT);
         if self.images {
             watch = watch.full_document(FullDocumentType::WhenAvailable);
             if self.opening.images_before {
@@ -229,7 +232,10 @@ impl Reader {
                 true
             }
             TOO_LARGE | IMAGE_MISSING if self.images => {
-                tracing::warn!(code, "An event is too large with its images, or has none; it is read without them");
+                tracing::warn!(
+                    code,
+                    "An event is too large with its images, or has none; it is read without them"
+                );
                 self.images = false;
                 true
             }
@@ -252,7 +258,8 @@ impl Reader {
         const LARGE_BYTES: i32 = 8 << 20;
         let at = self.at.cluster_time();
         let oplog = self.home.client.database("local").collection::<Document>("oplog.rs");
-        let large = doc! { "ts": { "$gt": at }, "$expr": { "$gt": [ { "$bsonSize": "$$ROOT" }, LARGE_BYTES ] } };
+        let large =
+            doc! { "ts": { "$gt": at }, "$expr": { "$gt": [ { "$bsonSize": "$$ROOT" }, LARGE_BYTES ] } };
         let found = oplog.find_one(large).sort(doc! { "$natural": 1 }).projection(doc! { "ts": 1 }).await;
         let time = found.ok().flatten().and_then(|entry| entry.get_timestamp("ts").ok()).unwrap_or(at);
         Timestamp { time: time.time, increment: time.increment + 1 }

@@ -81,9 +81,16 @@ impl NewListener {
         }
         let mut document = doc! {};
         let texts = [
-            ("collection", self.collection), ("jobName", self.job), ("database", self.database), ("databasePrefix", self.prefix),
-            ("dialect", self.dialect), ("statusField", self.status_field), ("once", self.once), ("payload", self.payload),
-            ("onResume", self.on_resume), ("trigger", self.trigger),
+            ("collection", self.collection),
+            ("jobName", self.job),
+            ("database", self.database),
+            ("databasePrefix", self.prefix),
+            ("dialect", self.dialect),
+            ("statusField", self.status_field),
+            ("once", self.once),
+            ("payload", self.payload),
+            ("onResume", self.on_resume),
+            ("trigger", self.trigger),
         ];
         for (name, text) in texts {
             if let Some(text) = text {

@@ -16,7 +16,9 @@ pub(crate) async fn history(host: &Host, home: &Home, id: &str) -> Result<Exit, 
         print_json(&found)?;
         return Ok(Exit::DONE);
     }
-    for (part, title) in [("history", "what happened"), ("jobs", "jobs"), ("dead_letters", "waiting, or given up")] {
+    for (part, title) in
+        [("history", "what happened"), ("jobs", "jobs"), ("dead_letters", "waiting, or given up")]
+    {
         let entries = found[part].as_array().map(Vec::as_slice).unwrap_or_default();
         if !entries.is_empty() {
             say!("{title}:");
@@ -37,7 +39,11 @@ pub(crate) async fn retry(
         (Some(id), None, false) => Again::Document(id),
         (None, Some(id), false) => Again::Listener(id),
         (None, None, true) => Again::AllFailed,
-        _ => return refused(OfficeError::Refused(vec!["say one of a document, --listener ID and --all-failed".to_owned()])),
+        _ => {
+            return refused(OfficeError::Refused(vec![
+                "say one of a document, --listener ID and --all-failed".to_owned(),
+            ]));
+        }
     };
     match office::retry(home, again).await {
         Ok(asked) if host.json => print_json(&serde_json::json!({ "asked": asked }))?,

@@ -19,7 +19,10 @@ pub(crate) async fn gaps(host: &Host, home: &Home) -> Result<Exit, AppError> {
         value => value["$date"].as_str().map_or_else(|| value.to_string(), str::to_owned),
     };
     let rows = found.iter().map(|gap| {
-        ["listener", "from", "to", "code", "state", "jobs", "deletes"].iter().map(|name| plain(&text(&gap[*name]))).collect()
+        ["listener", "from", "to", "code", "state", "jobs", "deletes"]
+            .iter()
+            .map(|name| plain(&text(&gap[*name])))
+            .collect()
     });
     let rows: Vec<Vec<String>> = rows.collect();
     say!("{}", table(&["listener", "from", "to", "code", "state", "jobs", "deletes"], &rows));
@@ -28,7 +31,9 @@ pub(crate) async fn gaps(host: &Host, home: &Home) -> Result<Exit, AppError> {
 
 pub(crate) async fn replay(host: &Host, home: &Home, id: &str, from: &str) -> Result<Exit, AppError> {
     let Ok(from) = DateTime::parse_rfc3339_str(from) else {
-        return refused(OfficeError::Refused(vec!["--from must be a moment such as 2026-01-31T12:00:00Z".to_owned()]));
+        return refused(OfficeError::Refused(vec![
+            "--from must be a moment such as 2026-01-31T12:00:00Z".to_owned(),
+        ]));
     };
     match office::replay(home, id, from).await {
         Ok(()) if host.json => print_json(&serde_json::json!({ "replaying": true }))?,

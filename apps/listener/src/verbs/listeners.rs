@@ -15,11 +15,21 @@ fn row(document: &Document) -> Vec<String> {
     let id = document.get("_id").map(id_text).unwrap_or_default();
     let row = match Listener::read(document) {
         Ok(listener) => {
-            let operations: Vec<&str> = listener.operations.iter().map(|operation| operation.word()).collect();
+            let operations: Vec<&str> =
+                listener.operations.iter().map(|operation| operation.word()).collect();
             let state = if listener.is_active { "active" } else { "paused" };
-            vec![id, listener.target.text(), listener.collection, operations.join(","), listener.job_name, state.to_owned()]
+            vec![
+                id,
+                listener.target.text(),
+                listener.collection,
+                operations.join(","),
+                listener.job_name,
+                state.to_owned(),
+            ]
         }
-        Err(wrong) => vec![id, String::new(), String::new(), String::new(), wrong.join("; "), "refused".to_owned()],
+        Err(wrong) => {
+            vec![id, String::new(), String::new(), String::new(), wrong.join("; "), "refused".to_owned()]
+        }
     };
     row.iter().map(|cell| plain(cell)).collect()
 }
@@ -54,7 +64,12 @@ pub(crate) async fn show(host: &Host, home: &Home, id: &str) -> Result<Exit, App
     said(host, office::show(home, id).await, "")
 }
 
-pub(crate) async fn set_active(host: &Host, home: &Home, id: &str, is_active: bool) -> Result<Exit, AppError> {
+pub(crate) async fn set_active(
+    host: &Host,
+    home: &Home,
+    id: &str,
+    is_active: bool,
+) -> Result<Exit, AppError> {
     let word = if is_active { "resumed" } else { "paused" };
     said(host, office::set_active(home, id, is_active).await, word)
 }

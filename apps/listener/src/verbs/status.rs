@@ -40,14 +40,36 @@ pub(crate) async fn status(host: &Host, home: &Home) -> Result<Exit, AppError> {
     }
     let rows = report.lanes.iter().map(|lane| {
         let cells = [
-            lane.lane.clone(), lane.databases.clone(), lane.collection.clone(), lane.job_name.clone(), state(lane),
-            lane.owner.clone().unwrap_or_default(), span(lane.lease_age), span(lane.lag), span(lane.position_age),
-            lane.open_gaps.to_string(), lane.waiting.to_string(), lane.dead_letters.to_string(),
+            lane.lane.clone(),
+            lane.databases.clone(),
+            lane.collection.clone(),
+            lane.job_name.clone(),
+            state(lane),
+            lane.owner.clone().unwrap_or_default(),
+            span(lane.lease_age),
+            span(lane.lag),
+            span(lane.position_age),
+            lane.open_gaps.to_string(),
+            lane.waiting.to_string(),
+            lane.dead_letters.to_string(),
         ];
         cells.iter().map(|cell| plain(cell)).collect()
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    let head = ["listener", "databases", "collection", "job", "state", "owner", "lease", "lag", "position", "gaps", "waiting", "dead"];
+    let head = [
+        "listener",
+        "databases",
+        "collection",
+        "job",
+        "state",
+        "owner",
+        "lease",
+        "lag",
+        "position",
+        "gaps",
+        "waiting",
+        "dead",
+    ];
     say!("{}", table(&head, &rows));
     let live = report.instances.iter().filter(|instance| instance.is_live).count();
     say!("{live} instances; the server remembers {}", span(report.oplog_window));
@@ -61,7 +83,13 @@ pub(crate) async fn locks(host: &Host, home: &Home) -> Result<Exit, AppError> {
         return Ok(Exit::DONE);
     }
     let rows = report.lanes.iter().map(|lane| {
-        let cells = [lane.lane.clone(), state(lane), lane.owner.clone().unwrap_or_default(), span(lane.lease_age), lane.fence.to_string()];
+        let cells = [
+            lane.lane.clone(),
+            state(lane),
+            lane.owner.clone().unwrap_or_default(),
+            span(lane.lease_age),
+            lane.fence.to_string(),
+        ];
         cells.iter().map(|cell| plain(cell)).collect()
     });
     let rows: Vec<Vec<String>> = rows.collect();
