@@ -141,10 +141,13 @@ fn data(listener: &Listener, event: &Event, cause: &Cause<'_>, making: &Making<'
         data.insert("changedFields", changed_names(event));
     }
     if listener.payload == Payload::Full {
-        if event.bytes <= making.payload_bytes_max {
-            data.insert("change", event.as_document());
+        // Measured with the document that was looked up, which the event on the wire did not have.
+        let change = event.as_document();
+        let bytes = change.to_vec().map_or(usize::MAX, |bytes| bytes.len());
+        if bytes <= making.payload_bytes_max {
+            data.insert("change", change);
         } else {
-            data.insert("changeTooLarge", i64::try_from(event.bytes).unwrap_or(i64::MAX));
+            data.insert("changeTooLarge", i64::try_from(bytes).unwrap_or(i64::MAX));
         }
     }
     data

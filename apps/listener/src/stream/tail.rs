@@ -265,3 +265,57 @@ impl Reader {
         Timestamp { time: time.time, increment: time.increment + 1 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use windlass_engine::core::secret::Secret;
+    use windlass_engine::world::{RealWorld, World};
+    use windlass_testkit::mongo::ReplicaSet;
+
+    use super::*;
+    use crate::settings::Place;
+
+    /// T27, shortened: reading that is interrupted every millisecond loses nothing and repeats nothing.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn t27_reading_survives_being_interrupted() {
+        const MANY: i32 = 2_000;
+        let set = ReplicaSet::shared().await;
+        let database = set.fresh_database().await;
+        let place = Place { uri: Secret::new(set.uri()), database: database.name().to_owned(), jobs: "jobs".to_owned() };
+        let world: Arc<dyn World> = Arc::new(RealWorld::new());
+        let home = Home::open(&place, world.clone()).await.unwrap();
+        let opening = Opening {
+            pipeline: vec![doc! { "$match": { "ns.db": database.name(), "ns.coll": "numbers" } }],
+            start: Token::before(home.after_everything().await.unwrap()),
+            images_before: false,
+            is_open: Arc::new(AtomicBool::new(false)),
+        };
+        let mut tail = Tail::start(&home, opening);
+        let numbers = database.open().collection::<Document>("numbers");
+        let writing = tokio::spawn(async move {
+            for n in 0..MANY {
+                numbers.insert_one(doc! { "_id": n }).await.unwrap();
+            }
+        });
+        let (mut found, mut interrupted, mut last) = (Vec::new(), 0, None);
+        while found.len() < MANY as usize {
+            tokio::select! {
+                biased;
+                () = world.sleep_ms(1) => interrupted += 1,
+                chunk = tail.next() => {
+                    let Some(Chunk::Events { events, token }) = chunk else { panic!("{chunk:?}") };
+                    assert!(last.as_ref().is_none_or(|last| *last <= token), "positions never go back");
+                    last = Some(token);
+                    for heard in events {
+                        if let Heard::Change(event) = heard {
+                            found.push(event.key.get_i32("_id").unwrap());
+                        }
+                    }
+                }
+            }
+        }
+        writing.await.unwrap();
+        assert_eq!(found, (0..MANY).collect::<Vec<_>>());
+        assert!(interrupted > 50, "{interrupted}");
+    }
+}

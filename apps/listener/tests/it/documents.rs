@@ -170,7 +170,7 @@ async fn b09_b10_recovery_keeps_to_the_filter() {
 
 /// A job that fails for good is told to its document, tried again by the ladder, given up, and done again when asked.
 #[tokio::test(flavor = "multi_thread")]
-async fn failed_jobs_come_back_by_the_ladder_and_end_as_dead_letters() {
+async fn b20_failed_jobs_come_back_once_by_the_ladder_and_end_as_dead_letters() {
     let scene = Scene::new().await;
     scene.listener("all", doc! { "statusField": FIELD, "operationType": ["insert"] }).await;
     let one = scene.start("one").await;
@@ -299,4 +299,30 @@ async fn b15_a_full_payload_has_a_cap() {
     );
     let large = data("large").await;
     assert!(large.get("change").is_none() && large.get_i64("changeTooLarge").unwrap() > 50_000);
+}
+
+/// T24: a change that comes while the job of an earlier one runs has a job of its own, due behind it; the running one
+/// is not touched.
+#[tokio::test(flavor = "multi_thread")]
+async fn t24_a_change_while_its_job_runs_has_a_job_of_its_own() {
+    let scene = Scene::new().await;
+    scene.listener("all", doc! {}).await;
+    let one = scene.start("one").await;
+    scene.live(&["all"], &[&one]).await;
+    let people = scene.people();
+    people.insert_one(doc! { "_id": "x" }).await.unwrap();
+    scene.until("all", 1).await;
+    let first = scene.rows("all").await.remove(0);
+    let id = first.get_object_id("_id").unwrap();
+    // As Agenda marks a job that runs.
+    let due = *first.get_datetime("nextRunAt").unwrap();
+    let running = doc! { "$set": { "lockedAt": due, "lastRunAt": due, "nextRunAt": Bson::Null } };
+    scene.own("jobs").update_one(doc! { "_id": id }, running).await.unwrap();
+    let before = scene.own("jobs").find_one(doc! { "_id": id }).await.unwrap();
+    people.update_one(doc! { "_id": "x" }, doc! { "$set": { "n": 1 } }).await.unwrap();
+    scene.until("all", 2).await;
+    assert_eq!(scene.own("jobs").find_one(doc! { "_id": id }).await.unwrap(), before);
+    let rows = scene.rows("all").await;
+    let second = rows.iter().find(|row| row.get_object_id("_id").unwrap() != id).unwrap();
+    assert!(*second.get_datetime("nextRunAt").unwrap() > due);
 }

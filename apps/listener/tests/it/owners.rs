@@ -284,8 +284,7 @@ async fn t26_listeners_are_spread_evenly() {
         let wanted: Vec<_> = entries
             .iter()
             .filter(|entry| {
-                entry.event.get_document("fullDocument").unwrap().get_i32("n")
-                    == Ok(n as i32).map_err(|()| unreachable!())
+                entry.event.get_document("fullDocument").unwrap().get_i32("n").is_ok_and(|found| found == n as i32)
             })
             .collect();
         scene.until(id, wanted.len() as u64).await;
