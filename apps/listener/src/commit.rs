@@ -206,19 +206,13 @@ async fn transaction(
     session.start_transaction().await?;
     let written = write(home, &mut session, jobs, steps, letters).await;
     match written {
-        Ok(()) => loop {
-            match session.commit_transaction().await {
-                Ok(()) => return Ok(()),
-                // The server answers the same commit once more with what became of it.
-                Err(error) if error.contains_label("UnknownTransactionCommitResult") => {
-                    home.world.sleep_ms(PAUSE_MS).await;
-                    if let Err(error) = session.commit_transaction().await {
-                        return Err(error.into());
-                    }
-                    return Ok(());
-                }
-                Err(error) => return Err(error.into()),
+        Ok(()) => match session.commit_transaction().await {
+            // The server answers the same commit once more with what became of it.
+            Err(error) if error.contains_label("UnknownTransactionCommitResult") => {
+                home.world.sleep_ms(PAUSE_MS).await;
+                Ok(session.commit_transaction().await?)
             }
+            ended => Ok(ended?),
         },
         Err(refused) => {
             // It ends by itself when this does not arrive.
@@ -275,17 +269,19 @@ pub(crate) async fn move_lanes(
 
 fn moving(step: &Step, now: DateTime) -> Document {
     let seen = step.handle.seen();
-    let mut set = doc! {
+    // Only forward: what is remembered here may be older than what was written.
+    let forward = doc! {
         "token": step.token.text(),
         "clusterTime": step.token.cluster_time(),
         "statusToken": seen.status_token.min(step.token.clone()).text(),
         "runAtMax": DateTime::from_millis(step.run_at_max_ms),
-        "at": now,
     };
+    let mut set = doc! { "at": now };
     if let Some(applied) = &step.applied {
         set.insert("applied", applied.clone());
     }
-    doc! { "q": { "_id": step.handle.id.text(), "fence": step.handle.fence }, "u": { "$set": set } }
+    let ours = doc! { "_id": step.handle.id.text(), "fence": step.handle.fence };
+    doc! { "q": ours, "u": { "$max": forward, "$set": set } }
 }
 
 /// Which of these lanes are not ours any more.

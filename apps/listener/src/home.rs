@@ -104,7 +104,8 @@ impl Home {
     /// Names of collections whose changes no listener hears.
     pub(crate) fn own_names(&self) -> Vec<String> {
         let own = OWN.iter().map(|name| (*name).to_owned());
-        own.chain([self.jobs_name.clone(), "listeners".to_owned()]).collect()
+        let leases = format!("{}_windlass", self.jobs_name);
+        own.chain([self.jobs_name.clone(), leases, "listeners".to_owned()]).collect()
     }
 
     /// Asks the server for its clock, and whether it is one of a set.

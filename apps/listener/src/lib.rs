@@ -30,6 +30,7 @@ mod office;
 mod path;
 mod recovery;
 mod report;
+mod runner;
 mod service;
 mod status_field;
 mod status_writer;

@@ -11,6 +11,7 @@ use crate::home::Home;
 use crate::http;
 use crate::keeper;
 use crate::recovery;
+use crate::runner::{self, Jobs};
 use crate::settings::{DoorSettings, Place, Work};
 use crate::status_writer;
 use crate::stream::{catch_up, shared};
@@ -20,7 +21,7 @@ use crate::token::Token;
 const WISHES_MAX: usize = 4;
 
 /// Connects, takes a name, loads the listeners, opens the stream, and begins its rounds; ends in the order of rounds,
-/// streams, locks, door.
+/// streams, locks, jobs, door.
 pub(crate) async fn run(host: &Host) -> Result<(), AppError> {
     let (place, work, door) = (
         Place::read(&host.environment)?,
@@ -38,6 +39,7 @@ pub(crate) async fn run(host: &Host) -> Result<(), AppError> {
     context.shared.send_replace(Some(start.clone()));
     keeper::beat(&context).await?;
     tracing::info!(instance = %context.instance, address = %socket.local_addr()?, "The listener has started");
+    let rows = context.home.clone();
     let (wishes, granted) = mpsc::channel(WISHES_MAX);
     let of = |context: &Arc<Context>| context.clone();
     let (c1, c2, c3, c4, c5, c6, c7, c8) = (
@@ -60,6 +62,15 @@ pub(crate) async fn run(host: &Host) -> Result<(), AppError> {
         .then("locks", |told| async move {
             told.wait().await;
             keeper::release_all(&c7).await
+        })
+        .then("jobs", |told| async move {
+            match jobs {
+                Some(jobs) => runner::run(rows, jobs, told).await,
+                None => {
+                    told.wait().await;
+                    Ok(())
+                }
+            }
         })
         .then("door", |told| http::serve(c8, door, socket, told));
     parts.run().await?;

@@ -131,7 +131,16 @@ fn statement(context: &Context, job: &NewJob) -> Option<Document> {
         }
         query.insert("$nor", wishes);
     }
-    Some(doc! { "q": query, "u": complete(context, field, listener, &job.id.to_hex()) })
+    let job = job.id.to_hex();
+    if *null_is_no_wish && field.private() != field.path() {
+        // Nothing can be set within a map that is null: the map is made, with what it has.
+        let name = field.path().rsplit('.').next().unwrap_or_default();
+        let done = complete(context, field, listener, &job);
+        let entry = done.get_document("$set").ok().and_then(|set| set.get(field.path())).cloned().unwrap_or(Bson::Null);
+        let whole = doc! { "$mergeObjects": [ format!("${}", field.private()), { "$literal": { name: entry } } ] };
+        return Some(doc! { "q": query, "u": [ { "$set": { field.private(): whole } } ] });
+    }
+    Some(doc! { "q": query, "u": complete(context, field, listener, &job) })
 }
 
 /// The update that says that a document is done.

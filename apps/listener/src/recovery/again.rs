@@ -135,6 +135,7 @@ async fn redo(context: &Context, handle: &Handle, listener: &Listener, event: &E
         payload_bytes_max: context.work.payload_bytes_max,
     };
     let job = NewJob::of(listener, event, &Cause::Again(u64::try_from(times).unwrap_or(0) + 1), &making);
+    let siblings = siblings(context, listener, event).await?;
     let mut session = home.client.start_session().await?;
     session.start_transaction().await?;
     let written = async {
@@ -143,10 +144,11 @@ async fn redo(context: &Context, handle: &Handle, listener: &Listener, event: &E
             let mut asks = field.query_again();
             asks.insert("_id", event.id().clone());
             let done = complete(context, field, &listener.id(), &job.id.to_hex());
-            // The map of all listeners may be null as a whole: then it is made anew.
-            let parent = doc! { "_id": event.id().clone(), field.private(): { "$type": 10 } };
+            // The map of all listeners may be null as a whole: then each of them was asked, and it is made anew so.
             if field.private() != field.path() {
-                documents.update_one(parent, doc! { "$set": { field.private(): {} } }).session(&mut session).await?;
+                let parent = doc! { "_id": event.id().clone(), field.private(): { "$type": 10 } };
+                let asked = doc! { "$set": { field.private(): siblings.clone() } };
+                documents.update_one(parent, asked).session(&mut session).await?;
             }
             let mut again = asks.clone();
             if field.private() != field.path() {
@@ -184,4 +186,25 @@ async fn redo(context: &Context, handle: &Handle, listener: &Listener, event: &E
     handle.jobs.fetch_add(1, Ordering::Relaxed);
     let _ = home.history.insert_one(entry(context, &job.origin, "again", Some(&job.id.to_hex()), None)).await;
     Ok(true)
+}
+
+/// All listeners that share the map of a document, each asked for again.
+async fn siblings(context: &Context, listener: &Listener, event: &Event) -> Result<Document, Error> {
+    let mut asked = Document::new();
+    let Some(field) = listener.status_field.as_ref().filter(|field| field.private() != field.path()) else {
+        return Ok(asked);
+    };
+    let mut found = context.home.listeners.find(doc! { "collection": &event.collection }).await?;
+    while let Some(document) = found.try_next().await? {
+        let Ok(other) = Listener::read(&document) else { continue };
+        let Some(theirs) = other.status_field.as_ref().filter(|_| other.watches(&event.database, &event.collection)) else {
+            continue;
+        };
+        if theirs.private() == field.private()
+            && let Some(name) = theirs.path().rsplit('.').next()
+        {
+            asked.insert(name, Bson::Null);
+        }
+    }
+    Ok(asked)
 }
