@@ -71,7 +71,8 @@ impl Bench {
             tokio::spawn(async move {
                 let pad = "x".repeat(200);
                 for part in 0..many / 4 / batch {
-                    let document = |n: usize| doc! { "_id": format!("{from}-{writer}-{part}-{n}"), "pad": &pad };
+                    let document =
+                        |n: usize| doc! { "_id": format!("{from}-{writer}-{part}-{n}"), "pad": &pad };
                     people.insert_many((0..batch).map(document)).await.expect("inserts");
                 }
             })
@@ -101,7 +102,8 @@ fn port() -> u16 {
 
 fn memory_mib(pid: u64) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let peak = status.lines().find(|line| line.starts_with("VmHWM")).and_then(|line| line.split_whitespace().nth(1));
+    let peak =
+        status.lines().find(|line| line.starts_with("VmHWM")).and_then(|line| line.split_whitespace().nth(1));
     peak.and_then(|kb| kb.parse::<f64>().ok()).unwrap_or(0.0) / 1_024.0
 }
 
@@ -117,9 +119,18 @@ async fn throughput(status: bool) {
     bench.write(many, 500, 0).await;
     let written = (monotonic_ns() - began) as f64 / 1e9;
     let seconds = bench.rows(many as u64, began).await;
-    println!("{many} inserts written in {written:.2} s, all rows after {seconds:.2} s: {:.0} events/s", many as f64 / seconds);
+    println!(
+        "{many} inserts written in {written:.2} s, all rows after {seconds:.2} s: {:.0} events/s",
+        many as f64 / seconds
+    );
     if status {
-        while bench.people().count_documents(doc! { "metadata.listener.status": "complete" }).await.expect("a count") < many as u64 {
+        while bench
+            .people()
+            .count_documents(doc! { "metadata.listener.status": "complete" })
+            .await
+            .expect("a count")
+            < many as u64
+        {
             pause(20).await;
         }
         let seconds = (monotonic_ns() - began) as f64 / 1e9;
@@ -146,7 +157,10 @@ async fn latency() {
     }
     bench.rows(20_000, began).await;
     let metrics = ask(port, "/metrics").await.unwrap_or_default();
-    println!("1,000 events a second for {:.0} s, from commit to durable row:", (monotonic_ns() - began) as f64 / 1e9);
+    println!(
+        "1,000 events a second for {:.0} s, from commit to durable row:",
+        (monotonic_ns() - began) as f64 / 1e9
+    );
     metrics.lines().filter(|line| line.contains("delay_seconds")).for_each(|line| println!("  {line}"));
 }
 
@@ -157,12 +171,25 @@ async fn burst() {
     let _program = bench.program(port, &[]);
     bench.live(port, 1).await;
     let began = monotonic_ns();
-    bench.people().insert_many((0..5_000).map(|n| doc! { "_id": n, "pad": "x".repeat(200) })).await.expect("inserts");
+    bench
+        .people()
+        .insert_many((0..5_000).map(|n| doc! { "_id": n, "pad": "x".repeat(200) }))
+        .await
+        .expect("inserts");
     let seconds = bench.rows(5_000, began).await;
-    while bench.people().count_documents(doc! { "metadata.listener.status": "complete" }).await.expect("a count") < 5_000 {
+    while bench
+        .people()
+        .count_documents(doc! { "metadata.listener.status": "complete" })
+        .await
+        .expect("a count")
+        < 5_000
+    {
         pause(5).await;
     }
-    println!("a burst of 5,000: rows after {seconds:.2} s, statuses after {:.2} s", (monotonic_ns() - began) as f64 / 1e9);
+    println!(
+        "a burst of 5,000: rows after {seconds:.2} s, statuses after {:.2} s",
+        (monotonic_ns() - began) as f64 / 1e9
+    );
 }
 
 async fn takeover() {
@@ -199,11 +226,17 @@ async fn neighbours() {
             }
             let began = monotonic_ns();
             for batch in 0..50 {
-                let many = (0..1_000).map(|n| doc! { "_id": format!("{round}-{listening}-{batch}-{n}"), "pad": "x".repeat(200) });
+                let many = (0..1_000).map(
+                    |n| doc! { "_id": format!("{round}-{listening}-{batch}-{n}"), "pad": "x".repeat(200) },
+                );
                 other.insert_many(many).await.expect("inserts");
             }
             let rate = 50_000.0 / ((monotonic_ns() - began) as f64 / 1e9);
-            if listening { with.push(rate) } else { without.push(rate) }
+            if listening {
+                with.push(rate)
+            } else {
+                without.push(rate)
+            }
             if let Some(program) = program {
                 program.signal(libc::SIGTERM);
                 program.wait();
@@ -215,7 +248,10 @@ async fn neighbours() {
         rates[rates.len() / 2]
     };
     let (with, without) = (median(&mut with), median(&mut without));
-    println!("unrelated inserts: {without:.0}/s alone, {with:.0}/s beside 500 listeners: {:.1} % less", (1.0 - with / without) * 100.0);
+    println!(
+        "unrelated inserts: {without:.0}/s alone, {with:.0}/s beside 500 listeners: {:.1} % less",
+        (1.0 - with / without) * 100.0
+    );
 }
 
 async fn memory() {
@@ -227,9 +263,14 @@ async fn memory() {
     let began = monotonic_ns();
     bench.write(600_000, 1_000, 0).await;
     let seconds = bench.rows(600_000, began).await;
-    let instance = bench.own("listener_instances").find_one(doc! {}).await.expect("an answer").expect("an instance");
+    let instance =
+        bench.own("listener_instances").find_one(doc! {}).await.expect("an answer").expect("an instance");
     let pid = u64::try_from(instance.get_i64("pid").expect("its number")).unwrap_or(0);
-    println!("600,000 events in {seconds:.1} s ({:.0}/s), memory at most {:.0} MiB", 600_000.0 / seconds, memory_mib(pid));
+    println!(
+        "600,000 events in {seconds:.1} s ({:.0}/s), memory at most {:.0} MiB",
+        600_000.0 / seconds,
+        memory_mib(pid)
+    );
 }
 
 #[tokio::main]

@@ -45,7 +45,7 @@ pub(crate) struct Jobs {
 #[serde(deny_unknown_fields)]
 struct Way {
     command: Option<Vec<String>>,
-    url: Option<Url>,
+    url: Option<String>,
 }
 
 fn at_once() -> usize {
@@ -75,9 +75,15 @@ impl Jobs {
             if way.command.is_some() == way.url.is_some() {
                 return Err(wrong(format!("jobs.{kind} needs either a command or a url")));
             }
+            if let Some(url) = &way.url {
+                Url::parse(url).map_err(|why| wrong(format!("jobs.{kind}.url: {why}")))?;
+            }
         }
         if jobs.jobs.is_empty() || jobs.concurrency == 0 {
-            return Err(wrong("it names no job, or its concurrency is 0; leave LISTENER_CONFIG out where Node runs all".to_owned()));
+            return Err(wrong(
+                "it names no job, or its concurrency is 0; leave LISTENER_CONFIG out where Node runs all"
+                    .to_owned(),
+            ));
         }
         Ok(jobs)
     }
@@ -93,11 +99,15 @@ pub(crate) async fn run(home: Home, jobs: Jobs, told: Stop) -> Result<(), AppErr
         ..Options::default()
     };
     let rows = AgendaRows::of(&home.client.database(&home.database), &home.jobs_name, options).await?;
-    let mut worker = Worker::from_source(rows).queues([QUEUE]).slots(jobs.concurrency).grace(GRACE).in_world(home.world.clone());
+    let mut worker = Worker::from_source(rows)
+        .queues([QUEUE])
+        .slots(jobs.concurrency)
+        .grace(GRACE)
+        .in_world(home.world.clone());
     for (kind, way) in &jobs.jobs {
         worker = match way {
             Way { command: Some(command), .. } => worker.handle_command(kind, Command::new(command)?),
-            Way { url: Some(url), .. } => worker.handle_kind(kind, Endpoint::to(url)?),
+            Way { url: Some(url), .. } => worker.handle_kind(kind, Endpoint::to(&Url::parse(url)?)?),
             Way { .. } => worker,
         };
     }
@@ -122,8 +132,9 @@ impl Endpoint {
 impl Handler for Endpoint {
     async fn run(&self, context: JobContext) -> Result<Option<Json>, Failure> {
         let data: Value = context.payload_as()?;
-        let body = serde_json::json!({ "id": context.id().to_string(), "name": context.job().kind.to_string(), "attempt": context.attempt(), "data": data });
-        let limits = Limits { total: Duration::from_secs(CALL_SECONDS), bytes_max: ANSWER_BYTES_MAX, hops_max: 0 };
+        let body = serde_json::json!({ "id": context.id().to_string(), "name": context.job().spec.kind.to_string(), "attempt": context.attempt(), "data": data });
+        let limits =
+            Limits { total: Duration::from_secs(CALL_SECONDS), bytes_max: ANSWER_BYTES_MAX, hops_max: 0 };
         let request = Request::post(self.url.clone(), Body::bytes(body.to_string()))
             .header(http::header::CONTENT_TYPE, "application/json")
             .map_err(Failure::permanent)?
@@ -149,7 +160,12 @@ mod tests {
     fn the_file_is_read_and_what_is_wrong_is_said() {
         let jobs = read("concurrency = 3\n[jobs.mail]\ncommand = [\"node\", \"mail.js\"]\n[jobs.hook]\nurl = \"http://127.0.0.1:1/x\"\n").unwrap();
         assert_eq!((jobs.concurrency, jobs.lock_lifetime_seconds, jobs.jobs.len()), (3, 600, 2));
-        for (text, word) in [("[jobs.mail]\n", "either"), ("[jobs]\n", "no job"), ("x = 1\n[jobs]", "unknown field"), ("[jobs.a]\nurl = \"nowhere\"", "url")] {
+        for (text, word) in [
+            ("[jobs.mail]\n", "either"),
+            ("[jobs]\n", "no job"),
+            ("x = 1\n[jobs]", "unknown field"),
+            ("[jobs.a]\nurl = \"nowhere\"", "url"),
+        ] {
             let why = read(text).unwrap_err().to_string();
             assert!(why.contains(word), "{text}: {why}");
         }

@@ -1,7 +1,5 @@
 //! The service: its parts, how they start, and the order in which they end.
 
-use std::sync::Arc;
-
 use tokio::sync::mpsc;
 use windlass_app::door::{Guarded, bind};
 use windlass_app::{AppError, Host, Parts, Stop};
@@ -28,6 +26,7 @@ pub(crate) async fn run(host: &Host) -> Result<(), AppError> {
         Work::read(&host.environment)?,
         DoorSettings::read(&host.environment)?,
     );
+    let jobs = work.config.as_deref().map(Jobs::read).transpose()?;
     let guarded =
         Guarded { by_token: door.token.is_some(), listen: "LISTENER_LISTEN", token: "LISTENER_TOKEN" };
     let socket = bind(&door.listen, guarded).await?;
@@ -41,17 +40,7 @@ pub(crate) async fn run(host: &Host) -> Result<(), AppError> {
     tracing::info!(instance = %context.instance, address = %socket.local_addr()?, "The listener has started");
     let rows = context.home.clone();
     let (wishes, granted) = mpsc::channel(WISHES_MAX);
-    let of = |context: &Arc<Context>| context.clone();
-    let (c1, c2, c3, c4, c5, c6, c7, c8) = (
-        of(&context),
-        of(&context),
-        of(&context),
-        of(&context),
-        of(&context),
-        of(&context),
-        of(&context),
-        of(&context),
-    );
+    let [c1, c2, c3, c4, c5, c6, c7, c8] = std::array::from_fn(|_| context.clone());
     let parts = Parts::new(stop)
         .with("claims", |told| until(told, keeper::claims(c1)))
         .with("recovery", |told| until(told, recovery::run(c2)))

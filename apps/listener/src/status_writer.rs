@@ -136,8 +136,14 @@ fn statement(context: &Context, job: &NewJob) -> Option<Document> {
         // Nothing can be set within a map that is null: the map is made, with what it has.
         let name = field.path().rsplit('.').next().unwrap_or_default();
         let done = complete(context, field, listener, &job);
-        let entry = done.get_document("$set").ok().and_then(|set| set.get(field.path())).cloned().unwrap_or(Bson::Null);
-        let whole = doc! { "$mergeObjects": [ format!("${}", field.private()), { "$literal": { name: entry } } ] };
+        let entry = done
+            .get_document("$set")
+            .ok()
+            .and_then(|set| set.get(field.path()))
+            .cloned()
+            .unwrap_or(Bson::Null);
+        let whole =
+            doc! { "$mergeObjects": [ format!("${}", field.private()), { "$literal": { name: entry } } ] };
         return Some(doc! { "q": query, "u": [ { "$set": { field.private(): whole } } ] });
     }
     Some(doc! { "q": query, "u": complete(context, field, listener, &job) })

@@ -150,11 +150,7 @@ async fn redo(context: &Context, handle: &Handle, listener: &Listener, event: &E
                 let asked = doc! { "$set": { field.private(): siblings.clone() } };
                 documents.update_one(parent, asked).session(&mut session).await?;
             }
-            let mut again = asks.clone();
-            if field.private() != field.path() {
-                again = doc! { "_id": event.id().clone(), "$or": [ field.query_again(), { field.path(): { "$exists": false } } ] };
-            }
-            let ended = documents.update_one(again, done).session(&mut session).await?;
+            let ended = documents.update_one(asks, done).session(&mut session).await?;
             if ended.matched_count == 0 {
                 return Ok(false);
             }
@@ -197,7 +193,9 @@ async fn siblings(context: &Context, listener: &Listener, event: &Event) -> Resu
     let mut found = context.home.listeners.find(doc! { "collection": &event.collection }).await?;
     while let Some(document) = found.try_next().await? {
         let Ok(other) = Listener::read(&document) else { continue };
-        let Some(theirs) = other.status_field.as_ref().filter(|_| other.watches(&event.database, &event.collection)) else {
+        let Some(theirs) =
+            other.status_field.as_ref().filter(|_| other.watches(&event.database, &event.collection))
+        else {
             continue;
         };
         if theirs.private() == field.private()

@@ -281,7 +281,11 @@ mod tests {
         const MANY: i32 = 2_000;
         let set = ReplicaSet::shared().await;
         let database = set.fresh_database().await;
-        let place = Place { uri: Secret::new(set.uri()), database: database.name().to_owned(), jobs: "jobs".to_owned() };
+        let place = Place {
+            uri: Secret::new(set.uri()),
+            database: database.name().to_owned(),
+            jobs: "jobs".to_owned(),
+        };
         let world: Arc<dyn World> = Arc::new(RealWorld::new());
         let home = Home::open(&place, world.clone()).await.unwrap();
         let opening = Opening {

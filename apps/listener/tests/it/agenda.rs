@@ -36,7 +36,8 @@ fn node(scene: &Scene, version: &str, name: &str) -> std::process::Child {
 /// T23: rows of the listener are run by real workers of Agenda 4, 5, 6 and @hokify's, each once.
 #[tokio::test(flavor = "multi_thread")]
 async fn t23_every_version_of_agenda_runs_the_rows() {
-    let installed = Command::new(format!("{FOLDER}/install")).output().is_ok_and(|output| output.status.success());
+    let installed =
+        Command::new(format!("{FOLDER}/install")).output().is_ok_and(|output| output.status.success());
     if !can_run(installed, "node and npm, to run Agenda") {
         return;
     }
@@ -52,11 +53,16 @@ async fn t23_every_version_of_agenda_runs_the_rows() {
         scene.until(version, JOBS).await;
         let mut worker = node(&scene, version, &format!("job-{version}"));
         let done = doc! { "data.listenerId": version, "lastFinishedAt": { "$type": "date" }, "nextRunAt": Bson::Null, "failedAt": Bson::Null };
-        let ran = async || (scene.own("jobs").count_documents(done.clone()).await.unwrap() == JOBS).then_some(());
+        let ran =
+            async || (scene.own("jobs").count_documents(done.clone()).await.unwrap() == JOBS).then_some(());
         let ran = answered_within(400, ran).await;
         drop(worker.stdin.take());
         let _ = worker.wait();
-        assert!(ran.is_some(), "Agenda {version} did not run the rows: {:?}", scene.rows(version).await.first());
+        assert!(
+            ran.is_some(),
+            "Agenda {version} did not run the rows: {:?}",
+            scene.rows(version).await.first()
+        );
     }
 }
 
@@ -100,14 +106,25 @@ async fn this_program_runs_jobs_by_command_and_endpoint() {
     let finished = async |listener: &str| {
         let done = doc! { "data.listenerId": listener, "lastFinishedAt": { "$type": "date" } };
         let ask = async || scene.own("jobs").find_one(done.clone()).await.unwrap();
-        answered_within(400, ask).await.unwrap_or_else(|| panic!("{listener} has not run\n{}", scene.last_words()))
+        answered_within(400, ask)
+            .await
+            .unwrap_or_else(|| panic!("{listener} has not run\n{}", scene.last_words()))
     };
     finished("shell").await;
-    assert!(std::fs::read_to_string(&done).unwrap().contains("\"documentId\":\"x\""), "the command got the data");
+    assert!(
+        std::fs::read_to_string(&done).unwrap().contains("\"documentId\":\"x\""),
+        "the command got the data"
+    );
     finished("hook").await;
     assert!(calls.recv().await.unwrap().contains("documentId"));
     let failed = finished("false").await;
     assert!(failed.get_datetime("failedAt").is_ok(), "{failed}");
-    let told = async || scene.people().find_one(doc! { "_id": "x", "metadata.listener.error": { "$type": "string" } }).await.unwrap();
+    let told = async || {
+        scene
+            .people()
+            .find_one(doc! { "_id": "x", "metadata.listener.error": { "$type": "string" } })
+            .await
+            .unwrap()
+    };
     assert!(answered_within(300, told).await.is_some(), "the document is told\n{}", scene.last_words());
 }

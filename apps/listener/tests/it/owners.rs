@@ -284,7 +284,12 @@ async fn t26_listeners_are_spread_evenly() {
         let wanted: Vec<_> = entries
             .iter()
             .filter(|entry| {
-                entry.event.get_document("fullDocument").unwrap().get_i32("n").is_ok_and(|found| found == n as i32)
+                entry
+                    .event
+                    .get_document("fullDocument")
+                    .unwrap()
+                    .get_i32("n")
+                    .is_ok_and(|found| found == n as i32)
             })
             .collect();
         scene.until(id, wanted.len() as u64).await;
