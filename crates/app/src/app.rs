@@ -43,6 +43,8 @@ pub enum Needs {
     Postgres,
     /// A file of the app's own.
     OwnFile,
+    /// A MongoDB with collections that the app knows.
+    MongoDb,
 }
 
 impl Needs {
@@ -51,6 +53,7 @@ impl Needs {
             Self::Store { default } => format!("It works on a store: {default} unless said otherwise."),
             Self::Postgres => "It works on tables of a Postgres database.".to_owned(),
             Self::OwnFile => "It keeps its jobs in a file of its own.".to_owned(),
+            Self::MongoDb => "It works on collections of a MongoDB replica set.".to_owned(),
         }
     }
 }

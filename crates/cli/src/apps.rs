@@ -12,6 +12,8 @@ use crate::wiring::OurStores;
 const APPS: &[&dyn App] = &[
     #[cfg(feature = "bitcoin-news")]
     &windlass_bitcoin_news::BitcoinNews,
+    #[cfg(feature = "listener")]
+    &windlass_listener::ListenerApp,
     #[cfg(feature = "news-nexus")]
     &windlass_news_nexus::NewsNexus,
     #[cfg(feature = "nurse-tour")]

@@ -7,6 +7,7 @@
 pub mod binary;
 pub mod clock;
 pub mod eventually;
+mod keeper;
 pub mod model;
 pub mod needs;
 pub mod program;
@@ -15,4 +16,6 @@ pub mod subject;
 
 pub mod conformance;
 pub mod memory;
+#[cfg(feature = "mongo")]
+pub mod mongo;
 pub mod postgres;

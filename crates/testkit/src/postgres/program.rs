@@ -3,29 +3,17 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 use tempfile::TempDir;
 
-use crate::eventually::eventually;
-
-/// Watches over the server: asked to end, or when the tests have died, it
-/// stops the server and takes the folder away.
-const KEEPER: &str = r#"
-dir=$1; shift
-"$@" >>"$dir/log" 2>&1 </dev/null & server=$!
-trap 'end=1; kill -QUIT $server 2>/dev/null' TERM
-while kill -0 $server 2>/dev/null; do wait $server; done
-if [ "$end" ]; then rm -rf "$dir"; fi
-"#;
+use crate::keeper::Keeper;
 
 /// A server with its folder.
 pub struct Program {
     bin: PathBuf,
     dir: PathBuf,
     port: u16,
-    keeper: Mutex<Option<std::thread::JoinHandle<()>>>,
-    keeper_pid: Mutex<Option<u32>>,
+    keeper: Keeper,
 }
 
 impl Program {
@@ -57,7 +45,7 @@ impl Program {
         }
         let free = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let port = free.local_addr().expect("a bound port").port();
-        Self { bin, dir, port, keeper: Mutex::default(), keeper_pid: Mutex::default() }
+        Self { bin, dir, port, keeper: Keeper::default() }
     }
 
     fn data(&self) -> PathBuf {
@@ -90,12 +78,10 @@ impl Program {
         std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
 
-    /// Starts the server. It is told to end when this process dies; since that
-    /// follows the thread that started it, a thread waits for it until it ends.
+    /// Starts the server.
     pub async fn start(&self) {
-        let mut keeper = as_postgres(Some("TERM"));
-        keeper.args(["sh", "-c", KEEPER, "keeper"]).arg(&self.dir).arg(self.bin.join("postgres"));
-        keeper.arg("-D").arg(self.data()).args(["-p", &self.port.to_string()]);
+        let mut server = Command::new(self.bin.join("postgres"));
+        server.arg("-D").arg(self.data()).args(["-p", &self.port.to_string()]);
         for setting in [
             "listen_addresses=127.0.0.1",
             "unix_socket_directories=",
@@ -104,17 +90,9 @@ impl Program {
             "max_connections=300",
             "shared_buffers=64MB",
         ] {
-            keeper.args(["-c", setting]);
+            server.args(["-c", setting]);
         }
-        keeper.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let (tell, told) = std::sync::mpsc::channel();
-        let waiting = std::thread::spawn(move || {
-            let mut child = keeper.spawn().expect("setpriv and sh start");
-            tell.send(child.id()).expect("the starter waits for the id");
-            drop(child.wait());
-        });
-        *lock(&self.keeper_pid) = told.recv().ok();
-        *lock(&self.keeper) = Some(waiting);
+        self.keeper.start(as_postgres(Some("TERM")), &self.dir, "QUIT", &server);
     }
 
     /// Stops the server at once, as a crash does; its data stays.
@@ -122,25 +100,15 @@ impl Program {
         let mut stop = as_postgres(None);
         stop.arg(self.bin.join("pg_ctl")).arg("-D").arg(self.data());
         run(stop.args(["stop", "-m", "immediate", "-w"]));
-        eventually("the server's keeper ends after the server", async || {
-            lock(&self.keeper).as_ref().is_none_or(|keeper| keeper.is_finished()).then_some(())
-        })
-        .await;
-        *lock(&self.keeper_pid) = None;
+        self.keeper.ended().await;
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
-        let pid = lock(&self.keeper_pid).take();
-        if let Some(pid) = pid {
-            // A frozen one hears nothing else.
-            self.signal("CONT");
-            drop(Command::new("kill").arg(pid.to_string()).status());
-        }
-        if let Some(keeper) = lock(&self.keeper).take() {
-            drop(keeper.join());
-        }
+        // A frozen one hears nothing else.
+        self.signal("CONT");
+        self.keeper.end();
         drop(std::fs::remove_dir_all(&self.dir));
     }
 }
@@ -157,10 +125,6 @@ fn children_of(parent: &str) -> Vec<String> {
         .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
         .filter(is_child)
         .collect()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The newest Debian folder of Postgres, else what the path has.

@@ -1,0 +1,190 @@
+//! What this app is to the command line.
+
+use async_trait::async_trait;
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueEnum};
+use tracing::{Level, Metadata};
+use windlass_app::log::{Form, Json, Lines, Log};
+use windlass_app::{App, AppError, Check, Exit, Host, Needs, Setting};
+
+use crate::check::ServerCheck;
+use crate::service;
+use crate::settings::{self, TABLE};
+use crate::verbs;
+use crate::verbs::add::NewListener;
+
+/// The AI Rank Listener: changes of documents become jobs.
+pub struct ListenerApp;
+
+#[derive(Debug, Args)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// Where page, API, /metrics and /healthz are
+    #[arg(long)]
+    listen: Option<String>,
+    /// How log lines look
+    #[arg(long, value_enum, default_value_t = LogForm::Lines)]
+    log: LogForm,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogForm {
+    /// `TIME [LEVEL] message key="value"`
+    Lines,
+    /// One JSON object a line
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Make a listener
+    Add(NewListener),
+    /// List all listeners
+    Ls,
+    /// Show a listener
+    Show {
+        /// Its id
+        id: String,
+    },
+    /// Pause a listener
+    Pause {
+        /// Its id
+        id: String,
+    },
+    /// Resume a listener that was paused
+    Resume {
+        /// Its id
+        id: String,
+    },
+    /// Delete a listener; its jobs stay
+    Rm {
+        /// Its id
+        id: String,
+    },
+    /// Show how listeners do: owner, lease, lag, position, errors
+    Status,
+    /// Show what happened to a document
+    Doc {
+        /// The document's id
+        id: String,
+    },
+    /// Ask for documents to be done again
+    Retry {
+        /// A document's id
+        document: Option<String>,
+        /// All of a listener that failed
+        #[arg(long)]
+        listener: Option<String>,
+        /// All that failed
+        #[arg(long)]
+        all_failed: bool,
+    },
+    /// Show who has which listener
+    Locks,
+    /// Show losses of history
+    Gaps,
+    /// Read the history from a moment on again; changes that have their job make no second one
+    Replay {
+        /// The listener
+        id: String,
+        /// Such as 2026-01-31T12:00:00Z
+        #[arg(long)]
+        from: String,
+    },
+    /// Make the indexes of this service and of Agenda's rows
+    Init,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  windlass listener
+  windlass listener add --collection batches --job processBatchResults --on insert,update --filter '{\"status\": \"received\"}'
+  windlass listener status
+  windlass listener doc 65a1b2c3d4e5f60718293a4b
+  windlass listener retry --all-failed";
+
+#[async_trait]
+impl App for ListenerApp {
+    fn name(&self) -> &'static str {
+        "listener"
+    }
+
+    fn about(&self) -> &'static str {
+        "Make jobs of changes in a MongoDB, exactly one each"
+    }
+
+    fn more(&self) -> &'static str {
+        EXAMPLES
+    }
+
+    fn settings(&self) -> &'static [Setting] {
+        TABLE
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::MongoDb
+    }
+
+    fn arguments(&self, command: Command) -> Command {
+        Arguments::augment_args(command)
+    }
+
+    fn logs_by_itself(&self, matches: &ArgMatches) -> bool {
+        matches.subcommand_name().is_none()
+    }
+
+    fn check(&self) -> Option<&dyn Check> {
+        Some(&ServerCheck)
+    }
+
+    async fn run(&self, matches: &ArgMatches, mut host: Host) -> Result<Exit, AppError> {
+        let Arguments { verb, listen, log } = Arguments::from_arg_matches(matches)?;
+        if let Some(listen) = listen {
+            host.environment = host.environment.with("LISTENER_LISTEN", &listen);
+        }
+        let Some(verb) = verb else { return serve(&host, log).await };
+        let home = verbs::home(&host).await?;
+        match verb {
+            Verb::Add(new) => verbs::add::run(&host, &home, new).await,
+            Verb::Ls => verbs::listeners::list(&host, &home).await,
+            Verb::Show { id } => verbs::listeners::show(&host, &home, &id).await,
+            Verb::Pause { id } => verbs::listeners::set_active(&host, &home, &id, false).await,
+            Verb::Resume { id } => verbs::listeners::set_active(&host, &home, &id, true).await,
+            Verb::Rm { id } => verbs::listeners::remove(&host, &home, &id).await,
+            Verb::Status => verbs::status::status(&host, &home).await,
+            Verb::Locks => verbs::status::locks(&host, &home).await,
+            Verb::Doc { id } => verbs::documents::history(&host, &home, &id).await,
+            Verb::Retry { document, listener, all_failed } => {
+                verbs::documents::retry(&host, &home, document, listener, all_failed).await
+            }
+            Verb::Gaps => verbs::gaps::gaps(&host, &home).await,
+            Verb::Replay { id, from } => verbs::gaps::replay(&host, &home, &id, &from).await,
+            Verb::Init => verbs::init(&host, &home).await,
+        }
+    }
+}
+
+async fn serve(host: &Host, form: LogForm) -> Result<Exit, AppError> {
+    let form: Box<dyn Form> = match form {
+        LogForm::Lines => Box::new(Lines),
+        LogForm::Json => Box::new(Json),
+    };
+    let debug = settings::debug(&host.environment);
+    let log = Log::new(form, host.world.clone()).admit(move |metadata| admits(metadata, debug));
+    log.out(std::io::stdout()).start();
+    service::run(host).await?;
+    Ok(Exit::DONE)
+}
+
+/// Whoever watches the page asks all the time: that is worth a line only to whoever looks for a fault.
+fn admits(metadata: &Metadata<'_>, debug: bool) -> bool {
+    let target = metadata.target();
+    let own = target.starts_with("windlass") && (debug || !target.starts_with("windlass_app::door"));
+    let level = match (own, debug) {
+        (true, true) => Level::DEBUG,
+        (true, false) => Level::INFO,
+        (false, _) => Level::WARN,
+    };
+    *metadata.level() <= level
+}

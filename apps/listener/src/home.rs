@@ -1,0 +1,229 @@
+//! The databases: connections, and the collections of this service.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
+use mongodb::error::Error;
+use mongodb::options::{ClientOptions, IndexOptions, ReadConcern, WriteConcern};
+use mongodb::{Client, Collection, IndexModel};
+use windlass_engine::world::World;
+
+use crate::settings::Place;
+
+/// The collections of this service in its own database, beside `listeners` and the jobs.
+pub(crate) const OWN: [&str; 6] = [
+    "listener_positions",
+    "listener_partitions",
+    "listener_gaps",
+    "listener_dead",
+    "listener_history",
+    "listener_instances",
+];
+/// How long the history of a document and dead letters are kept.
+const HISTORY_DAYS: u64 = 30;
+/// Connections of streams: each that waits holds one.
+const STREAM_POOL: u32 = 64;
+
+/// Connections, and what is in the listener's own database.
+#[derive(Clone)]
+pub(crate) struct Home {
+    pub(crate) client: Client,
+    /// Streams wait on their connections, so that they have some of their own.
+    pub(crate) streams: Client,
+    pub(crate) database: String,
+    pub(crate) jobs_name: String,
+    pub(crate) listeners: Collection<Document>,
+    pub(crate) positions: Collection<Document>,
+    pub(crate) partitions: Collection<Document>,
+    pub(crate) gaps: Collection<Document>,
+    pub(crate) dead: Collection<Document>,
+    pub(crate) history: Collection<Document>,
+    pub(crate) instances: Collection<Document>,
+    pub(crate) jobs: Collection<Document>,
+    pub(crate) world: Arc<dyn World>,
+    /// The server's clock minus our own since boot, in milliseconds.
+    offset_ms: Arc<AtomicI64>,
+}
+
+/// Why the databases cannot be used; for people.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HomeError {
+    #[error("MONGODB_URI cannot be read: {0}; it should look like mongodb://user:password@host1,host2")]
+    Uri(String),
+    #[error(
+        "MongoDB does not answer: {0}; look at MONGODB_URI and MONGODB_PARAMS, and whether the server runs"
+    )]
+    Away(Box<Error>),
+    #[error(
+        "this MongoDB is a single server without a replica set, and only a replica set has change streams and transactions. \
+         One member is enough: start mongod with --replSet rs0, run rs.initiate() once, and say replicaSet=rs0 in MONGODB_PARAMS"
+    )]
+    Standalone,
+}
+
+impl Home {
+    /// Connects, and says what is wrong with the server.
+    pub(crate) async fn open(place: &Place, world: Arc<dyn World>) -> Result<Self, HomeError> {
+        let wrong = |why: Error| HomeError::Uri(without_secrets(&why, place));
+        let mut options = ClientOptions::parse(place.uri.expose().as_str()).await.map_err(wrong)?;
+        options.app_name = Some("windlass-listener".to_owned());
+        options.write_concern = Some(WriteConcern::majority());
+        options.read_concern = Some(ReadConcern::majority());
+        options.connect_timeout = Some(Duration::from_secs(5));
+        options.server_selection_timeout.get_or_insert(Duration::from_secs(10));
+        let mut of_streams = options.clone();
+        of_streams.max_pool_size = Some(STREAM_POOL);
+        let client = Client::with_options(options).map_err(wrong)?;
+        let streams = Client::with_options(of_streams).map_err(wrong)?;
+        let own = client.database(&place.database);
+        let home = Self {
+            listeners: own.collection("listeners"),
+            positions: own.collection(OWN[0]),
+            partitions: own.collection(OWN[1]),
+            gaps: own.collection(OWN[2]),
+            dead: own.collection(OWN[3]),
+            history: own.collection(OWN[4]),
+            instances: own.collection(OWN[5]),
+            jobs: own.collection(&place.jobs),
+            database: place.database.clone(),
+            jobs_name: place.jobs.clone(),
+            client,
+            streams,
+            world,
+            offset_ms: Arc::new(AtomicI64::new(0)),
+        };
+        let hello = home.hello().await.map_err(|why| HomeError::Away(Box::new(why)))?;
+        if !hello.contains_key("setName") && hello.get_str("msg").ok() != Some("isdbgrid") {
+            return Err(HomeError::Standalone);
+        }
+        Ok(home)
+    }
+
+    /// Names of collections whose changes no listener hears.
+    pub(crate) fn own_names(&self) -> Vec<String> {
+        let own = OWN.iter().map(|name| (*name).to_owned());
+        let leases = format!("{}_windlass", self.jobs_name);
+        own.chain([self.jobs_name.clone(), leases, "listeners".to_owned()]).collect()
+    }
+
+    /// Asks the server for its clock, and whether it is one of a set.
+    pub(crate) async fn hello(&self) -> Result<Document, Error> {
+        let asked = self.world.boot_ms();
+        let hello = self.client.database("admin").run_command(doc! { "hello": 1 }).await?;
+        if let Ok(time) = hello.get_datetime("localTime") {
+            let middle = (asked + self.world.boot_ms()) / 2;
+            self.offset_ms.store(time.timestamp_millis() - middle as i64, Ordering::Relaxed);
+        }
+        Ok(hello)
+    }
+
+    /// The server's clock, as it was last heard of, and gone on by a clock that nobody sets.
+    pub(crate) fn now(&self) -> DateTime {
+        DateTime::from_millis(self.world.boot_ms() as i64 + self.offset_ms.load(Ordering::Relaxed))
+    }
+
+    /// A moment behind everything that has been written.
+    pub(crate) async fn after_everything(&self) -> Result<Timestamp, Error> {
+        let hello = self.hello().await?;
+        let time = hello.get_timestamp("operationTime").unwrap_or(Timestamp {
+            time: u32::try_from(self.now().timestamp_millis() / 1_000).unwrap_or(0),
+            increment: 0,
+        });
+        Ok(Timestamp { time: time.time, increment: time.increment + 1 })
+    }
+
+    /// The oldest moment that the server still remembers.
+    pub(crate) async fn oldest(&self) -> Result<Option<Timestamp>, Error> {
+        let oplog = self.client.database("local").collection::<Document>("oplog.rs");
+        let first = oplog.find_one(doc! {}).sort(doc! { "$natural": 1 }).projection(doc! { "ts": 1 }).await?;
+        Ok(first.and_then(|first| first.get_timestamp("ts").ok()))
+    }
+
+    /// Makes the indexes of this service's own collections and of the rows. They are there already, mostly.
+    pub(crate) async fn ensure_indexes(&self) -> Result<(), Error> {
+        windlass_mongo::agenda::ensure_index(&self.jobs).await?;
+        let kept = IndexOptions::builder().expire_after(Duration::from_secs(HISTORY_DAYS * 86_400)).build();
+        self.history
+            .create_index(IndexModel::builder().keys(doc! { "at": 1 }).options(kept.clone()).build())
+            .await?;
+        self.history
+            .create_index(IndexModel::builder().keys(doc! { "document": 1, "at": -1 }).build())
+            .await?;
+        self.dead
+            .create_index(IndexModel::builder().keys(doc! { "listener": 1, "state": 1, "dueAt": 1 }).build())
+            .await?;
+        self.gaps
+            .create_index(IndexModel::builder().keys(doc! { "listener": 1, "state": 1 }).build())
+            .await?;
+        let failed = doc! { "data.listenerId": 1, "failedAt": 1 };
+        let partial = IndexOptions::builder()
+            .name("windlassFailedRows".to_owned())
+            .partial_filter_expression(doc! { "failedAt": { "$type": "date" } })
+            .build();
+        self.jobs.create_index(IndexModel::builder().keys(failed).options(partial).build()).await?;
+        for keys in [doc! { "lockInfo.instanceId": 1 }, doc! { "isActive": 1 }] {
+            self.listeners.create_index(IndexModel::builder().keys(keys).build()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What the driver says of a connection string, without the string.
+fn without_secrets(why: &Error, place: &Place) -> String {
+    let text = why.kind.to_string();
+    let secret = place.uri.expose();
+    let user = secret.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@')).map(|(user, _)| user);
+    match user {
+        Some(user) => text.replace(secret.as_str(), "…").replace(user, "…"),
+        None => text.replace(secret.as_str(), "…"),
+    }
+}
+
+/// The number of an error of the server; 0 for anything else.
+pub(crate) fn code(error: &Error) -> i32 {
+    use mongodb::error::{ErrorKind, WriteFailure};
+    match error.kind.as_ref() {
+        ErrorKind::Command(command) => command.code,
+        ErrorKind::Write(WriteFailure::WriteError(write)) => write.code,
+        ErrorKind::InsertMany(many) => {
+            many.write_errors.as_ref().and_then(|all| all.first()).map_or(0, |write| write.code)
+        }
+        _ => 0,
+    }
+}
+
+/// Whether trying again may help: the network, an election, a conflict with another transaction.
+pub(crate) fn is_passing(error: &Error) -> bool {
+    use mongodb::error::ErrorKind;
+    let kind = matches!(
+        error.kind.as_ref(),
+        ErrorKind::Io(_)
+            | ErrorKind::ServerSelection { .. }
+            | ErrorKind::ConnectionPoolCleared { .. }
+            | ErrorKind::DnsResolve { .. }
+    );
+    let labels = [
+        "TransientTransactionError",
+        "UnknownTransactionCommitResult",
+        "RetryableWriteError",
+        "NetworkError",
+    ];
+    // Elections, shutdowns, interrupted operations, a conflict, a lock that was not to be had, a transaction that is gone.
+    let codes = [
+        6, 7, 24, 50, 89, 91, 112, 134, 189, 211, 226, 234, 246, 251, 262, 290, 9001, 10107, 11600, 11602,
+        13435, 13436,
+    ];
+    kind || labels.iter().any(|label| error.contains_label(label)) || codes.contains(&code(error))
+}
+
+/// A number of whatever type a document has it in.
+pub(crate) fn number(document: &Document, name: &str) -> i64 {
+    match document.get(name) {
+        Some(Bson::Int32(number)) => i64::from(*number),
+        Some(Bson::Int64(number)) => *number,
+        Some(Bson::Double(number)) => *number as i64,
+        _ => 0,
+    }
+}

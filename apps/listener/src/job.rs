@@ -1,0 +1,154 @@
+//! The job that a change makes: a row of Agenda's, with an id that is computed.
+
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+use windlass_mongo::agenda::{NewRow, row_id};
+
+use crate::event::{Event, Operation, id_text};
+use crate::listener::{Listener, Once, Payload, changed_names};
+use crate::status_field::StatusField;
+use crate::token::Token;
+
+/// The beginning of a tenant's database, behind which is its id.
+const TENANT: &str = "workspace_";
+
+/// What made a job; it is part of the row's id, so that one cause makes one row.
+#[derive(Debug, Clone)]
+pub(crate) enum Cause<'a> {
+    /// A change.
+    Event(&'a Token),
+    /// Somebody has asked for the document again, for the nth time.
+    Again(u64),
+    /// It was there when the listener was made.
+    Backfill,
+    /// It was found after a gap.
+    Gap(&'a str),
+}
+
+/// A job that is to be written, and where it came from.
+#[derive(Debug, Clone)]
+pub(crate) struct NewJob {
+    /// The lane that it belongs to.
+    pub(crate) lane: String,
+    pub(crate) id: ObjectId,
+    pub(crate) row: Document,
+    pub(crate) bytes: usize,
+    /// The position of its event; nothing where it was found.
+    pub(crate) token: Option<Token>,
+    pub(crate) origin: Origin,
+}
+
+/// Where a job came from: for the status, the history, and a dead letter.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    pub(crate) listener: String,
+    pub(crate) database: String,
+    pub(crate) collection: String,
+    pub(crate) document: Bson,
+    pub(crate) operation: &'static str,
+    pub(crate) status_field: Option<StatusField>,
+    /// The event brought a null of its own, so that a null is no wish.
+    pub(crate) null_is_no_wish: bool,
+    pub(crate) wall_ms: Option<i64>,
+}
+
+/// What is needed beside the listener and the event.
+pub(crate) struct Making<'a> {
+    pub(crate) lane: &'a str,
+    pub(crate) instance: &'a str,
+    pub(crate) due: DateTime,
+    pub(crate) payload_bytes_max: usize,
+}
+
+/// The row's id.
+pub(crate) fn id_of(listener: &Listener, event: &Event, cause: &Cause<'_>) -> ObjectId {
+    let (listener_id, target) = (listener.id(), listener.job_name.as_bytes());
+    let id =
+        |kind: &str, what: &str| row_id(&[listener_id.as_bytes(), kind.as_bytes(), what.as_bytes(), target]);
+    let place = format!("{}.{}/{}", event.database, event.collection, id_text(event.id()));
+    match cause {
+        Cause::Event(_) if listener.once == Once::Document => id("once", &place),
+        Cause::Event(token) => id("event", token.text()),
+        Cause::Again(time) => id("again", &format!("{place}#{time}")),
+        // What was there, and is heard of afterwards, is one document of a listener that takes each once.
+        Cause::Backfill | Cause::Gap(_) if listener.once == Once::Document => id("once", &place),
+        Cause::Backfill => id("backfill", &place),
+        Cause::Gap(gap) => id("gap", &format!("{place}#{gap}")),
+    }
+}
+
+impl NewJob {
+    pub(crate) fn of(listener: &Listener, event: &Event, cause: &Cause<'_>, making: &Making<'_>) -> Self {
+        let id = id_of(listener, event, cause);
+        let row = NewRow {
+            id,
+            name: listener.job_name.clone(),
+            data: Bson::Document(data(listener, event, cause, making)),
+            priority: 0,
+            next_run_at: making.due,
+            last_modified_by: making.instance.to_owned(),
+        };
+        let row = row.document();
+        let bytes = row.to_vec().map_or(usize::MAX, |bytes| bytes.len());
+        let null =
+            |field: &StatusField| event.document.as_ref().is_some_and(|document| field.asks_again(document));
+        let whole = matches!(event.operation, Operation::Insert | Operation::Replace);
+        let origin = Origin {
+            listener: listener.id(),
+            database: event.database.clone(),
+            collection: event.collection.clone(),
+            document: event.id().clone(),
+            operation: event.operation.word(),
+            null_is_no_wish: whole && listener.status_field.as_ref().is_some_and(null),
+            // What is gone has no field to write to.
+            status_field: listener.status_field.clone().filter(|_| event.operation != Operation::Delete),
+            wall_ms: event.wall_time.map(DateTime::timestamp_millis),
+        };
+        let token = matches!(cause, Cause::Event(_)).then(|| event.token.clone());
+        Self { lane: making.lane.to_owned(), id, row, bytes, token, origin }
+    }
+}
+
+/// Small by default: keys and names, so that a job reads the document as it is when it runs.
+fn data(listener: &Listener, event: &Event, cause: &Cause<'_>, making: &Making<'_>) -> Document {
+    let mut data = doc! {
+        "listenerId": listener.id(),
+        "database": &event.database,
+        "collection": &event.collection,
+        "documentId": id_text(event.id()),
+        "documentKey": event.key.clone(),
+        "operationType": event.operation.word(),
+        "metadata": listener.metadata.clone(),
+    };
+    let workspace = listener.metadata.get("workspaceId").map(id_text);
+    let workspace = workspace.or_else(|| event.database.strip_prefix(TENANT).map(str::to_owned));
+    if let Some(workspace) = workspace {
+        data.insert("workspaceId", workspace);
+    }
+    match cause {
+        Cause::Event(token) => {
+            data.insert("token", token.text());
+            data.insert("clusterTime", event.cluster_time);
+        }
+        Cause::Again(_) => _ = data.insert("cause", "again"),
+        Cause::Backfill => _ = data.insert("cause", "backfill"),
+        Cause::Gap(gap) => {
+            data.insert("cause", "gap");
+            data.insert("gap", *gap);
+        }
+    }
+    if event.operation == Operation::Update {
+        data.insert("changedFields", changed_names(event));
+    }
+    if listener.payload == Payload::Full {
+        // Measured with the document that was looked up, which the event on the wire did not have.
+        let change = event.as_document();
+        let bytes = change.to_vec().map_or(usize::MAX, |bytes| bytes.len());
+        if bytes <= making.payload_bytes_max {
+            data.insert("change", change);
+        } else {
+            data.insert("changeTooLarge", i64::try_from(bytes).unwrap_or(i64::MAX));
+        }
+    }
+    data
+}

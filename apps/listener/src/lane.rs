@@ -1,0 +1,259 @@
+//! A lane: one listener, or one part of it, as this instance follows it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mongodb::bson::{Bson, Document};
+
+use crate::event::id_text;
+use crate::listener::Listener;
+use crate::token::Token;
+
+/// Which lane: a listener, and its part where it has several.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LaneId {
+    /// The listener's `_id`.
+    pub(crate) listener: Bson,
+    /// Its part, and of how many.
+    pub(crate) part: Option<(u32, u32)>,
+}
+
+impl LaneId {
+    /// As it is written in collections.
+    pub(crate) fn text(&self) -> String {
+        match self.part {
+            None => id_text(&self.listener),
+            Some((part, _)) => format!("{}/{part}", id_text(&self.listener)),
+        }
+    }
+
+    /// All lanes of a listener.
+    pub(crate) fn of(listener: &Listener) -> Vec<Self> {
+        match listener.partitions {
+            0 | 1 => vec![Self { listener: listener.key.clone(), part: None }],
+            many => (0..many)
+                .map(|part| Self { listener: listener.key.clone(), part: Some((part, many)) })
+                .collect(),
+        }
+    }
+
+    /// Whether a document is one of this lane's.
+    pub(crate) fn takes(&self, listener: &Listener, id: &Bson) -> bool {
+        self.part.is_none_or(|(part, _)| listener.partition_of(id) == part)
+    }
+}
+
+/// Where a lane is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Following {
+    /// By a stream of its own, behind the shared one.
+    CatchingUp,
+    /// By the shared stream.
+    Live,
+    /// Its definition cannot be read; nothing is done until it is mended.
+    Refused,
+}
+
+/// What everybody may know of a lane; the lane itself belongs to whoever reads for it.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) id: LaneId,
+    pub(crate) fence: i64,
+    seen: Mutex<Seen>,
+    /// It is to be let go.
+    pub(crate) stop: AtomicBool,
+    /// Whoever read for it has let it go.
+    pub(crate) gone: AtomicBool,
+    /// Jobs whose status is yet to be written.
+    pub(crate) pending: AtomicU64,
+    pub(crate) jobs: AtomicU64,
+    pub(crate) events: AtomicU64,
+    pub(crate) dead: AtomicU64,
+    pub(crate) errors: AtomicU64,
+}
+
+/// What changes as a lane moves.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    pub(crate) listener: Option<Arc<Listener>>,
+    pub(crate) token: Token,
+    /// Everything up to here has its status written, too.
+    pub(crate) status_token: Token,
+    pub(crate) following: Following,
+    /// When an event was last heard of that became durable here, by the clock since boot.
+    pub(crate) moved_boot_ms: u64,
+    pub(crate) last_error: Option<String>,
+}
+
+impl Handle {
+    pub(crate) fn seen(&self) -> Seen {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn see(&self, change: impl FnOnce(&mut Seen)) {
+        change(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(crate) fn failed(&self, why: &str) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+        self.see(|seen| seen.last_error = Some(why.to_owned()));
+    }
+}
+
+/// A lane, held by whoever reads for it.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) handle: Arc<Handle>,
+    /// What the listener says at this position; nothing while that cannot be understood.
+    pub(crate) listener: Option<Arc<Listener>>,
+    /// The document that it was read from.
+    pub(crate) document: Document,
+    /// Everything up to here is done.
+    pub(crate) token: Token,
+    /// Jobs up to here exist; what is read again is only for the status.
+    pub(crate) jobs_token: Token,
+    /// The token that the database knows.
+    pub(crate) stored: Token,
+    /// Whether the definition has changed since it was stored.
+    pub(crate) definition_changed: bool,
+    /// The newest moment at which a job of an owner before us is due, in milliseconds: ours come behind it.
+    pub(crate) run_at_floor_ms: i64,
+    /// The newest moment at which a job of this lane is due.
+    pub(crate) run_at_max_ms: i64,
+    /// The same for documents of late.
+    pub(crate) run_at: HashMap<String, i64>,
+}
+
+impl Lane {
+    pub(crate) fn new(
+        handle: Arc<Handle>,
+        document: Document,
+        token: Token,
+        jobs_token: Token,
+        run_at_max_ms: i64,
+    ) -> Self {
+        let mut lane = Self {
+            stored: jobs_token.clone(),
+            handle,
+            listener: None,
+            document,
+            token,
+            jobs_token,
+            definition_changed: false,
+            run_at_floor_ms: run_at_max_ms,
+            run_at_max_ms,
+            run_at: HashMap::new(),
+        };
+        lane.understand();
+        lane
+    }
+
+    pub(crate) fn id(&self) -> &LaneId {
+        &self.handle.id
+    }
+
+    /// Reads the definition anew.
+    pub(crate) fn understand(&mut self) {
+        match Listener::read(&self.document) {
+            Ok(listener) => self.listener = Some(Arc::new(listener)),
+            Err(wrong) => {
+                self.listener = None;
+                self.handle.failed(&wrong.join("; "));
+            }
+        }
+        let listener = self.listener.clone();
+        self.handle.see(|seen| {
+            if listener.is_none() {
+                seen.following = Following::Refused;
+            }
+            seen.listener = listener;
+        });
+    }
+
+    /// Whether it waits for changes at all. A paused one that is to catch up goes on where it stopped, later.
+    pub(crate) fn is_active(&self) -> bool {
+        self.listener.as_ref().is_some_and(|listener| listener.is_active)
+    }
+
+    /// When a job of this document is due: later than the one before it, so that they run in order.
+    pub(crate) fn due_ms(&mut self, document: &str, now_ms: i64) -> i64 {
+        const REMEMBERED_MAX: usize = 20_000;
+        if self.run_at.len() >= REMEMBERED_MAX {
+            self.run_at.retain(|_, due| *due >= now_ms);
+        }
+        // An owner before us may have been ahead of the clock by as many milliseconds as a document had changes.
+        const AHEAD_MS_MAX: i64 = 60_000;
+        let inherited = (self.run_at_floor_ms + 1).min(now_ms + AHEAD_MS_MAX);
+        let floor = self.run_at.get(document).map_or(inherited, |due| due + 1);
+        let due = floor.max(now_ms);
+        self.run_at_max_ms = self.run_at_max_ms.max(due);
+        self.run_at.insert(document.to_owned(), due);
+        due
+    }
+}
+
+impl Drop for Lane {
+    /// Whoever read for it reads no more, however that came about.
+    fn drop(&mut self) {
+        self.handle.gone.store(true, Ordering::Relaxed);
+    }
+}
+
+/// All lanes of this instance.
+#[derive(Debug, Default)]
+pub(crate) struct Registry(Mutex<HashMap<String, Arc<Handle>>>);
+
+impl Registry {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Handle>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, id: LaneId, fence: i64, token: Token, now_boot_ms: u64) -> Arc<Handle> {
+        let seen = Seen {
+            listener: None,
+            status_token: token.clone(),
+            token,
+            following: Following::CatchingUp,
+            moved_boot_ms: now_boot_ms,
+            last_error: None,
+        };
+        let handle = Arc::new(Handle {
+            id,
+            fence,
+            seen: Mutex::new(seen),
+            stop: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            pending: AtomicU64::new(0),
+            jobs: AtomicU64::new(0),
+            events: AtomicU64::new(0),
+            dead: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+        });
+        self.lock().insert(handle.id.text(), handle.clone());
+        handle
+    }
+
+    /// Forgets a lane, unless it was taken anew since.
+    pub(crate) fn remove(&self, handle: &Handle) {
+        let mut all = self.lock();
+        if all.get(&handle.id.text()).is_some_and(|held| held.fence == handle.fence) {
+            all.remove(&handle.id.text());
+        }
+    }
+
+    pub(crate) fn get(&self, lane: &str) -> Option<Arc<Handle>> {
+        self.lock().get(lane).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Handle>> {
+        let mut all: Vec<_> = self.lock().values().cloned().collect();
+        all.sort_by_key(|handle| handle.id.text());
+        all
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+}

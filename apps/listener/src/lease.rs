@@ -1,0 +1,217 @@
+//! Who has a lane: a lease by the server's clock, and a fence that rises with each change of owner.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::TryStreamExt;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::error::Error;
+use mongodb::options::ReturnDocument;
+use mongodb::{ClientSession, Collection};
+
+use crate::home::{Home, number};
+use crate::lane::LaneId;
+use crate::listener::Listener;
+
+/// Where the lock of a lane is: in the listener's own document, or for a part of one in a document of ours.
+struct Seat<'a> {
+    documents: &'a Collection<Document>,
+    id: Bson,
+}
+
+fn seat<'a>(home: &'a Home, lane: &LaneId) -> Seat<'a> {
+    match lane.part {
+        None => Seat { documents: &home.listeners, id: lane.listener.clone() },
+        Some(_) => Seat { documents: &home.partitions, id: Bson::String(lane.text()) },
+    }
+}
+
+/// A lane that is ours now.
+pub(crate) struct Claimed {
+    pub(crate) fence: i64,
+    /// Its position, as the owner before us left it.
+    pub(crate) position: Document,
+    /// Whether it was taken from somebody who was not heard of.
+    pub(crate) stolen: bool,
+}
+
+/// Takes a lane that is free, or whose owner has not been heard of for the length of a lease. Lock and fence are one
+/// transaction, so that of two who reach for a lane one has both.
+pub(crate) async fn claim(
+    home: &Home,
+    instance: &str,
+    lane: &LaneId,
+    lock_ms: i64,
+) -> Result<Option<Claimed>, Error> {
+    let mut session = home.client.start_session().await?;
+    session.start_transaction().await?;
+    match within(home, &mut session, instance, lane, lock_ms).await {
+        Ok(Some(claimed)) => {
+            session.commit_transaction().await?;
+            Ok(Some(claimed))
+        }
+        Ok(None) => {
+            let _ = session.abort_transaction().await;
+            Ok(None)
+        }
+        Err(error) => {
+            let _ = session.abort_transaction().await;
+            Err(error)
+        }
+    }
+}
+
+async fn within(
+    home: &Home,
+    session: &mut ClientSession,
+    instance: &str,
+    lane: &LaneId,
+    lock_ms: i64,
+) -> Result<Option<Claimed>, Error> {
+    let Seat { documents, id } = seat(home, lane);
+    let stale = doc! { "$lt": [ "$lockInfo.lastHeartbeat", { "$subtract": [ "$$NOW", lock_ms ] } ] };
+    let free = doc! {
+        "_id": id.clone(), "isActive": { "$ne": false },
+        "$or": [ { "lockInfo.instanceId": Bson::Null }, { "$expr": stale } ],
+    };
+    let held = doc! { "$set": { "lockInfo": { "instanceId": instance, "lastHeartbeat": "$$NOW" } } };
+    let before = documents
+        .find_one_and_update(free, vec![held])
+        .return_document(ReturnDocument::Before)
+        .session(&mut *session)
+        .await?;
+    let Some(before) = before else { return Ok(None) };
+    let raised = doc! { "$inc": { "fence": 1_i64 }, "$set": { "listener": lane.listener.clone() } };
+    let position = home
+        .positions
+        .find_one_and_update(doc! { "_id": lane.text() }, raised)
+        .upsert(true)
+        .return_document(ReturnDocument::After)
+        .session(&mut *session)
+        .await?;
+    let position = position.unwrap_or_default();
+    let fence = number(&position, "fence");
+    documents
+        .update_one(doc! { "_id": id }, doc! { "$set": { "fence": fence } })
+        .session(&mut *session)
+        .await?;
+    let stolen = before.get_document("lockInfo").is_ok_and(|lock| lock.get_str("instanceId").is_ok());
+    Ok(Some(Claimed { fence, position, stolen }))
+}
+
+/// Says that we are alive, in one write for all listeners. Answers which lanes are ours by what the server has.
+pub(crate) async fn heartbeat(
+    home: &Home,
+    instance: &str,
+    expected: usize,
+    has_parts: bool,
+) -> Result<Option<BTreeSet<String>>, Error> {
+    let mine = doc! { "lockInfo.instanceId": instance };
+    let beat = vec![doc! { "$set": { "lockInfo.lastHeartbeat": "$$NOW" } }];
+    let mut touched = home.listeners.update_many(mine.clone(), beat.clone()).await?.matched_count;
+    if has_parts {
+        touched += home.partitions.update_many(mine.clone(), beat).await?.matched_count;
+    }
+    if touched >= expected as u64 {
+        return Ok(None);
+    }
+    let mut found = BTreeSet::new();
+    for documents in [&home.listeners, &home.partitions] {
+        let mut held = documents.find(mine.clone()).projection(doc! { "_id": 1 }).await?;
+        while let Some(document) = held.try_next().await? {
+            found.extend(document.get("_id").map(crate::event::id_text));
+        }
+    }
+    Ok(Some(found))
+}
+
+/// Lets a lane go.
+pub(crate) async fn release(home: &Home, instance: &str, lane: &LaneId) -> Result<(), Error> {
+    let Seat { documents, id } = seat(home, lane);
+    let mine = doc! { "_id": id, "lockInfo.instanceId": instance };
+    documents.update_one(mine, doc! { "$unset": { "lockInfo": 1 } }).await?;
+    Ok(())
+}
+
+/// Lets everything go.
+pub(crate) async fn release_all(home: &Home, instance: &str) -> Result<u64, Error> {
+    let (mine, free) = (doc! { "lockInfo.instanceId": instance }, doc! { "$unset": { "lockInfo": 1 } });
+    let whole = home.listeners.update_many(mine.clone(), free.clone()).await?.modified_count;
+    let parts = home.partitions.update_many(mine, free).await?.modified_count;
+    home.instances.delete_one(doc! { "_id": instance }).await?;
+    Ok(whole + parts)
+}
+
+/// Says that this instance is there.
+pub(crate) async fn register(home: &Home, instance: &str, lanes: usize, pid: u32) -> Result<(), Error> {
+    let set = doc! { "$set": { "lastSeen": "$$NOW", "lanes": lanes as i64, "pid": i64::from(pid), "startedAt": { "$ifNull": [ "$startedAt", "$$NOW" ] } } };
+    home.instances.update_one(doc! { "_id": instance }, vec![set]).upsert(true).await?;
+    Ok(())
+}
+
+/// A lane, and who has it.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    pub(crate) lane: LaneId,
+    pub(crate) owner: Option<String>,
+    pub(crate) heartbeat: Option<DateTime>,
+}
+
+/// All lanes that somebody should have, and who does.
+pub(crate) struct Holdings {
+    pub(crate) lanes: Vec<Held>,
+    pub(crate) documents: BTreeMap<String, Document>,
+    /// Instances that were heard of within a lease.
+    pub(crate) instances: BTreeSet<String>,
+}
+
+/// Looks at all listeners.
+pub(crate) async fn holdings(home: &Home, lock_ms: i64) -> Result<Holdings, Error> {
+    let mut lanes = Vec::new();
+    let mut documents = BTreeMap::new();
+    let mut found = home.listeners.find(doc! { "isActive": { "$ne": false } }).await?;
+    while let Some(document) = found.try_next().await? {
+        let Ok(listener) = Listener::read(&document) else { continue };
+        let parts = LaneId::of(&listener);
+        if let [lane] = parts.as_slice()
+            && lane.part.is_none()
+        {
+            lanes.push(held(lane.clone(), Some(&document)));
+        } else {
+            seats(home, &parts, &mut lanes).await?;
+        }
+        documents.insert(listener.id(), document);
+    }
+    let live = doc! { "$expr": { "$gte": [ "$lastSeen", { "$subtract": [ "$$NOW", lock_ms ] } ] } };
+    let mut instances = BTreeSet::new();
+    let mut found = home.instances.find(live).projection(doc! { "_id": 1 }).await?;
+    while let Some(instance) = found.try_next().await? {
+        instances.extend(instance.get_str("_id").map(str::to_owned));
+    }
+    Ok(Holdings { lanes, documents, instances })
+}
+
+/// The seats of the parts of a listener, which are made when they are first asked for.
+async fn seats(home: &Home, parts: &[LaneId], lanes: &mut Vec<Held>) -> Result<(), Error> {
+    let ids: Vec<String> = parts.iter().map(LaneId::text).collect();
+    let mut there: BTreeMap<String, Document> = BTreeMap::new();
+    let mut found = home.partitions.find(doc! { "_id": { "$in": &ids } }).await?;
+    while let Some(seat) = found.try_next().await? {
+        there.insert(seat.get_str("_id").unwrap_or_default().to_owned(), seat);
+    }
+    for part in parts {
+        let seat = there.get(&part.text());
+        if seat.is_none() {
+            let new = doc! { "$setOnInsert": { "listener": part.listener.clone() } };
+            home.partitions.update_one(doc! { "_id": part.text() }, new).upsert(true).await?;
+        }
+        lanes.push(held(part.clone(), seat));
+    }
+    Ok(())
+}
+
+fn held(lane: LaneId, document: Option<&Document>) -> Held {
+    let lock = document.and_then(|document| document.get_document("lockInfo").ok());
+    let owner = lock.and_then(|lock| lock.get_str("instanceId").ok()).map(str::to_owned);
+    let heartbeat = lock.and_then(|lock| lock.get_datetime("lastHeartbeat").ok()).copied();
+    Held { lane, owner, heartbeat }
+}

@@ -1,0 +1,302 @@
+//! What people and programs ask of listeners: made, changed, looked at, done again.
+
+use futures::TryStreamExt;
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
+use mongodb::error::Error;
+use serde_json::{Value, json};
+
+use crate::event::id_text;
+use crate::home::Home;
+use crate::lane::LaneId;
+use crate::listener::{Listener, Neighbour, applied, validate};
+use crate::token::Token;
+
+/// Entries of a document's history that are shown.
+const HISTORY_MAX: i64 = 20;
+/// Rows of a list that are shown.
+const LIST_MAX: i64 = 1_000;
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OfficeError {
+    /// What was said cannot be.
+    #[error("{}", .0.join("\n"))]
+    Refused(Vec<String>),
+    /// There is no such thing.
+    #[error("{0}")]
+    NotFound(String),
+    /// The database.
+    #[error("MongoDB: {}", .0.kind)]
+    Database(#[from] Error),
+}
+
+fn nobody(id: &str) -> OfficeError {
+    OfficeError::NotFound(format!("listener {id} is not known; `windlass listener ls` shows all"))
+}
+
+/// A document as JSON.
+pub(crate) fn as_json(document: Document) -> Value {
+    Bson::Document(document).into_relaxed_extjson()
+}
+
+/// JSON as a document: `{"$oid": …}` and `{"$date": …}` are understood.
+pub(crate) fn as_document(value: Value) -> Result<Document, OfficeError> {
+    match Bson::try_from(value) {
+        Ok(Bson::Document(document)) => Ok(document),
+        _ => Err(OfficeError::Refused(vec!["it must be a JSON object".to_owned()])),
+    }
+}
+
+/// An id as it was typed: of an object, a text or a number.
+pub(crate) fn by_id(text: &str) -> Document {
+    let mut ways = vec![Bson::String(text.to_owned())];
+    ways.extend(ObjectId::parse_str(text).ok().map(Bson::ObjectId));
+    ways.extend(text.parse::<i64>().ok().map(Bson::Int64));
+    doc! { "_id": { "$in": ways } }
+}
+
+async fn all(home: &Home, query: Document) -> Result<Vec<Document>, Error> {
+    let mut found = home.listeners.find(query).sort(doc! { "_id": 1 }).limit(LIST_MAX).await?;
+    let mut listeners = Vec::new();
+    while let Some(listener) = found.try_next().await? {
+        listeners.push(listener);
+    }
+    Ok(listeners)
+}
+
+async fn fits(home: &Home, document: &Document) -> Result<Listener, OfficeError> {
+    let others = all(home, doc! {}).await?;
+    let others: Vec<Listener> = others.iter().filter_map(|other| Listener::read(other).ok()).collect();
+    let neighbours: Vec<Neighbour<'_>> = others.iter().map(Neighbour).collect();
+    validate(document, &home.database, &home.own_names(), &neighbours).map_err(OfficeError::Refused)
+}
+
+/// Makes a listener. It hears what is written from this moment on.
+pub(crate) async fn add(home: &Home, mut document: Document) -> Result<Document, OfficeError> {
+    document.entry("_id").or_insert_with(|| Bson::ObjectId(ObjectId::new()));
+    for held in ["lockInfo", "fence"] {
+        document.remove(held);
+    }
+    let now = home.now();
+    document.entry("isActive").or_insert(Bson::Boolean(true));
+    document.insert("createdAt", now);
+    document.insert("updatedAt", now);
+    let listener = fits(home, &document).await?;
+    let start = Token::before(home.after_everything().await?);
+    for lane in LaneId::of(&listener) {
+        let position = doc! { "$setOnInsert": {
+            "listener": listener.key.clone(), "fence": 0_i64, "token": start.text(), "statusToken": start.text(),
+            "clusterTime": start.cluster_time(), "at": now, "applied": applied(&document),
+        } };
+        home.positions.update_one(doc! { "_id": lane.text() }, position).upsert(true).await?;
+    }
+    home.listeners.insert_one(&document).await?;
+    Ok(document)
+}
+
+/// Changes parts of a listener; a null takes a part away, but for `statusField`, where it means off.
+pub(crate) async fn edit(home: &Home, id: &str, change: Document) -> Result<Document, OfficeError> {
+    let mut document = show(home, id).await?;
+    let mut update = doc! { "$set": { "updatedAt": home.now() }, "$unset": {} };
+    for (name, value) in change {
+        if matches!(name.as_str(), "_id" | "lockInfo" | "fence" | "createdAt") {
+            return Err(OfficeError::Refused(vec![format!("{name} cannot be changed")]));
+        }
+        let (kind, new) = match value {
+            Bson::Null if name != "statusField" => {
+                document.remove(&name);
+                ("$unset", Bson::Int32(1))
+            }
+            value => {
+                document.insert(name.clone(), value.clone());
+                ("$set", value)
+            }
+        };
+        if let Ok(part) = update.get_document_mut(kind) {
+            part.insert(name, new);
+        }
+    }
+    fits(home, &document).await?;
+    if update.get_document("$unset").is_ok_and(Document::is_empty) {
+        update.remove("$unset");
+    }
+    home.listeners
+        .update_one(doc! { "_id": document.get("_id").cloned().unwrap_or(Bson::Null) }, update)
+        .await?;
+    show(home, id).await
+}
+
+/// All listeners.
+pub(crate) async fn list(home: &Home) -> Result<Vec<Document>, OfficeError> {
+    Ok(all(home, doc! {}).await?)
+}
+
+/// One listener.
+pub(crate) async fn show(home: &Home, id: &str) -> Result<Document, OfficeError> {
+    home.listeners.find_one(by_id(id)).await?.ok_or_else(|| nobody(id))
+}
+
+/// Pauses or resumes a listener.
+pub(crate) async fn set_active(home: &Home, id: &str, is_active: bool) -> Result<Document, OfficeError> {
+    edit(home, id, doc! { "isActive": is_active }).await
+}
+
+/// Deletes a listener. Its jobs stay.
+pub(crate) async fn remove(home: &Home, id: &str) -> Result<Document, OfficeError> {
+    let document = home.listeners.find_one_and_delete(by_id(id)).await?.ok_or_else(|| nobody(id))?;
+    if let Ok(listener) = Listener::read(&document) {
+        for lane in LaneId::of(&listener) {
+            home.partitions.delete_one(doc! { "_id": lane.text() }).await?;
+            home.positions.delete_one(doc! { "_id": lane.text() }).await?;
+        }
+    }
+    Ok(document)
+}
+
+/// What happened to a document: the last entries of a month, its rows, and what it waits for.
+pub(crate) async fn history(home: &Home, id: &str) -> Result<Value, OfficeError> {
+    let mut entries = Vec::new();
+    let mut found =
+        home.history.find(doc! { "document": id }).sort(doc! { "at": -1 }).limit(HISTORY_MAX).await?;
+    while let Some(mut entry) = found.try_next().await? {
+        entry.remove("_id");
+        entries.push(as_json(entry));
+    }
+    let mut letters = Vec::new();
+    let mut found = home.dead.find(doc! { "document": id }).limit(HISTORY_MAX).await?;
+    while let Some(letter) = found.try_next().await? {
+        letters.push(as_json(letter));
+    }
+    let mut rows = Vec::new();
+    let names: Vec<Bson> =
+        list(home).await?.iter().filter_map(|listener| listener.get("jobName").cloned()).collect();
+    let of_document = doc! { "name": { "$in": names }, "data.documentId": id };
+    let mut found = home
+        .jobs
+        .find(of_document)
+        .sort(doc! { "_id": -1 })
+        .limit(HISTORY_MAX)
+        .projection(doc! { "data.change": 0 })
+        .await?;
+    while let Some(row) = found.try_next().await? {
+        rows.push(as_json(row));
+    }
+    if entries.is_empty() && letters.is_empty() && rows.is_empty() {
+        return Err(OfficeError::NotFound(format!("nothing is known of document {id}")));
+    }
+    Ok(json!({ "document": id, "history": entries, "dead_letters": letters, "jobs": rows }))
+}
+
+/// What is to be done again.
+#[derive(Debug, Clone)]
+pub(crate) enum Again {
+    Document(String),
+    Listener(String),
+    AllFailed,
+}
+
+/// Asks for documents to be done again, at once and with a new ladder. Answers how many.
+pub(crate) async fn retry(home: &Home, again: Again) -> Result<u64, OfficeError> {
+    let states = doc! { "$in": [ "dead", "waiting" ] };
+    let query = match &again {
+        Again::Document(id) => doc! { "document": id, "state": states },
+        Again::Listener(id) => {
+            doc! { "listener": id_text(show(home, id).await?.get("_id").unwrap_or(&Bson::Null)), "state": states }
+        }
+        Again::AllFailed => doc! { "state": states },
+    };
+    let mut asked = 0;
+    let mut found = home.dead.find(query).await?;
+    while let Some(letter) = found.try_next().await? {
+        asked += u64::from(ask(home, &letter).await?);
+    }
+    if asked == 0
+        && let Again::Document(id) = &again
+    {
+        // It is not known as failed: it is done again by its last job's place.
+        let last = home.history.find_one(doc! { "document": id }).sort(doc! { "at": -1 }).await?;
+        let letter =
+            last.ok_or_else(|| OfficeError::NotFound(format!("nothing is known of document {id}")))?;
+        let row =
+            doc! { "data.documentId": id, "data.listenerId": letter.get_str("listener").unwrap_or_default() };
+        let row = home.jobs.find_one(row).await?;
+        let key = row.and_then(|row| {
+            row.get_document("data").ok()?.get_document("documentKey").ok()?.get("_id").cloned()
+        });
+        let mut letter = letter;
+        letter.insert("documentId", key.unwrap_or_else(|| Bson::String(id.clone())));
+        asked += u64::from(ask(home, &letter).await?);
+    }
+    Ok(asked)
+}
+
+/// Sets a document's status to null, which asks for it again; without a status, its entry says so.
+async fn ask(home: &Home, letter: &Document) -> Result<bool, OfficeError> {
+    let (Ok(listener), Ok(database), Ok(collection), Some(document)) = (
+        letter.get_str("listener"),
+        letter.get_str("database"),
+        letter.get_str("collection"),
+        letter.get("documentId"),
+    ) else {
+        return Ok(false);
+    };
+    let Ok(listener) = show(home, listener).await else { return Ok(false) };
+    let Ok(listener) = Listener::read(&listener) else { return Ok(false) };
+    let id = crate::recovery::entry_id(&listener.id(), database, collection, document);
+    let state = match &listener.status_field {
+        Some(field) => {
+            let documents = home.client.database(database).collection::<Document>(collection);
+            let wish = doc! { "$set": { field.path(): Bson::Null } };
+            if documents.update_one(doc! { "_id": document.clone() }, wish).await?.matched_count == 0 {
+                return Ok(false);
+            }
+            "again"
+        }
+        None => "waiting",
+    };
+    let set = doc! {
+        "state": state, "attempts": 0_i64, "dueAt": home.now(), "listener": listener.id(), "database": database,
+        "collection": collection, "documentId": document.clone(), "document": id_text(document),
+    };
+    home.dead.update_one(doc! { "_id": id }, doc! { "$set": set }).upsert(true).await?;
+    if letter.get("_id") != Some(&Bson::ObjectId(id)) {
+        home.dead
+            .update_one(
+                doc! { "_id": letter.get("_id").cloned().unwrap_or(Bson::Null) },
+                doc! { "$set": { "state": "again" } },
+            )
+            .await?;
+    }
+    Ok(true)
+}
+
+/// Gaps, the newest first.
+pub(crate) async fn gaps(home: &Home) -> Result<Vec<Value>, OfficeError> {
+    let mut found = home.gaps.find(doc! {}).sort(doc! { "at": -1 }).limit(LIST_MAX).await?;
+    let mut gaps = Vec::new();
+    while let Some(gap) = found.try_next().await? {
+        gaps.push(as_json(gap));
+    }
+    Ok(gaps)
+}
+
+/// Reads the history from a moment on again. Changes that have their job make no second one.
+pub(crate) async fn replay(home: &Home, id: &str, from: DateTime) -> Result<(), OfficeError> {
+    let listener = Listener::read(&show(home, id).await?).map_err(OfficeError::Refused)?;
+    let from = Timestamp { time: u32::try_from(from.timestamp_millis() / 1_000).unwrap_or(0), increment: 1 };
+    if let Some(oldest) = home.oldest().await?
+        && from < oldest
+    {
+        let oldest = DateTime::from_millis(i64::from(oldest.time) * 1_000);
+        let oldest = oldest.try_to_rfc3339_string().unwrap_or_default();
+        return Err(OfficeError::Refused(vec![format!("the server remembers changes since {oldest} only")]));
+    }
+    let start = Token::before(from);
+    for lane in LaneId::of(&listener) {
+        // The fence rises, so that whoever has the lane lets it go and the next begins here.
+        let set = doc! { "$inc": { "fence": 1_i64 }, "$set": { "token": start.text(), "statusToken": start.text(), "clusterTime": from } };
+        home.positions.update_one(doc! { "_id": lane.text() }, set).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,463 @@
+//! The desk: events go over it in their order, and become jobs of the lanes that wait for them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use mongodb::bson::{Bson, DateTime, Document, doc};
+
+use super::lookup;
+use super::plan::Plan;
+use crate::commit::{Step, commit, lost, move_lanes};
+use crate::context::Context;
+use crate::event::{Event, Heard, Operation, id_text};
+use crate::home::{code, is_passing};
+use crate::job::{Cause, Making, NewJob};
+use crate::lane::{Following, Lane, LaneId};
+use crate::listener::{Listener, OnResume, applied};
+use crate::metrics::add;
+use crate::status_field::touches_only;
+use crate::token::Token;
+
+const PAUSE_MS: u64 = 200;
+
+/// Lanes that are read for together.
+pub(crate) struct Desk {
+    pub(crate) context: Arc<Context>,
+    pub(crate) lanes: Vec<Lane>,
+    /// Everything up to here has been worked on.
+    pub(crate) token: Token,
+    /// Whether it is the one that sees to listeners nobody has.
+    pub(crate) is_shared: bool,
+    /// When idle positions were last written, by the clock since boot.
+    pub(crate) refreshed_boot_ms: u64,
+    pub(crate) private: Vec<String>,
+    /// Definitions have changed, and so may what the stream asks for.
+    pub(crate) replan: bool,
+}
+
+impl Desk {
+    pub(crate) fn new(context: Arc<Context>, lanes: Vec<Lane>, token: Token, is_shared: bool) -> Self {
+        let refreshed_boot_ms = context.home.world.boot_ms();
+        let mut desk =
+            Self { context, lanes, token, is_shared, refreshed_boot_ms, private: Vec::new(), replan: false };
+        desk.private = desk.plan().private();
+        desk
+    }
+
+    /// What its lanes want to hear.
+    pub(crate) fn plan(&self) -> Plan {
+        Plan::of(self.lanes.iter().filter_map(|lane| lane.listener.as_deref()))
+    }
+
+    /// Works on a chunk. False when it is time to end, and what is not written is abandoned.
+    pub(crate) async fn take(&mut self, events: Vec<Heard>, token: Token) -> bool {
+        self.let_go();
+        let mut some: Vec<Box<Event>> = Vec::new();
+        add(&self.context.metrics.events, events.len());
+        for heard in events {
+            match heard {
+                Heard::Change(event) if self.is_definition(&event) => {
+                    if !self.work(std::mem::take(&mut some)).await {
+                        return false;
+                    }
+                    self.define(&event).await;
+                }
+                Heard::Change(event) => some.push(event),
+                Heard::Other(_) => {}
+                Heard::Unreadable { token, why, bytes } => self.set_aside(token.as_ref(), &why, bytes).await,
+            }
+        }
+        if !self.work(some).await {
+            return false;
+        }
+        self.token = self.token.clone().max(token);
+        let now = self.context.home.world.boot_ms();
+        for lane in &mut self.lanes {
+            if lane.token < self.token {
+                lane.token = self.token.clone();
+            }
+            let token = lane.token.clone();
+            let written = lane.handle.pending.load(Ordering::Acquire) == 0;
+            lane.handle.see(|seen| {
+                // With nothing left to write, the status is where the jobs are.
+                if written {
+                    seen.status_token = token.clone();
+                }
+                seen.token = token;
+                seen.moved_boot_ms = now;
+            });
+        }
+        self.refresh().await;
+        true
+    }
+
+    fn is_definition(&self, event: &Event) -> bool {
+        event.collection == "listeners" && event.database == self.context.home.database
+    }
+
+    /// Forgets lanes that are to be let go.
+    fn let_go(&mut self) {
+        self.lanes.retain(|lane| {
+            let stop = lane.handle.stop.load(Ordering::Relaxed);
+            if stop {
+                lane.handle.gone.store(true, Ordering::Relaxed);
+            }
+            !stop
+        });
+    }
+
+    /// Events between two changes of definitions.
+    async fn work(&mut self, mut events: Vec<Box<Event>>) -> bool {
+        events
+            .retain(|event| !event.update.as_ref().is_some_and(|update| touches_only(update, &self.private)));
+        if events.is_empty() {
+            return true;
+        }
+        while let Err(error) = lookup::complete(&self.context.home, &mut events, &self.lanes).await {
+            tracing::warn!(code = code(&error), error = %error.kind, "Documents cannot be read now, and will be");
+            if !self.context.pause(PAUSE_MS).await {
+                return false;
+            }
+            if !is_passing(&error) {
+                // What an event tells by itself is left.
+                break;
+            }
+        }
+        let mut by_collection: HashMap<String, Vec<usize>> = HashMap::new();
+        for (place, lane) in self.lanes.iter().enumerate() {
+            if let Some(listener) = &lane.listener {
+                by_collection.entry(listener.collection.clone()).or_default().push(place);
+            }
+        }
+        let mut batch = Batch::default();
+        for event in &events {
+            let Some(places) = by_collection.get(&event.collection) else { continue };
+            for place in places {
+                self.offer(*place, event, &mut batch);
+            }
+            let work = &self.context.work;
+            if (batch.jobs.len() >= work.batch_jobs_max || batch.bytes >= work.batch_bytes_max)
+                && !self.write(std::mem::take(&mut batch)).await
+            {
+                return false;
+            }
+        }
+        batch.is_empty() || self.write(batch).await
+    }
+
+    /// Makes a job of an event if a lane waits for it.
+    fn offer(&mut self, place: usize, event: &Event, batch: &mut Batch) {
+        let now_ms = self.context.home.now().timestamp_millis();
+        let lane = &mut self.lanes[place];
+        if event.token <= lane.token || !lane.is_active() {
+            return;
+        }
+        let Some(listener) = lane.listener.clone() else { return };
+        if !listener.concerns(event) || !lane.id().takes(&listener, event.id()) || !listener.matches(event) {
+            return;
+        }
+        lane.handle.events.fetch_add(1, Ordering::Relaxed);
+        let due = lane.due_ms(&id_text(event.id()), now_ms);
+        let making = Making {
+            lane: &lane.id().text(),
+            instance: &self.context.instance,
+            due: DateTime::from_millis(due),
+            payload_bytes_max: self.context.work.payload_bytes_max,
+        };
+        let job = NewJob::of(&listener, event, &Cause::Event(&event.token), &making);
+        if event.token <= lane.jobs_token {
+            // The owner before us has written the job, and may not have come to the status.
+            batch.again.push(job);
+            return;
+        }
+        batch.bytes += job.bytes;
+        batch.jobs.push(job);
+        batch.last.insert(place, event.token.clone());
+    }
+
+    /// Makes a batch durable. False when it is time to end.
+    async fn write(&mut self, batch: Batch) -> bool {
+        let Batch { jobs, again, last, bytes: _ } = batch;
+        if !jobs.is_empty() && !self.commit(jobs, &last).await {
+            return false;
+        }
+        self.tell(again).await;
+        true
+    }
+
+    async fn commit(&mut self, jobs: Vec<NewJob>, last: &HashMap<usize, Token>) -> bool {
+        let steps = last.iter().map(|(place, token)| self.step(&self.lanes[*place], token));
+        let steps: Vec<Step> = steps.collect();
+        let context = self.context.clone();
+        let Some(done) = commit(&context.home, jobs, steps, &|| context.stop.is_asked()).await else {
+            return false;
+        };
+        let lost: HashSet<&str> = done.lost.iter().map(String::as_str).collect();
+        for (place, token) in last {
+            let lane = &mut self.lanes[*place];
+            if !lost.contains(lane.id().text().as_str()) {
+                lane.token = token.clone();
+                lane.stored = token.clone();
+                lane.definition_changed = false;
+                lane.handle.see(|seen| seen.token = token.clone());
+            }
+        }
+        self.lose(&done.lost);
+        self.count(&done.written);
+        for (job, why) in &done.dead {
+            add(&context.metrics.dead, 1);
+            if let Some(handle) = context.registry.get(&job.lane) {
+                handle.dead.fetch_add(1, Ordering::Relaxed);
+                handle.failed(why);
+            }
+            context.metrics.failed(&job.origin.listener, 0);
+            tracing::error!(listener = %job.origin.listener, document = %id_text(&job.origin.document), error = %why, "A change can never become a job, and is a dead letter");
+        }
+        self.tell(done.written).await;
+        true
+    }
+
+    fn count(&self, written: &[NewJob]) {
+        let context = &self.context;
+        add(&context.metrics.jobs, written.len());
+        add(&context.metrics.batches, 1);
+        let now_ms = context.home.now().timestamp_millis();
+        for job in written {
+            if let Some(handle) = context.registry.get(&job.lane) {
+                handle.jobs.fetch_add(1, Ordering::Relaxed);
+            }
+            if let Some(wall) = job.origin.wall_ms {
+                context.metrics.delayed(u64::try_from(now_ms - wall).unwrap_or(0));
+            }
+        }
+    }
+
+    /// Has the status of these written. Waits where that is far behind: this is how the stream is held back.
+    async fn tell(&self, jobs: Vec<NewJob>) {
+        let jobs: Vec<NewJob> = jobs.into_iter().filter(|job| job.origin.status_field.is_some()).collect();
+        for job in &jobs {
+            if let Some(handle) = self.context.registry.get(&job.lane) {
+                handle.pending.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+        if !jobs.is_empty() {
+            let _ = self.context.statuses.send(jobs).await;
+        }
+    }
+
+    fn step(&self, lane: &Lane, token: &Token) -> Step {
+        Step {
+            handle: lane.handle.clone(),
+            token: token.clone().max(lane.jobs_token.clone()),
+            run_at_max_ms: lane.run_at_max_ms,
+            applied: lane.definition_changed.then(|| applied(&lane.document)),
+        }
+    }
+
+    /// Lanes that somebody else has: nothing of them is written any more.
+    fn lose(&mut self, lost: &[String]) {
+        if lost.is_empty() {
+            return;
+        }
+        add(&self.context.metrics.locks_lost, lost.len());
+        tracing::warn!(
+            lanes = lost.len(),
+            "Another instance has taken over; nothing more is written for its listeners"
+        );
+        let context = self.context.clone();
+        self.lanes.retain(|lane| {
+            let is_lost = lost.contains(&lane.id().text());
+            if is_lost {
+                lane.handle.stop.store(true, Ordering::Relaxed);
+                lane.handle.gone.store(true, Ordering::Relaxed);
+                context.registry.remove(&lane.handle);
+            }
+            !is_lost
+        });
+        context.claim_now.notify_one();
+    }
+
+    /// Writes positions of lanes that have heard nothing of late, so that they never grow old.
+    async fn refresh(&mut self) {
+        let now = self.context.home.world.boot_ms();
+        let every = (self.context.work.heartbeat.as_millis() as u64 / 2).max(200);
+        if now - self.refreshed_boot_ms >= every {
+            self.store_positions().await;
+        }
+    }
+
+    /// Writes where all lanes are.
+    pub(crate) async fn store_positions(&mut self) {
+        self.refreshed_boot_ms = self.context.home.world.boot_ms();
+        let moved = |lane: &&Lane| lane.token > lane.stored || lane.definition_changed;
+        let steps: Vec<Step> =
+            self.lanes.iter().filter(moved).map(|lane| self.step(lane, &lane.token)).collect();
+        if steps.is_empty() || !self.context.holds() {
+            return;
+        }
+        match move_lanes(&self.context.home, &steps, None).await {
+            Ok(moved) => {
+                for lane in &mut self.lanes {
+                    lane.stored = lane.token.clone();
+                    lane.definition_changed = false;
+                }
+                if moved < steps.len() as i64
+                    && let Ok(lost) = lost(&self.context.home, None, &steps).await
+                {
+                    self.lose(&lost);
+                }
+            }
+            Err(error) => tracing::debug!(error = %error.kind, "Idle positions could not be written"),
+        }
+    }
+
+    async fn set_aside(&self, token: Option<&Token>, why: &str, bytes: usize) {
+        let id = windlass_mongo::agenda::row_id(&[
+            b"unreadable",
+            token.map(Token::text).unwrap_or(why).as_bytes(),
+        ]);
+        let letter = doc! {
+            "state": "dead", "reason": "unreadable", "error": why, "at": self.context.home.now(),
+            "token": token.map(Token::text), "bytes": bytes as i64,
+        };
+        add(&self.context.metrics.dead, 1);
+        tracing::error!(error = why, bytes, "An event cannot be read, and is a dead letter");
+        let _ = self
+            .context
+            .home
+            .dead
+            .update_one(doc! { "_id": id }, doc! { "$setOnInsert": letter })
+            .upsert(true)
+            .await;
+    }
+
+    /// A listener was made, changed or deleted, at this point of the history.
+    async fn define(&mut self, event: &Event) {
+        let mut is_ours = false;
+        for place in (0..self.lanes.len()).rev() {
+            let lane = &mut self.lanes[place];
+            if lane.id().listener != *event.id() {
+                continue;
+            }
+            is_ours = true;
+            if event.token <= lane.token {
+                continue;
+            }
+            if event.operation == Operation::Delete {
+                let lane = self.lanes.swap_remove(place);
+                lane.handle.gone.store(true, Ordering::Relaxed);
+                self.context.registry.remove(&lane.handle);
+                let gone = doc! { "_id": lane.id().text(), "fence": lane.handle.fence };
+                let _ = self.context.home.positions.delete_one(gone).await;
+                tracing::info!(listener = %lane.id().text(), "A listener was deleted");
+                continue;
+            }
+            change(&mut lane.document, event);
+            lane.understand();
+            (lane.token, lane.definition_changed) = (event.token.clone(), true);
+            self.replan = true;
+            let split =
+                lane.listener.as_ref().is_some_and(|listener| !LaneId::of(listener).contains(lane.id()));
+            if split || (lane.listener.is_some() && !lane.is_active()) {
+                self.put_down(place).await;
+            }
+        }
+        self.private = self.plan().private();
+        if !is_ours && self.is_shared {
+            self.welcome(event).await;
+        }
+    }
+
+    /// A lane that was paused, or split anew: its position is kept, and its lock let go.
+    async fn put_down(&mut self, place: usize) {
+        let lane = self.lanes.swap_remove(place);
+        let steps = [self.step(&lane, &lane.token)];
+        for _ in 0..10 {
+            match move_lanes(&self.context.home, &steps, None).await {
+                Err(error) if is_passing(&error) => {
+                    if !self.context.pause(PAUSE_MS).await {
+                        break;
+                    }
+                }
+                _ => break,
+            }
+        }
+        tracing::info!(listener = %lane.id().text(), "A listener was paused or split; it is put down");
+        lane.handle.stop.store(true, Ordering::Relaxed);
+        lane.handle.gone.store(true, Ordering::Relaxed);
+        self.context.claim_now.notify_one();
+    }
+
+    /// A listener that nobody has here may be new, or resumed: it begins at this point of the history.
+    async fn welcome(&self, event: &Event) {
+        let home = &self.context.home;
+        if event.operation == Operation::Delete {
+            return;
+        }
+        let Ok(Some(document)) = home.listeners.find_one(doc! { "_id": event.id().clone() }).await else {
+            return;
+        };
+        let Ok(listener) = Listener::read(&document) else { return };
+        let start = |fence: i64| {
+            doc! {
+                "listener": listener.key.clone(), "fence": fence, "token": event.token.text(),
+                "clusterTime": event.cluster_time, "statusToken": event.token.text(), "at": home.now(),
+                "applied": applied(&document),
+            }
+        };
+        for lane in LaneId::of(&listener) {
+            let id = lane.text();
+            if event.operation == Operation::Insert {
+                let new = doc! { "$setOnInsert": start(0) };
+                let _ = home.positions.update_one(doc! { "_id": &id }, new).upsert(true).await;
+            } else if listener.is_active && listener.on_resume == OnResume::Skip {
+                // What came while it was paused is left out.
+                let paused =
+                    doc! { "_id": &id, "applied.isActive": false, "token": { "$lt": event.token.text() } };
+                let mut set = start(0);
+                set.remove("fence");
+                let _ = home.positions.update_one(paused, doc! { "$set": set }).await;
+            }
+        }
+        if listener.is_active {
+            self.context.claim_now.notify_one();
+        }
+    }
+
+    /// Says where the lanes are followed.
+    pub(crate) fn following(&self, following: Following) {
+        for lane in self.lanes.iter().filter(|lane| lane.listener.is_some()) {
+            lane.handle.see(|seen| seen.following = following);
+        }
+    }
+}
+
+/// A listener's document after a change of it.
+fn change(document: &mut Document, event: &Event) {
+    match (&event.document, &event.update) {
+        (_, Some(update)) => update.overlay(document),
+        (Some(whole), None) => *document = whole.clone(),
+        (None, None) => {}
+    }
+    if document.get("_id").is_none() {
+        document.insert("_id", event.key.get("_id").cloned().unwrap_or(Bson::Null));
+    }
+}
+
+/// Jobs that are written together.
+#[derive(Default)]
+struct Batch {
+    jobs: Vec<NewJob>,
+    bytes: usize,
+    /// Jobs that exist, and whose status may be missing.
+    again: Vec<NewJob>,
+    /// The last event of each lane that has jobs here.
+    last: HashMap<usize, Token>,
+}
+
+impl Batch {
+    fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.again.is_empty()
+    }
+}

@@ -1,0 +1,79 @@
+//! `ls`, `show`, `pause`, `resume`, `rm`.
+
+use mongodb::bson::Document;
+use serde_json::Value;
+use windlass_app::output::{plain, print_json, table};
+use windlass_app::{AppError, Exit, Host, say};
+
+use super::refused;
+use crate::event::id_text;
+use crate::home::Home;
+use crate::listener::Listener;
+use crate::office::{self, OfficeError, as_json};
+
+fn row(document: &Document) -> Vec<String> {
+    let id = document.get("_id").map(id_text).unwrap_or_default();
+    let row = match Listener::read(document) {
+        Ok(listener) => {
+            let operations: Vec<&str> =
+                listener.operations.iter().map(|operation| operation.word()).collect();
+            let state = if listener.is_active { "active" } else { "paused" };
+            vec![
+                id,
+                listener.target.text(),
+                listener.collection,
+                operations.join(","),
+                listener.job_name,
+                state.to_owned(),
+            ]
+        }
+        Err(wrong) => {
+            vec![id, String::new(), String::new(), String::new(), wrong.join("; "), "refused".to_owned()]
+        }
+    };
+    row.iter().map(|cell| plain(cell)).collect()
+}
+
+pub(crate) async fn list(host: &Host, home: &Home) -> Result<Exit, AppError> {
+    let found = office::list(home).await?;
+    if host.json {
+        print_json(&found.into_iter().map(as_json).collect::<Vec<Value>>())?;
+    } else {
+        let rows: Vec<Vec<String>> = found.iter().map(row).collect();
+        say!("{}", table(&["id", "databases", "collection", "on", "job", "state"], &rows));
+    }
+    Ok(Exit::DONE)
+}
+
+fn said(host: &Host, answer: Result<Document, OfficeError>, word: &str) -> Result<Exit, AppError> {
+    match answer {
+        Ok(document) if host.json || word.is_empty() => {
+            let value = as_json(document);
+            match host.json {
+                true => print_json(&value)?,
+                false => say!("{}", serde_json::to_string_pretty(&value)?),
+            }
+        }
+        Ok(document) => say!("{} {word}", document.get("_id").map(id_text).unwrap_or_default()),
+        Err(why) => return refused(why),
+    }
+    Ok(Exit::DONE)
+}
+
+pub(crate) async fn show(host: &Host, home: &Home, id: &str) -> Result<Exit, AppError> {
+    said(host, office::show(home, id).await, "")
+}
+
+pub(crate) async fn set_active(
+    host: &Host,
+    home: &Home,
+    id: &str,
+    is_active: bool,
+) -> Result<Exit, AppError> {
+    let word = if is_active { "resumed" } else { "paused" };
+    said(host, office::set_active(home, id, is_active).await, word)
+}
+
+pub(crate) async fn remove(host: &Host, home: &Home, id: &str) -> Result<Exit, AppError> {
+    said(host, office::remove(home, id).await, "deleted")
+}

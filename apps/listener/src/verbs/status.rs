@@ -1,0 +1,98 @@
+//! `status` and `locks`.
+
+use windlass_app::output::{plain, print_json, table};
+use windlass_app::{AppError, Exit, Host, say};
+
+use crate::home::Home;
+use crate::report::{self, LaneReport, Report};
+use crate::settings::Work;
+
+async fn ask(host: &Host, home: &Home) -> Result<Report, AppError> {
+    let lock = Work::read(&host.environment)?.lock;
+    Ok(report::report(home, lock.as_secs_f64()).await?)
+}
+
+fn span(seconds: Option<f64>) -> String {
+    match seconds {
+        None => "-".to_owned(),
+        Some(seconds) if seconds < 100.0 => format!("{seconds:.1} s"),
+        Some(seconds) if seconds < 7_200.0 => format!("{:.0} min", seconds / 60.0),
+        Some(seconds) => format!("{:.1} h", seconds / 3_600.0),
+    }
+}
+
+fn state(lane: &LaneReport) -> String {
+    let state = match (&lane.problem, lane.is_active, &lane.owner, lane.is_stale) {
+        (Some(why), ..) => return format!("refused: {why}"),
+        (None, false, ..) => "paused",
+        (None, true, None, _) => "free",
+        (None, true, Some(_), true) => "stale",
+        (None, true, Some(_), false) => "held",
+    };
+    state.to_owned()
+}
+
+pub(crate) async fn status(host: &Host, home: &Home) -> Result<Exit, AppError> {
+    let report = ask(host, home).await?;
+    if host.json {
+        print_json(&report)?;
+        return Ok(Exit::DONE);
+    }
+    let rows = report.lanes.iter().map(|lane| {
+        let cells = [
+            lane.lane.clone(),
+            lane.databases.clone(),
+            lane.collection.clone(),
+            lane.job_name.clone(),
+            state(lane),
+            lane.owner.clone().unwrap_or_default(),
+            span(lane.lease_age),
+            span(lane.lag),
+            span(lane.position_age),
+            lane.open_gaps.to_string(),
+            lane.waiting.to_string(),
+            lane.dead_letters.to_string(),
+        ];
+        cells.iter().map(|cell| plain(cell)).collect()
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let head = [
+        "listener",
+        "databases",
+        "collection",
+        "job",
+        "state",
+        "owner",
+        "lease",
+        "lag",
+        "position",
+        "gaps",
+        "waiting",
+        "dead",
+    ];
+    say!("{}", table(&head, &rows));
+    let live = report.instances.iter().filter(|instance| instance.is_live).count();
+    say!("{live} instances; the server remembers {}", span(report.oplog_window));
+    Ok(Exit::DONE)
+}
+
+pub(crate) async fn locks(host: &Host, home: &Home) -> Result<Exit, AppError> {
+    let report = ask(host, home).await?;
+    if host.json {
+        print_json(&report)?;
+        return Ok(Exit::DONE);
+    }
+    let rows = report.lanes.iter().map(|lane| {
+        let cells = [
+            lane.lane.clone(),
+            state(lane),
+            lane.owner.clone().unwrap_or_default(),
+            span(lane.lease_age),
+            lane.fence.to_string(),
+        ];
+        cells.iter().map(|cell| plain(cell)).collect()
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    say!("{}", table(&["listener", "state", "owner", "heartbeat", "fence"], &rows));
+    Ok(Exit::DONE)
+}

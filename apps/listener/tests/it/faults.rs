@@ -1,0 +1,459 @@
+//! Faults: of the program, of the server, of the network, and of documents.
+
+use std::sync::Arc;
+
+use mongodb::Collection;
+use mongodb::bson::{Document, doc};
+use windlass_testkit::eventually::{answered_within, eventually};
+use windlass_testkit::mongo::{Options, ReplicaSet};
+
+use crate::ledger;
+use crate::scene::Scene;
+
+async fn check_all(scene: &Scene, listener: &str) {
+    scene.settled(listener, &scene.people()).await;
+    let entries = scene.ledger().await;
+    let wanted: Vec<_> =
+        entries.iter().filter(|entry| entry.collection == "people" && entry.operation == "insert").collect();
+    ledger::exact(listener, &wanted, &scene.rows(listener).await);
+}
+
+/// Makes the server stand still before it does what is named, for our program only.
+async fn block(scene: &Scene, commands: &[&str]) {
+    let data = doc! { "failCommands": commands, "appName": "windlass-listener", "blockConnection": true, "blockTimeMS": 20_000 };
+    let point = doc! { "configureFailPoint": "failCommand", "mode": "alwaysOn", "data": data };
+    scene.client.database("admin").run_command(point).await.unwrap();
+}
+
+async fn unblock(scene: &Scene) {
+    let point = doc! { "configureFailPoint": "failCommand", "mode": "off" };
+    scene.client.database("admin").run_command(point).await.unwrap();
+}
+
+/// T3, B1: kill -9 at each point between the event and its row: when it was read, before the transaction, between
+/// rows and position, before the commit and behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn t03_b01_killed_at_each_point() {
+    let scene = Scene::with_failpoints().await;
+    scene.listener("all", doc! { "operationType": ["insert"], "statusField": "metadata.listener" }).await;
+    let people = scene.people();
+    let mut written = 0;
+    for round in 0..3 {
+        for point in ["getMore", "insert", "update", "commitTransaction", "none"] {
+            let name = format!("{point}{round}");
+            let instance = scene.start(&name).await;
+            scene.live(&["all"], &[&instance]).await;
+            scene.until("all", written).await;
+            if point != "none" {
+                block(&scene, &[point]).await;
+            }
+            let many = (0..50).map(|n| doc! { "n": n });
+            people.insert_many(many).await.unwrap();
+            written += 50;
+            match point {
+                // Behind the commit: the rows are there, and the statuses are being written.
+                "none" => scene.until("all", written).await,
+                _ => {
+                    // It stands at that point now.
+                    let op = doc! { "currentOp": true, "appName": "windlass-listener", "failpointMsg": { "$exists": true } };
+                    let _ = answered_within(30, async || {
+                        let found = scene.client.database("admin").run_command(op.clone()).await.unwrap();
+                        (!found.get_array("inprog").unwrap().is_empty()).then_some(())
+                    })
+                    .await;
+                }
+            }
+            instance.program.kill();
+            unblock(&scene).await;
+        }
+    }
+    let last = scene.start("last").await;
+    scene.live(&["all"], &[&last]).await;
+    check_all(&scene, "all").await;
+    eventually("what was left of the status is written", async || {
+        let left =
+            people.count_documents(doc! { "metadata.listener.status": { "$ne": "complete" } }).await.unwrap();
+        (left == 0).then_some(())
+    })
+    .await;
+}
+
+/// T6: step-downs and a killed primary under load, and a minute's worth of no primary: no restart, and exact.
+#[tokio::test(flavor = "multi_thread")]
+async fn t06_step_downs_and_a_killed_primary() {
+    let mut scene = Scene::on(Arc::new(ReplicaSet::three().await)).await;
+    let uri = format!("{}&serverSelectionTimeoutMS=2000", scene.set.uri());
+    scene.set("MONGODB_URI", &uri);
+    scene.set("LISTENER_LOCK_SECONDS", "10");
+    scene.listener("all", doc! { "operationType": ["insert"] }).await;
+    let one = scene.start("one").await;
+    scene.live(&["all"], &[&one]).await;
+    let people = scene.people();
+    let writing = {
+        let people = people.clone();
+        tokio::spawn(async move {
+            for n in 0..1_500 {
+                // Each write is tried until it is there: the ledger says how often it was.
+                let id = format!("w{n}");
+                loop {
+                    match people
+                        .update_one(doc! { "_id": &id }, doc! { "$setOnInsert": { "n": n } })
+                        .upsert(true)
+                        .await
+                    {
+                        Ok(_) => break,
+                        Err(_) => tokio::task::yield_now().await,
+                    }
+                }
+            }
+        })
+    };
+    scene.until("all", 100).await;
+    for _ in 0..2 {
+        let before = scene.set.step_down(5).await;
+        eventually("there is another primary", async || (scene.set.primary().await != before).then_some(()))
+            .await;
+        let now = scene.count("all").await;
+        scene.until("all", (now + 50).min(1_500)).await;
+    }
+    let primary = scene.set.primary().await;
+    scene.set.kill(primary).await;
+    let now = scene.count("all").await;
+    scene.until("all", (now + 50).min(1_500)).await;
+    // With two of three gone there is no primary, for longer than the driver waits.
+    let second = scene.set.primary().await;
+    scene.set.kill(second).await;
+    eventually("it says that it is not healthy, or at least lives", async || {
+        scene.get(&one, "/healthz").await.map(drop)
+    })
+    .await;
+    tokio::time::timeout(std::time::Duration::from_secs(8), std::future::pending::<()>()).await.unwrap_err();
+    scene.set.start(primary).await;
+    scene.set.start(second).await;
+    scene.set.primary().await;
+    writing.await.unwrap();
+    check_all(&scene, "all").await;
+    scene.ready(&one).await;
+}
+
+/// A way through to the server that can be cut.
+struct Cable {
+    port: u16,
+    cut: Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl Cable {
+    async fn to(target: String) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let cut = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let is_cut = cut.clone();
+        tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let (target, is_cut) = (target.clone(), is_cut.clone());
+                tokio::spawn(async move {
+                    if is_cut.load(std::sync::atomic::Ordering::Relaxed) {
+                        return;
+                    }
+                    let Ok(mut far) = tokio::net::TcpStream::connect(target).await else { return };
+                    let broken = async {
+                        while !is_cut.load(std::sync::atomic::Ordering::Relaxed) {
+                            tokio::time::timeout(
+                                std::time::Duration::from_millis(20),
+                                std::future::pending::<()>(),
+                            )
+                            .await
+                            .unwrap_err();
+                        }
+                    };
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                        () = broken => {}
+                    }
+                });
+            }
+        });
+        Self { port, cut }
+    }
+
+    fn set_cut(&self, cut: bool) {
+        self.cut.store(cut, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// T7: the network between an instance and the server is cut for longer than a lease: the work moves, and nothing is
+/// doubled when it heals.
+#[tokio::test(flavor = "multi_thread")]
+async fn t07_the_network_is_cut() {
+    let scene = Scene::on(Arc::new(ReplicaSet::one().await)).await;
+    scene.listener("all", doc! { "operationType": ["insert"] }).await;
+    let cable = Cable::to(scene.set.authority(0)).await;
+    let through =
+        format!("mongodb://127.0.0.1:{}/?directConnection=true&serverSelectionTimeoutMS=1000", cable.port);
+    let a = scene.start_with("a", &[("MONGODB_URI", &through)]);
+    scene.ready(&a).await;
+    scene.live(&["all"], &[&a]).await;
+    let b = scene.start("b").await;
+    let people = scene.people();
+    let write = async |many: i32| {
+        for n in 0..many {
+            people.insert_one(doc! { "n": n }).await.unwrap();
+        }
+    };
+    write(50).await;
+    scene.until("all", 50).await;
+    cable.set_cut(true);
+    write(50).await;
+    scene.owned_by("all", "b").await;
+    scene.until("all", 100).await;
+    let (status, health) = eventually("the one that is cut off says so", async || {
+        scene.get(&a, "/healthz").await.filter(|(status, _)| *status == 503)
+    })
+    .await;
+    assert!(health["reasons"].as_array().is_some_and(|reasons| !reasons.is_empty()), "{status} {health}");
+    cable.set_cut(false);
+    scene.ready(&a).await;
+    write(50).await;
+    check_all(&scene, "all").await;
+    drop(b);
+}
+
+async fn small_oplog() -> Scene {
+    let arguments =
+        ["--syncdelay", "1", "--setParameter", "enableTestCommands=1"].map(str::to_owned).to_vec();
+    let options = Options { oplog_mb: 1, arguments, ..Options::default() };
+    Scene::on(Arc::new(ReplicaSet::with(options).await)).await
+}
+
+/// Writes until the server has forgotten a moment.
+async fn roll(scene: &Scene, since: mongodb::bson::Timestamp) {
+    let filler: Collection<Document> = scene.client.database("filler").collection("filler");
+    let oplog = scene.client.database("local").collection::<Document>("oplog.rs");
+    let big = "x".repeat(200_000);
+    let forgotten = answered_within(400, async || {
+        for _ in 0..20 {
+            filler.insert_one(doc! { "big": &big }).await.unwrap();
+        }
+        let first = oplog.find_one(doc! {}).sort(doc! { "$natural": 1 }).await.unwrap()?;
+        (first.get_timestamp("ts").unwrap() > since).then_some(())
+    });
+    assert!(forgotten.await.is_some(), "the oplog does not roll");
+}
+
+async fn now(scene: &Scene) -> mongodb::bson::Timestamp {
+    scene
+        .client
+        .database("admin")
+        .run_command(doc! { "hello": 1 })
+        .await
+        .unwrap()
+        .get_timestamp("operationTime")
+        .unwrap()
+}
+
+/// T9: history was lost while nobody ran: the gap is recorded with its window, what is there and matches has one job
+/// each, and deletes are said to be unrecoverable.
+#[tokio::test(flavor = "multi_thread")]
+async fn t09_lost_history_is_recorded_and_looked_through() {
+    let scene = small_oplog().await;
+    scene
+        .listener(
+            "all",
+            doc! { "filter": { "_id": { "$exists": true } }, "statusField": "metadata.listener" },
+        )
+        .await;
+    let one = scene.start("one").await;
+    scene.live(&["all"], &[&one]).await;
+    let people = scene.people();
+    people.insert_one(doc! { "_id": "before" }).await.unwrap();
+    scene.until("all", 1).await;
+    eventually("its status is written", async || {
+        people.find_one(doc! { "_id": "before", "metadata.listener.status": "complete" }).await.unwrap()
+    })
+    .await;
+    one.program.kill();
+    for n in 0..30 {
+        people.insert_one(doc! { "_id": format!("lost{n}") }).await.unwrap();
+    }
+    people.delete_one(doc! { "_id": "lost29" }).await.unwrap();
+    roll(&scene, now(&scene).await).await;
+    let two = scene.start("two").await;
+    scene.until("all", 30).await;
+    eventually("the gap is closed", async || {
+        scene.own("listener_gaps").find_one(doc! { "state": "reconciled" }).await.unwrap().map(drop)
+    })
+    .await;
+    scene.settled("all", &people).await;
+    assert_eq!(scene.count("all").await, 1 + 29 + 1, "{}", scene.last_words());
+    let gaps = scene.json(&["gaps"]).await;
+    assert_eq!(gaps.as_array().unwrap().len(), 1, "{gaps}");
+    assert!(
+        gaps[0]["deletes"] == "unrecoverable" && gaps[0]["code"] == 286 && gaps[0]["jobs"] == 29,
+        "{gaps}"
+    );
+    let (_, metrics) = scene.text(&two, "GET", "/metrics", "").await.unwrap();
+    assert!(
+        metrics.contains("windlass_listener_gaps_total 1") && metrics.contains("code=\"286\""),
+        "{metrics}"
+    );
+}
+
+/// T10: the oplog rolls past an open stream that stands still.
+#[tokio::test(flavor = "multi_thread")]
+async fn t10_history_is_lost_under_an_open_stream() {
+    let scene = small_oplog().await;
+    scene.listener("all", doc! { "operationType": ["insert"] }).await;
+    let one = scene.start("one").await;
+    scene.live(&["all"], &[&one]).await;
+    one.freeze();
+    let people = scene.people();
+    for n in 0..20 {
+        people.insert_one(doc! { "_id": format!("lost{n}") }).await.unwrap();
+    }
+    roll(&scene, now(&scene).await).await;
+    one.thaw();
+    scene.until("all", 20).await;
+    scene.settled("all", &people).await;
+    assert_eq!(scene.count("all").await, 21, "{}", scene.last_words());
+}
+
+/// T11: a quiet listener beside a busy neighbour keeps its position fresh, and starts again without a gap.
+#[tokio::test(flavor = "multi_thread")]
+async fn t11_an_idle_position_stays_fresh() {
+    let scene = small_oplog().await;
+    scene.listener("quiet", doc! { "operationType": ["insert"] }).await;
+    let one = scene.start("one").await;
+    scene.live(&["quiet"], &[&one]).await;
+    let began = now(&scene).await;
+    roll(&scene, began).await;
+    eventually("the position has moved behind what was forgotten", async || {
+        let position = scene.own("listener_positions").find_one(doc! { "_id": "quiet" }).await.unwrap()?;
+        (position.get_timestamp("clusterTime").ok()? > began).then_some(())
+    })
+    .await;
+    one.program.kill();
+    let two = scene.start("two").await;
+    scene.live(&["quiet"], &[&two]).await;
+    scene.settled("quiet", &scene.people()).await;
+    assert_eq!(scene.own("listener_gaps").count_documents(doc! {}).await.unwrap(), 0);
+    assert_eq!(scene.count("quiet").await, 1);
+}
+
+/// T12, shortened: a burst is exact, memory stays bounded, and the lag is gone soon.
+#[tokio::test(flavor = "multi_thread")]
+async fn t12_a_burst_is_exact_and_bounded() {
+    let scene = Scene::new().await;
+    scene.listener("all", doc! { "operationType": ["insert"] }).await;
+    let one = scene.start("one").await;
+    scene.live(&["all"], &[&one]).await;
+    let people = scene.people();
+    let pad = "x".repeat(200);
+    for batch in 0..30 {
+        let many = (0..1_000).map(|n| doc! { "_id": format!("{batch}-{n}"), "pad": &pad });
+        people.insert_many(many).await.unwrap();
+    }
+    scene.until("all", 30_000).await;
+    check_all(&scene, "all").await;
+    let pid = eventually("its process", async || {
+        let instance = scene.own("listener_instances").find_one(doc! {}).await.unwrap()?;
+        instance.get_i64("pid").ok()
+    })
+    .await;
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    let kb: u64 = peak.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(kb < 150 * 1_024, "{peak}");
+    drop(one);
+}
+
+/// T20, B15: poison is alone: a large document with images, a row that is refused; the rest goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn t20_b15_poison_is_a_dead_letter_and_the_rest_goes_on() {
+    let scene = Scene::new().await;
+    let images = doc! { "create": "people", "changeStreamPreAndPostImages": { "enabled": true } };
+    scene.db("a").run_command(images).await.unwrap();
+    scene
+        .listener("all", doc! { "operationType": ["insert", "update"], "preImages": true, "payload": "full" })
+        .await;
+    scene.listener("other", doc! { "operationType": ["insert"] }).await;
+    // A rule of the rows' owner that refuses some.
+    let rule = doc! { "create": "jobs", "validator": { "data.documentId": { "$ne": "poison" } } };
+    scene.client.database(&scene.home).run_command(rule).await.unwrap();
+    let one = scene.start("one").await;
+    scene.live(&["all", "other"], &[&one]).await;
+    let people = scene.people();
+    let many = (0..40).map(|n| doc! { "_id": if n == 17 { "poison".to_owned() } else { format!("p{n}") } });
+    people.insert_many(many).await.unwrap();
+    people.insert_one(doc! { "_id": "large", "big": "x".repeat(9_000_000) }).await.unwrap();
+    people.update_one(doc! { "_id": "large" }, doc! { "$set": { "n": 1 } }).await.unwrap();
+    scene.settled("all", &people).await;
+    scene.settled("other", &people).await;
+    let letters = scene
+        .own("listener_dead")
+        .count_documents(doc! { "document": "poison", "state": "dead" })
+        .await
+        .unwrap();
+    assert_eq!(letters, 2, "one for each listener\n{}", scene.last_words());
+    let entries = scene.ledger().await;
+    for listener in ["all", "other"] {
+        let wanted: Vec<_> = entries
+            .iter()
+            .filter(|entry| {
+                entry.collection == "people"
+                    && entry.document != "poison"
+                    && (listener == "all" || entry.operation == "insert")
+            })
+            .collect();
+        ledger::exact(listener, &wanted, &scene.rows(listener).await);
+    }
+    let listed = scene.json(&["status"]).await;
+    let dead: u64 =
+        listed["lanes"].as_array().unwrap().iter().map(|lane| lane["dead_letters"].as_u64().unwrap()).sum();
+    assert_eq!(dead, 2, "{listed}");
+}
+
+/// T28, shortened: kills, sleeps and ends by a seed, with two instances; exact at the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn t28_a_random_schedule_of_faults_is_exact() {
+    let seed = std::env::var("LISTENER_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(17);
+    let mut chance = fastrand::Rng::with_seed(seed);
+    let scene = Scene::new().await;
+    scene.listener("all", doc! { "operationType": ["insert"], "statusField": "metadata.listener" }).await;
+    let people = scene.people();
+    let mut instances = vec![scene.start("i0").await, scene.start("i1").await];
+    for round in 2..12 {
+        let many = (0..chance.usize(50..400)).map(|n| doc! { "n": n as i32 });
+        people.insert_many(many).await.unwrap();
+        match chance.u32(0..4) {
+            0 => {
+                let at = chance.usize(0..instances.len());
+                instances.swap_remove(at).program.kill();
+                instances.push(scene.start(&format!("i{round}")).await);
+            }
+            1 => {
+                let at = chance.usize(0..instances.len());
+                instances[at].program.signal(libc::SIGTERM);
+                assert!(
+                    instances.swap_remove(at).program.wait().success(),
+                    "seed {seed}\n{}",
+                    scene.last_words()
+                );
+                instances.push(scene.start(&format!("i{round}")).await);
+            }
+            2 => {
+                let sleeper = &instances[chance.usize(0..instances.len())];
+                sleeper.freeze();
+                people.insert_one(doc! { "n": -1 }).await.unwrap();
+                let written = people.count_documents(doc! {}).await.unwrap();
+                scene.until("all", written).await;
+                sleeper.thaw();
+            }
+            _ => {
+                let edit = doc! { "$set": { "metadata.round": round } };
+                scene.own("listeners").update_one(doc! { "_id": "all" }, edit).await.unwrap();
+            }
+        }
+    }
+    check_all(&scene, "all").await;
+    assert_eq!(scene.own("listener_gaps").count_documents(doc! {}).await.unwrap(), 0, "seed {seed}");
+}

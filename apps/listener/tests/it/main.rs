@@ -1,0 +1,12 @@
+//! The listener as its users meet it: the built program on real replica sets, with the server's own history of every
+//! write as the oracle.
+
+mod agenda;
+mod commands;
+mod documents;
+mod faults;
+mod ledger;
+mod owners;
+mod page;
+mod scene;
+mod streams;

@@ -1,0 +1,63 @@
+//! The page in a real browser.
+
+use std::process::Command;
+
+use mongodb::bson::doc;
+use windlass_testkit::needs::can_run;
+
+use crate::scene::{Instance, Scene};
+
+fn has_browser() -> bool {
+    let found =
+        Command::new("chromium").arg("--version").output().is_ok_and(|output| output.status.success());
+    can_run(found, "chromium, to look at the page")
+}
+
+/// What a browser shows of the page after some seconds of its own time.
+async fn shown(scene: &Scene, instance: &Instance, more: &[&str]) -> String {
+    let (url, profile) =
+        (format!("http://127.0.0.1:{}/listener", instance.port), scene.folder.path().join("chromium"));
+    let more: Vec<String> = more.iter().map(|word| (*word).to_owned()).collect();
+    let output = tokio::task::spawn_blocking(move || {
+        Command::new("chromium")
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .args(more)
+            .args(["--virtual-time-budget=5000", "--dump-dom", &url])
+            .output()
+            .unwrap()
+    });
+    let output = output.await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_shows_each_listener() {
+    if !has_browser() {
+        return;
+    }
+    let scene = Scene::new().await;
+    scene.listener("first", doc! { "jobName": "<b>bold</b>" }).await;
+    scene.listener("second", doc! { "isActive": false }).await;
+    let one = scene.start("one").await;
+    scene.live(&["first"], &[&one]).await;
+    scene.settled("first", &scene.people()).await;
+    let page = shown(&scene, &one, &[]).await;
+    assert!(page.contains("id=\"lane-first\"") && page.contains("id=\"lane-second\""), "{page}");
+    assert!(page.contains("&lt;b&gt;bold") && !page.contains("<b>bold"), "text from outside is text: {page}");
+    assert!(page.contains("held") && page.contains("paused") && page.contains("Resume"), "{page}");
+    if let Some(folder) = std::env::var_os("LISTENER_SCREENSHOTS") {
+        for (name, size, dark) in
+            [("light", "1200,900", false), ("dark", "1200,900", true), ("phone", "400,900", false)]
+        {
+            let path = std::path::Path::new(&folder).join(format!("{name}.png"));
+            let (shot, size) = (format!("--screenshot={}", path.display()), format!("--window-size={size}"));
+            let mut more = vec![shot.as_str(), size.as_str()];
+            if dark {
+                more.push("--blink-settings=preferredColorScheme=0");
+            }
+            shown(&scene, &one, &more).await;
+        }
+    }
+}

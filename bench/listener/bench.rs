@@ -1,0 +1,294 @@
+//! What the listener reaches, on a real replica set of one node on this machine, with the program that is built.
+//!
+//! `cargo run -p windlass-listener --release --example listener_bench -- [throughput|status|latency|burst|takeover|neighbours|memory]…`
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::{Client, Collection};
+use windlass_engine::world::monotonic_ns;
+use windlass_testkit::mongo::{Options, ReplicaSet};
+use windlass_testkit::program::Program;
+
+const HOME: &str = "airank";
+
+struct Bench {
+    set: ReplicaSet,
+    client: Client,
+}
+
+impl Bench {
+    async fn start() -> Self {
+        let set = ReplicaSet::with(Options { oplog_mb: 2_000, ..Options::default() }).await;
+        let client = set.client().await;
+        Self { set, client }
+    }
+
+    fn program(&self, port: u16, more: &[(&str, &str)]) -> Program {
+        let mut command = Command::new(windlass_testkit::binary::windlass());
+        command.args(["listener", "--listen", &format!("127.0.0.1:{port}")]);
+        command.env_clear().env("MONGODB_URI", self.set.uri()).envs(more.iter().copied());
+        Program::start(command.stdout(Stdio::null()))
+    }
+
+    fn own(&self, name: &str) -> Collection<Document> {
+        self.client.database(HOME).collection(name)
+    }
+
+    fn people(&self) -> Collection<Document> {
+        self.client.database("workspace_a").collection("people")
+    }
+
+    async fn listener(&self, id: &str, more: Document) {
+        let mut document = doc! { "_id": id, "collection": "people", "jobName": id, "database": "workspace_a", "operationType": ["insert"], "statusField": Bson::Null };
+        document.extend(more);
+        self.own("listeners").insert_one(document).await.expect("a listener");
+    }
+
+    async fn live(&self, port: u16, lanes: usize) {
+        loop {
+            let status = ask(port, "/status").await.unwrap_or_default();
+            if status.matches("\"following\":\"live\"").count() >= lanes {
+                return;
+            }
+            pause(100).await;
+        }
+    }
+
+    /// Waits for as many rows; answers the seconds since `began`.
+    async fn rows(&self, wanted: u64, began: u64) -> f64 {
+        while self.own("jobs").estimated_document_count().await.expect("a count") < wanted {
+            pause(5).await;
+        }
+        (monotonic_ns() - began) as f64 / 1e9
+    }
+
+    /// Writes so many documents by several writers, as fast as they go.
+    async fn write(&self, many: usize, batch: usize, from: usize) {
+        let writers = (0..4).map(|writer| {
+            let people = self.people();
+            tokio::spawn(async move {
+                let pad = "x".repeat(200);
+                for part in 0..many / 4 / batch {
+                    let document =
+                        |n: usize| doc! { "_id": format!("{from}-{writer}-{part}-{n}"), "pad": &pad };
+                    people.insert_many((0..batch).map(document)).await.expect("inserts");
+                }
+            })
+        });
+        futures::future::join_all(writers).await;
+    }
+}
+
+async fn ask(port: u16, path: &str) -> Option<String> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+    let head = format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.ok()?;
+    Some(answer)
+}
+
+async fn pause(ms: u64) {
+    // The world outside is measured; there is nothing to step.
+    let _ = tokio::time::timeout(Duration::from_millis(ms), std::future::pending::<()>()).await;
+}
+
+fn port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port()
+}
+
+fn memory_mib(pid: u64) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let peak =
+        status.lines().find(|line| line.starts_with("VmHWM")).and_then(|line| line.split_whitespace().nth(1));
+    peak.and_then(|kb| kb.parse::<f64>().ok()).unwrap_or(0.0) / 1_024.0
+}
+
+async fn throughput(status: bool) {
+    let bench = Bench::start().await;
+    let field = if status { Bson::String("metadata.listener".into()) } else { Bson::Null };
+    bench.listener("all", doc! { "statusField": field }).await;
+    let port = port();
+    let _program = bench.program(port, &[]);
+    bench.live(port, 1).await;
+    let many = if status { 30_000 } else { 100_000 };
+    let began = monotonic_ns();
+    bench.write(many, 500, 0).await;
+    let written = (monotonic_ns() - began) as f64 / 1e9;
+    let seconds = bench.rows(many as u64, began).await;
+    println!(
+        "{many} inserts written in {written:.2} s, all rows after {seconds:.2} s: {:.0} events/s",
+        many as f64 / seconds
+    );
+    if status {
+        while bench
+            .people()
+            .count_documents(doc! { "metadata.listener.status": "complete" })
+            .await
+            .expect("a count")
+            < many as u64
+        {
+            pause(20).await;
+        }
+        let seconds = (monotonic_ns() - began) as f64 / 1e9;
+        println!("all statuses after {seconds:.2} s: {:.0} events/s", many as f64 / seconds);
+    }
+}
+
+async fn latency() {
+    let bench = Bench::start().await;
+    bench.listener("all", doc! {}).await;
+    let port = port();
+    let _program = bench.program(port, &[]);
+    bench.live(port, 1).await;
+    let began = monotonic_ns();
+    for tick in 0..2_000_u64 {
+        let people = bench.people();
+        let many = (0..10).map(|n| doc! { "_id": format!("{tick}-{n}"), "pad": "x".repeat(200) });
+        people.insert_many(many).await.expect("inserts");
+        let due = began + (tick + 1) * 10_000_000;
+        let now = monotonic_ns();
+        if due > now {
+            pause((due - now) / 1_000_000).await;
+        }
+    }
+    bench.rows(20_000, began).await;
+    let metrics = ask(port, "/metrics").await.unwrap_or_default();
+    println!(
+        "1,000 events a second for {:.0} s, from commit to durable row:",
+        (monotonic_ns() - began) as f64 / 1e9
+    );
+    metrics.lines().filter(|line| line.contains("delay_seconds")).for_each(|line| println!("  {line}"));
+}
+
+async fn burst() {
+    let bench = Bench::start().await;
+    bench.listener("all", doc! { "statusField": "metadata.listener" }).await;
+    let port = port();
+    let _program = bench.program(port, &[]);
+    bench.live(port, 1).await;
+    let began = monotonic_ns();
+    bench
+        .people()
+        .insert_many((0..5_000).map(|n| doc! { "_id": n, "pad": "x".repeat(200) }))
+        .await
+        .expect("inserts");
+    let seconds = bench.rows(5_000, began).await;
+    while bench
+        .people()
+        .count_documents(doc! { "metadata.listener.status": "complete" })
+        .await
+        .expect("a count")
+        < 5_000
+    {
+        pause(5).await;
+    }
+    println!(
+        "a burst of 5,000: rows after {seconds:.2} s, statuses after {:.2} s",
+        (monotonic_ns() - began) as f64 / 1e9
+    );
+}
+
+async fn takeover() {
+    let bench = Bench::start().await;
+    bench.listener("all", doc! {}).await;
+    let (one, two) = (port(), port());
+    let first = bench.program(one, &[]);
+    bench.live(one, 1).await;
+    let _second = bench.program(two, &[]);
+    while ask(two, "/healthz").await.is_none() {
+        pause(50).await;
+    }
+    first.kill();
+    let began = monotonic_ns();
+    bench.people().insert_one(doc! { "_id": 1 }).await.expect("an insert");
+    let seconds = bench.rows(1, began).await;
+    println!("takeover after kill -9, with a lease of 30 s: {seconds:.1} s");
+}
+
+async fn neighbours() {
+    let bench = Bench::start().await;
+    for n in 0..500 {
+        let more = doc! { "database": format!("workspace_{}", n % 100), "collection": format!("c{}", n % 5) };
+        bench.listener(&format!("l{n}"), more).await;
+    }
+    let other: Collection<Document> = bench.client.database("elsewhere").collection("other");
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for round in 0..5 {
+        for listening in [false, true] {
+            let port = port();
+            let program = listening.then(|| bench.program(port, &[]));
+            if listening {
+                bench.live(port, 500).await;
+            }
+            let began = monotonic_ns();
+            for batch in 0..50 {
+                let many = (0..1_000).map(
+                    |n| doc! { "_id": format!("{round}-{listening}-{batch}-{n}"), "pad": "x".repeat(200) },
+                );
+                other.insert_many(many).await.expect("inserts");
+            }
+            let rate = 50_000.0 / ((monotonic_ns() - began) as f64 / 1e9);
+            if listening {
+                with.push(rate)
+            } else {
+                without.push(rate)
+            }
+            if let Some(program) = program {
+                program.signal(libc::SIGTERM);
+                program.wait();
+            }
+        }
+    }
+    let median = |rates: &mut Vec<f64>| {
+        rates.sort_by(f64::total_cmp);
+        rates[rates.len() / 2]
+    };
+    let (with, without) = (median(&mut with), median(&mut without));
+    println!(
+        "unrelated inserts: {without:.0}/s alone, {with:.0}/s beside 500 listeners: {:.1} % less",
+        (1.0 - with / without) * 100.0
+    );
+}
+
+async fn memory() {
+    let bench = Bench::start().await;
+    bench.listener("all", doc! {}).await;
+    let port = port();
+    let _program = bench.program(port, &[]);
+    bench.live(port, 1).await;
+    let began = monotonic_ns();
+    bench.write(600_000, 1_000, 0).await;
+    let seconds = bench.rows(600_000, began).await;
+    let instance =
+        bench.own("listener_instances").find_one(doc! {}).await.expect("an answer").expect("an instance");
+    let pid = u64::try_from(instance.get_i64("pid").expect("its number")).unwrap_or(0);
+    println!(
+        "600,000 events in {seconds:.1} s ({:.0}/s), memory at most {:.0} MiB",
+        600_000.0 / seconds,
+        memory_mib(pid)
+    );
+}
+
+#[tokio::main]
+async fn main() {
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    let all = ["throughput", "status", "latency", "burst", "takeover", "neighbours", "memory"];
+    for name in all {
+        if !asked.is_empty() && !asked.iter().any(|word| word == name) {
+            continue;
+        }
+        match name {
+            "throughput" => throughput(false).await,
+            "status" => throughput(true).await,
+            "latency" => latency().await,
+            "burst" => burst().await,
+            "takeover" => takeover().await,
+            "neighbours" => neighbours().await,
+            _ => memory().await,
+        }
+    }
+}

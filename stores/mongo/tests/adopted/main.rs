@@ -1,0 +1,7 @@
+//! Agenda's collection, adopted: on a real replica set, beside real workers of Node.
+
+mod claims;
+mod ends;
+mod node;
+mod scene;
+mod together;
