@@ -9,6 +9,8 @@ use windlass_outside::news::{Cursor, NewsPage};
 
 /// How many ids a mark has: providers take articles away, and one of these will be left.
 const MARK_IDS_MAX: usize = 10;
+/// So often a page with nothing on it is taken for a provider's slip; then for the end of its archive.
+const EMPTY_ENDS_MAX: u8 = 3;
 /// Articles that are so much older than a mark are behind it, whatever became of its ids.
 const BEHIND_MS: i64 = 3_600_000;
 
@@ -19,6 +21,9 @@ pub struct Scan {
     pub mark: Option<Mark>,
     /// A scan that has not come to the mark yet.
     pub open: Option<Open>,
+    /// How often in a row a run ended at a page with nothing on it, before it came to the mark.
+    #[serde(default)]
+    empty_ends: u8,
 }
 
 /// A place among the articles: the newest ones at some time.
@@ -99,9 +104,21 @@ impl Run {
         self.begun = true;
         let at_mark = self.scan.mark.as_ref().is_some_and(|mark| mark.is_met(page));
         let (mut next, mut passed, mut first) = (page.next.clone(), before + page.articles.len(), false);
+        if self.is_slip(page) {
+            let kept = |gap: Gap| Open {
+                top: gap.top,
+                next: gap.next,
+                passed: gap.passed,
+                behind: None,
+                first: false,
+            };
+            self.scan.open = self.behind.take().map(kept);
+            self.scan.empty_ends += 1;
+            return Way::Done;
+        }
         if !at_mark && let Some(gap) = self.behind.take_if(|gap| gap.top.is_met(page)) {
             // What the earlier scan has passed is not counted again.
-            passed = before + gap.top.place(page) + gap.passed;
+            passed = gap.top.passed_before(page, before) + gap.passed;
             (next, first) = (Some(gap.next), true);
         }
         match next.filter(|_| !at_mark && passed < self.stored_max) {
@@ -111,10 +128,18 @@ impl Run {
                 Way::Page(Some(next))
             }
             None => {
-                self.scan = Scan { mark: Some(top), open: None };
+                self.scan =
+                    Scan { mark: Some(top).filter(|top| !top.ids.is_empty()), open: None, empty_ends: 0 };
                 Way::Done
             }
         }
+    }
+
+    /// A page with nothing on it and nothing behind it, before the mark was met. Providers answer so when they
+    /// stumble; the mark stays where it is, and the next run looks again.
+    fn is_slip(&self, page: &NewsPage) -> bool {
+        let ends = page.articles.is_empty() && page.next.is_none();
+        ends && self.scan.mark.is_some() && self.scan.empty_ends < EMPTY_ENDS_MAX
     }
 
     /// The cursor leads nowhere any more: what is open is found again from the newest page on, without jumps.
@@ -138,15 +163,25 @@ impl Mark {
         Self { ids, oldest_ms: newest.filter_map(|article| article.published_ms).min() }
     }
 
-    /// How many articles of a page come before it.
-    fn place(&self, page: &NewsPage) -> usize {
-        let of_mark = |id: &String| self.ids.contains(id);
-        page.articles.iter().take_while(|article| !of_mark(&article.id)).count()
+    /// How many articles come before it, of which `before` were on earlier pages. The first of its ids may have been
+    /// on one of those.
+    fn passed_before(&self, page: &NewsPage, before: usize) -> usize {
+        let place =
+            |(at, id): (usize, &String)| Some((at, self.ids.iter().position(|of_mark| of_mark == id)?));
+        let met = page.articles.iter().map(|article| &article.id).enumerate().find_map(place);
+        met.map_or(before + page.articles.len(), |(at, in_mark)| (before + at).saturating_sub(in_mark))
     }
 
-    /// Whether a page has come to it.
+    /// Whether a page has come to it. One of its articles is not enough: providers lift old ones up again. So what
+    /// follows that one must not be newer; and should nothing follow, the next page tells.
     fn is_met(&self, page: &NewsPage) -> bool {
-        let has_one = page.articles.iter().any(|article| self.ids.contains(&article.id));
+        let no_newer = |at: usize| {
+            let (own, rest) = (page.articles[at].published_ms, &page.articles[at + 1..]);
+            let follows = !rest.is_empty() || page.next.is_none();
+            follows && rest.iter().all(|article| own.is_none() || article.published_ms <= own)
+        };
+        let has_one =
+            (0..page.articles.len()).any(|at| self.ids.contains(&page.articles[at].id) && no_newer(at));
         let newest_ms = page.articles.iter().filter_map(|article| article.published_ms).max();
         let is_behind = || match (self.oldest_ms, newest_ms) {
             (Some(mark), Some(newest)) => newest < mark - BEHIND_MS,
@@ -201,9 +236,46 @@ mod tests {
         let (mut scan, mut stored) = (Scan::default(), BTreeSet::new());
         assert_eq!(run(&mut scan, 9, 15, &mut stored), 3);
         assert_eq!(run(&mut scan, 9, 15, &mut stored), 1, "nothing new costs one page");
-        assert_eq!(run(&mut scan, 14, 15, &mut stored), 2);
-        assert_eq!(stored.len(), 14);
+        assert_eq!(run(&mut scan, 13, 15, &mut stored), 2);
+        assert_eq!(stored.len(), 13);
         assert!(scan.open.is_none());
+    }
+
+    /// An article of the mark that comes up again among newer ones is not the mark.
+    #[test]
+    fn an_article_that_is_lifted_up_is_no_mark() {
+        let mark = Mark::of(&page(9, None));
+        let lifted = |numbers: [i64; 3]| NewsPage { articles: numbers.map(news).into(), ..page(30, None) };
+        assert!(!mark.is_met(&lifted([30, 9, 29])) && !mark.is_met(&lifted([30, 29, 9])));
+        assert!(mark.is_met(&lifted([10, 9, 8])) && mark.is_met(&lifted([30, 9, 7])));
+    }
+
+    /// A page with nothing on it moves no mark; the next run fetches what it hid.
+    #[test]
+    fn an_empty_page_is_a_slip() {
+        let (mut scan, mut stored) = (Scan::default(), BTreeSet::new());
+        run(&mut scan, 9, 15, &mut stored);
+        let mark = scan.mark.clone();
+        let nothing = NewsPage { articles: Vec::new(), next: None, ..page(1, None) };
+        for at_once in [true, false] {
+            let (mut slipped, _) = scan.clone().begin(100);
+            if !at_once {
+                slipped.take(&page(30, None));
+            }
+            assert_eq!(slipped.take(&nothing), Way::Done);
+            scan = slipped.scan().clone();
+            assert_eq!(scan.mark, mark);
+        }
+        run(&mut scan, 30, 15, &mut stored);
+        assert_eq!(stored.len(), 30);
+        // For ever, it is the end of the archive.
+        for _ in 0..=EMPTY_ENDS_MAX {
+            let (mut slipped, _) = scan.clone().begin(100);
+            slipped.take(&page(90, None));
+            slipped.take(&nothing);
+            scan = slipped.scan().clone();
+        }
+        assert_eq!(scan.mark, Some(Mark::of(&page(90, None))));
     }
 
     /// Defect 12: a scan that is cut off leaves no gap, also with one page a run.

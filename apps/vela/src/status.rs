@@ -113,9 +113,21 @@ pub async fn of(shelves: &Shelves, tasks: &Tasks, shop: Shop) -> Result<Status, 
         worker: now.and_then(|job| job.worker.as_ref()).map(ToString::to_string),
         last_success_at: health.last_success,
         next_attempt_at: waiting.map(|job| job.run_at).min(),
-        last_error: health.last_error,
+        last_error: health.last_error.or_else(|| last_error_of(&jobs)),
         interval: shop.interval.unwrap_or(tasks.settings().interval).to_string(),
     })
+}
+
+/// What the tasks themselves have to say: one that crashed, or was ended by a panic, told nobody.
+fn last_error_of(jobs: &[JobRecord]) -> Option<LastError> {
+    let told = jobs.iter().filter_map(|job| {
+        let lost = || (job.crashes > 0).then(|| "its worker was lost before it was done".to_owned());
+        let message = job.last_error().map(str::to_owned).or_else(lost)?;
+        let code = if job.last_error().is_some() { "task" } else { "worker_lost" }.to_owned();
+        let at = job.history.last().map_or(job.created_at, |entry| entry.at);
+        Some(LastError { code, message, listing_id: None, kind: kind_of(job)?, at })
+    });
+    told.max_by_key(|error| error.at)
 }
 
 fn doing(jobs: &[JobRecord], health: &Health, connection: Option<&Connection>) -> Doing {

@@ -90,7 +90,7 @@ impl Attempt<'_> {
         listing.answered(&remote);
         self.send_fields(&listing, &remote, sections).await?;
         self.send_inventory(&listing, sections).await?;
-        self.send_state(&listing, &remote, sections).await
+        self.send_state(&listing, sections).await
     }
 
     /// The fields that a PATCH can change, the state aside.
@@ -201,16 +201,14 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// The state, last, and only because a user said so.
-    async fn send_state(
-        &self,
-        listing: &Listing,
-        remote: &Value,
-        sections: &Mutex<Sections>,
-    ) -> Result<(), Halt> {
+    /// The state, last, and only because a user said so. What it is now is asked for again: since the listings were
+    /// read, one may have expired, and to activate that one costs the seller a fee.
+    async fn send_state(&self, listing: &Listing, sections: &Mutex<Sections>) -> Result<(), Halt> {
         let Some(wanted) = listing.changes.get("state").filter(|change| change.rev <= listing.rev) else {
             return Ok(());
         };
+        let mut found = self.caller.call(&Call::batch(&[listing.listing_id])).await?;
+        let remote = found["results"].get_mut(0).map(Value::take).ok_or(Halt::Gone)?;
         let (now, to) =
             (remote["state"].as_str().unwrap_or_default(), wanted.value.as_str().unwrap_or_default());
         if to == "active" && !["active", "inactive"].contains(&now) && !listing.accepts_fee {

@@ -104,15 +104,21 @@ impl Attempt<'_> {
 
     /// Listings with what Etsy says of them now; nothing where it does not know them any more.
     async fn with_remote(&self, listings: Vec<Listing>) -> Result<Vec<(Listing, Option<Value>)>, Trouble> {
-        let ids: Vec<ListingId> = listings.iter().map(|listing| listing.listing_id).collect();
-        let mut answer = self.caller.call(&Call::batch(&ids)).await?;
-        let Value::Array(results) = answer["results"].take() else {
-            return Err(Trouble::Away(EtsyError::Malformed("a batch has no results")));
-        };
-        let mut found: BTreeMap<ListingId, Value> = results
-            .into_iter()
-            .filter_map(|listing| Some((listing["listing_id"].as_u64()?, listing)))
-            .collect();
+        let mut ids: Vec<ListingId> = listings.iter().map(|listing| listing.listing_id).collect();
+        let mut found: BTreeMap<ListingId, Value> = BTreeMap::new();
+        // Who is not in the first answer is asked for once more, before anybody believes that it is gone.
+        for _ in 0..2 {
+            if ids.is_empty() {
+                break;
+            }
+            let mut answer = self.caller.call(&Call::batch(&ids)).await?;
+            let Value::Array(results) = answer["results"].take() else {
+                return Err(Trouble::Away(EtsyError::Malformed("a batch has no results")));
+            };
+            let known = |listing: Value| Some((listing["listing_id"].as_u64()?, listing));
+            found.extend(results.into_iter().filter_map(known));
+            ids.retain(|id| !found.contains_key(id));
+        }
         let pairs = listings.into_iter().map(|listing| {
             let remote = found.remove(&listing.listing_id);
             (listing, remote)

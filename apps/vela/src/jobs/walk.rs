@@ -106,9 +106,9 @@ impl Attempt<'_> {
     ) -> Result<Stretch, Trouble> {
         let first = self.page(run, run.offset).await?;
         let Some((count, first)) = first else { return Ok(Stretch::Done) };
-        let rest =
-            (1..).map(|ahead| run.offset + ahead * PAGE_MAX).take_while(|offset| u64::from(*offset) < count);
-        let rest: Vec<u32> = rest.collect();
+        // A count is a stranger's number: beyond the last offset there is nothing to ask for.
+        let end = u32::try_from(count).unwrap_or(u32::MAX).min(OFFSET_MAX + 1);
+        let rest: Vec<u32> = (run.offset..end).step_by(PAGE_MAX as usize).skip(1).collect();
         let place = run.clone();
         let ahead =
             futures::stream::iter(rest).map(|offset| self.page(&place, offset).boxed()).buffered(AHEAD);

@@ -103,7 +103,9 @@ fn program(args: &WorkArgs) -> anyhow::Result<Vec<String>> {
     let known = WorkArgs::augment_args(clap::Command::new("work"));
     let ours = |word: &str| {
         let name = word.strip_prefix("--").and_then(|rest| rest.split('=').next());
-        name.is_some_and(|name| known.get_arguments().any(|arg| arg.get_long() == Some(name)) || name == "json")
+        name.is_some_and(|name| {
+            known.get_arguments().any(|arg| arg.get_long() == Some(name)) || name == "json"
+        })
     };
     let swallowed = args.exec.iter().find(|word| ours(word));
     if let Some(flag) = swallowed {

@@ -52,6 +52,9 @@ pub fn summary(reply: &Reply) -> Result<Summary, ModelError> {
             _ => return Err(ModelError::Unreadable("it has not the members that were asked for")),
         },
         Reply::Words(words) if words.is_empty() => return Err(ModelError::Unreadable("it is empty")),
+        Reply::Words(words) if is_broken_object(words) => {
+            return Err(ModelError::Unreadable("it is an object that is cut off or broken"));
+        }
         Reply::Words(words) => match worded(words) {
             Some(text) => text,
             None => return Ok(Summary::Mismatch),
@@ -64,6 +67,13 @@ pub fn summary(reply: &Reply) -> Result<Summary, ModelError> {
         return Ok(Summary::Mismatch);
     }
     Ok(Summary::Text(text.to_owned()))
+}
+
+/// Whether words were meant as the object that was asked for: cut off by a limit, or written wrongly. What it
+/// would have said is not known, and nobody reads it as a summary.
+fn is_broken_object(words: &str) -> bool {
+    let inner = words.trim_start().trim_start_matches('`').trim_start_matches("json").trim_start();
+    inner.starts_with('{') || words.contains("\"matches\"")
 }
 
 /// What follows the marker; without one, what follows an opening. Nothing when the model says that the page is
@@ -126,6 +136,13 @@ mod tests {
     fn summaries() {
         const LONG: &str = "Bitcoin rose by four percent after the report.";
         let text = Ok(Summary::Text(LONG.to_owned()));
+        for broken in [
+            "{\"matches\": false, \"summary\": \"The page is a paywall and not the article that was prom",
+            "```json\n{\"matches\": true, \"summary\": \"Bitcoin rose by a tenth in one day\",}\n```",
+            "Here it is: {\"matches\": true, \"summary\": \"Bitcoin rose by a tenth",
+        ] {
+            assert!(summary(&Reply::of_text(broken)).is_err(), "{broken}");
+        }
         let words = |text: String| summary(&Reply::Words(text));
         assert_eq!(summary(&Reply::Json(json!({"matches": true, "summary": LONG}))), text);
         assert_eq!(words(format!("SUMMARY: {LONG}")), text);

@@ -62,6 +62,8 @@ pub(crate) fn job(
         lease_ms: options.lock_lifetime_ms,
         expires_at: at.plus_ms(i64::from(options.lock_lifetime_ms)),
         cancel_requested: false,
+        // Agenda's own rule says when a lock is over: its rows have no room for a mark.
+        marked_at: None,
     };
     Ok(Job {
         id: job_id(prefix(namespace), lease.id),
