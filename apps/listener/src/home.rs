@@ -1,7 +1,7 @@
 //! The databases: connections, and the collections of this service.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
@@ -179,9 +179,7 @@ impl Home {
     pub(crate) async fn ensure_indexes(&self) -> Result<(), Error> {
         windlass_mongo::agenda::ensure_index(&self.jobs).await?;
         let kept = IndexOptions::builder().expire_after(Duration::from_secs(HISTORY_DAYS * 86_400)).build();
-        self.history
-            .create_index(IndexModel::builder().keys(doc! { "at": 1 }).options(kept.clone()).build())
-            .await?;
+        self.history.create_index(IndexModel::builder().keys(doc! { "at": 1 }).options(kept).build()).await?;
         self.history
             .create_index(IndexModel::builder().keys(doc! { "document": 1, "at": -1 }).build())
             .await?;
@@ -190,6 +188,11 @@ impl Home {
             .await?;
         self.gaps
             .create_index(IndexModel::builder().keys(doc! { "listener": 1, "state": 1 }).build())
+            .await?;
+        // Instances that are long gone are forgotten.
+        let gone = IndexOptions::builder().expire_after(Duration::from_secs(86_400)).build();
+        self.instances
+            .create_index(IndexModel::builder().keys(doc! { "lastSeen": 1 }).options(gone).build())
             .await?;
         let failed = doc! { "data.listenerId": 1, "failedAt": 1 };
         let partial = IndexOptions::builder()

@@ -153,7 +153,10 @@ impl Work {
             config: reading.optional("LISTENER_CONFIG").map(PathBuf::from),
         };
         if work.heartbeat * 2 > work.lock {
-            reading.refuse("LISTENER_HEARTBEAT_SECONDS", "LISTENER_HEARTBEAT_SECONDS must be at most half of LISTENER_LOCK_SECONDS");
+            reading.refuse(
+                "LISTENER_HEARTBEAT_SECONDS",
+                "LISTENER_HEARTBEAT_SECONDS must be at most half of LISTENER_LOCK_SECONDS",
+            );
         }
         match reading.text("JOBS_TARGET").as_str() {
             "agenda" => {}
