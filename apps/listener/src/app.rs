@@ -39,7 +39,7 @@ enum LogForm {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Make a listener
-    Add(NewListener),
+    Add(Box<NewListener>),
     /// List all listeners
     Ls,
     /// Show a listener
@@ -146,7 +146,7 @@ impl App for ListenerApp {
         let Some(verb) = verb else { return serve(&host, log).await };
         let home = verbs::home(&host).await?;
         match verb {
-            Verb::Add(new) => verbs::add::run(&host, &home, new).await,
+            Verb::Add(new) => verbs::add::run(&host, &home, *new).await,
             Verb::Ls => verbs::listeners::list(&host, &home).await,
             Verb::Show { id } => verbs::listeners::show(&host, &home, &id).await,
             Verb::Pause { id } => verbs::listeners::set_active(&host, &home, &id, false).await,

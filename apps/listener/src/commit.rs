@@ -202,7 +202,7 @@ async fn transaction(
     steps: &[Step],
     letters: &[Document],
 ) -> Result<(), Refused> {
-    let mut session = home.client.start_session().await?;
+    let mut session = home.session().await?;
     session.start_transaction().await?;
     let written = write(home, &mut session, jobs, steps, letters).await;
     match written {

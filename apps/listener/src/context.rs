@@ -56,8 +56,10 @@ impl Context {
         let (statuses, statuses_end) = mpsc::channel(STATUS_BATCHES_MAX);
         let chance = (home.world.chance(), home.world.chance());
         let name = work.instance.as_deref().unwrap_or("listener");
+        let instance = format!("{name}-{:016x}{:016x}", chance.0, chance.1);
+        home.named(&instance);
         let context = Self {
-            instance: format!("{name}-{:016x}{:016x}", chance.0, chance.1),
+            instance,
             heard_boot_ms: AtomicU64::new(home.world.boot_ms()),
             listed_boot_ms: AtomicU64::new(home.world.boot_ms()),
             lease_until_boot_ms: AtomicU64::new(0),

@@ -1,13 +1,13 @@
 //! The databases: connections, and the collections of this service.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 use mongodb::error::Error;
 use mongodb::options::{ClientOptions, IndexOptions, ReadConcern, WriteConcern};
-use mongodb::{Client, Collection, IndexModel};
+use mongodb::{Client, ClientSession, Collection, IndexModel};
 use windlass_engine::world::World;
 
 use crate::settings::Place;
@@ -45,6 +45,10 @@ pub(crate) struct Home {
     pub(crate) world: Arc<dyn World>,
     /// The server's clock minus our own since boot, in milliseconds.
     offset_ms: Arc<AtomicI64>,
+    /// The name of this instance, once it has one.
+    instance: Arc<OnceLock<String>>,
+    /// Sessions whose transactions a successor can end.
+    known: Arc<Mutex<Vec<Document>>>,
 }
 
 /// Why the databases cannot be used; for people.
@@ -93,12 +97,42 @@ impl Home {
             streams,
             world,
             offset_ms: Arc::new(AtomicI64::new(0)),
+            instance: Arc::new(OnceLock::new()),
+            known: Arc::new(Mutex::new(Vec::new())),
         };
         let hello = home.hello().await.map_err(|why| HomeError::Away(Box::new(why)))?;
         if !hello.contains_key("setName") && hello.get_str("msg").ok() != Some("isdbgrid") {
             return Err(HomeError::Standalone);
         }
         Ok(home)
+    }
+
+    /// This instance has a name.
+    pub(crate) fn named(&self, instance: &str) {
+        let _ = self.instance.set(instance.to_owned());
+    }
+
+    /// A session for a transaction. The server keeps a transaction whose client was killed for a minute, with all the
+    /// rows that it holds: so each session is written down before it is used, and whoever takes over ends it.
+    pub(crate) async fn session(&self) -> Result<ClientSession, Error> {
+        let session = self.client.start_session().await?;
+        let id = session.id().clone();
+        let is_known = self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(&id);
+        if let Some(instance) = self.instance.get().filter(|_| !is_known) {
+            let noted = doc! { "$addToSet": { "sessions": id.clone() } };
+            self.instances.update_one(doc! { "_id": instance }, noted).upsert(true).await?;
+            self.known.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+        }
+        Ok(session)
+    }
+
+    /// Ends the transactions of an instance that is not heard of any more.
+    pub(crate) async fn end_sessions_of(&self, instance: &str) -> Result<(), Error> {
+        let Some(found) = self.instances.find_one(doc! { "_id": instance }).await? else { return Ok(()) };
+        if let Ok(sessions) = found.get_array("sessions") {
+            self.client.database("admin").run_command(doc! { "killSessions": sessions.clone() }).await?;
+        }
+        Ok(())
     }
 
     /// Names of collections whose changes no listener hears.
@@ -145,9 +179,7 @@ impl Home {
     pub(crate) async fn ensure_indexes(&self) -> Result<(), Error> {
         windlass_mongo::agenda::ensure_index(&self.jobs).await?;
         let kept = IndexOptions::builder().expire_after(Duration::from_secs(HISTORY_DAYS * 86_400)).build();
-        self.history
-            .create_index(IndexModel::builder().keys(doc! { "at": 1 }).options(kept.clone()).build())
-            .await?;
+        self.history.create_index(IndexModel::builder().keys(doc! { "at": 1 }).options(kept).build()).await?;
         self.history
             .create_index(IndexModel::builder().keys(doc! { "document": 1, "at": -1 }).build())
             .await?;
@@ -156,6 +188,11 @@ impl Home {
             .await?;
         self.gaps
             .create_index(IndexModel::builder().keys(doc! { "listener": 1, "state": 1 }).build())
+            .await?;
+        // Instances that are long gone are forgotten.
+        let gone = IndexOptions::builder().expire_after(Duration::from_secs(86_400)).build();
+        self.instances
+            .create_index(IndexModel::builder().keys(doc! { "lastSeen": 1 }).options(gone).build())
             .await?;
         let failed = doc! { "data.listenerId": 1, "failedAt": 1 };
         let partial = IndexOptions::builder()

@@ -1,6 +1,6 @@
 //! The keeper of lanes: heartbeats, claims, an even spread, and letting go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -112,6 +112,11 @@ pub(crate) async fn look(context: &Arc<Context>) -> Result<u64, Error> {
     add(&context.metrics.stale_seen, spread.stale);
     let wanted: Vec<LaneId> = spread.free.iter().take(spread.room).map(|held| held.lane.clone()).collect();
     let left = spread.free.len() - wanted.len();
+    let before: BTreeSet<&String> =
+        spread.free.iter().take(spread.room).filter_map(|held| held.owner.as_ref()).collect();
+    for owner in before {
+        context.home.end_sessions_of(owner).await?;
+    }
     let mut claims = Vec::new();
     for lane in wanted {
         if let Some(document) = holdings.documents.get(&id_text(&lane.listener)) {
@@ -275,8 +280,6 @@ pub(crate) async fn release_all(context: &Context) -> Result<(), AppError> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use mongodb::bson::DateTime;
 
     use super::*;

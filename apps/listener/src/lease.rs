@@ -42,7 +42,7 @@ pub(crate) async fn claim(
     lane: &LaneId,
     lock_ms: i64,
 ) -> Result<Option<Claimed>, Error> {
-    let mut session = home.client.start_session().await?;
+    let mut session = home.session().await?;
     session.start_transaction().await?;
     match within(home, &mut session, instance, lane, lock_ms).await {
         Ok(Some(claimed)) => {

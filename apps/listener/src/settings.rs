@@ -98,7 +98,7 @@ impl Place {
         let params = reading.optional("MONGODB_PARAMS");
         let known = ["mongodb://", "mongodb+srv://"].iter().any(|scheme| uri.expose().starts_with(scheme));
         if !uri.expose().is_empty() && !known {
-            reading.refuse("MONGODB_URI", "must begin with mongodb:// or mongodb+srv://");
+            reading.refuse("MONGODB_URI", "MONGODB_URI must begin with mongodb:// or mongodb+srv://");
         }
         let place = Self {
             uri: Secret::new(joined(uri.expose(), params.as_deref())),
@@ -124,7 +124,7 @@ fn joined(uri: &str, params: Option<&str>) -> String {
 fn name(reading: &mut Reading<'_>, setting: &str) -> String {
     let name = reading.text(setting);
     if name.len() > 60 || name.contains(['/', '\\', '.', ' ', '"', '$', '\0']) {
-        reading.refuse(setting, "cannot be a name in MongoDB");
+        reading.refuse(setting, format!("{setting} cannot be a name in MongoDB"));
     }
     name
 }
@@ -153,15 +153,18 @@ impl Work {
             config: reading.optional("LISTENER_CONFIG").map(PathBuf::from),
         };
         if work.heartbeat * 2 > work.lock {
-            reading.refuse("LISTENER_HEARTBEAT_SECONDS", "must be at most half of LISTENER_LOCK_SECONDS");
+            reading.refuse(
+                "LISTENER_HEARTBEAT_SECONDS",
+                "LISTENER_HEARTBEAT_SECONDS must be at most half of LISTENER_LOCK_SECONDS",
+            );
         }
         match reading.text("JOBS_TARGET").as_str() {
             "agenda" => {}
             "windlass" => reading.refuse(
                 "JOBS_TARGET",
-                "windlass needs a store on MongoDB that takes jobs into a transaction, which this program does not have; say agenda",
+                "JOBS_TARGET=windlass needs a store on MongoDB that takes jobs into a transaction, which this program does not have; say agenda",
             ),
-            _ => reading.refuse("JOBS_TARGET", "must be agenda"),
+            _ => reading.refuse("JOBS_TARGET", "JOBS_TARGET must be agenda"),
         }
         reading.finish(work)
     }

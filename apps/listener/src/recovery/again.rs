@@ -136,7 +136,7 @@ async fn redo(context: &Context, handle: &Handle, listener: &Listener, event: &E
     };
     let job = NewJob::of(listener, event, &Cause::Again(u64::try_from(times).unwrap_or(0) + 1), &making);
     let siblings = siblings(context, listener, event).await?;
-    let mut session = home.client.start_session().await?;
+    let mut session = home.session().await?;
     session.start_transaction().await?;
     let written = async {
         if let Some(field) = &listener.status_field {

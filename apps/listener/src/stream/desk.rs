@@ -53,7 +53,7 @@ impl Desk {
     /// Works on a chunk. False when it is time to end, and what is not written is abandoned.
     pub(crate) async fn take(&mut self, events: Vec<Heard>, token: Token) -> bool {
         self.let_go();
-        let mut some: Vec<Box<Event>> = Vec::new();
+        let mut some: Vec<Event> = Vec::new();
         add(&self.context.metrics.events, events.len());
         for heard in events {
             match heard {
@@ -63,7 +63,7 @@ impl Desk {
                     }
                     self.define(&event).await;
                 }
-                Heard::Change(event) => some.push(event),
+                Heard::Change(event) => some.push(*event),
                 Heard::Other(_) => {}
                 Heard::Unreadable { token, why, bytes } => self.set_aside(token.as_ref(), &why, bytes).await,
             }
@@ -108,7 +108,7 @@ impl Desk {
     }
 
     /// Events between two changes of definitions.
-    async fn work(&mut self, mut events: Vec<Box<Event>>) -> bool {
+    async fn work(&mut self, mut events: Vec<Event>) -> bool {
         events
             .retain(|event| !event.update.as_ref().is_some_and(|update| touches_only(update, &self.private)));
         if events.is_empty() {

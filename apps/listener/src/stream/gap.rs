@@ -27,7 +27,7 @@ pub(crate) async fn record(context: &Context, lane: &mut Lane, code: i32) -> Res
     // What the listener says now is what the scan asks for.
     reread(context, lane).await?;
     let gap = description(context, lane, &now, code);
-    let mut session = home.client.start_session().await?;
+    let mut session = home.session().await?;
     session.start_transaction().await?;
     home.gaps
         .update_one(doc! { "_id": &id }, doc! { "$setOnInsert": gap })

@@ -27,7 +27,7 @@ struct Missing {
 
 /// Reads the documents of updates that come without, as far as a lane asks for them, and writes into each what the
 /// event has set: so it is what it was then, in all that the event tells.
-pub(super) async fn complete(home: &Home, events: &mut [Box<Event>], lanes: &[Lane]) -> Result<(), Error> {
+pub(super) async fn complete(home: &Home, events: &mut [Event], lanes: &[Lane]) -> Result<(), Error> {
     let mut missing: HashMap<(String, String), Missing> = HashMap::new();
     for event in
         events.iter().filter(|event| event.operation == Operation::Update && event.document.is_none())

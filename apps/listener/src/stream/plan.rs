@@ -52,12 +52,14 @@ impl Plan {
         places.extend(self.prefixes());
         let own: Vec<&String> = own.iter().filter(|name| *name != "listeners").collect();
         let ours = doc! { "ns.db": database, "ns.coll": { "$in": own } };
-        let mut left_out = vec![ours];
+        let mut wanted = doc! { "$or": places, "$nor": [ ours ] };
         if !self.private.is_empty() {
-            left_out
-                .push(doc! { "operationType": "update", "$expr": { "$and": only_private(&self.private) } });
+            // As one expression of its own: within `$nor` the server's rewriting for the oplog fails on it.
+            let mut all = vec![doc! { "$eq": [ "$operationType", "update" ] }];
+            all.extend(only_private(&self.private));
+            wanted.insert("$expr", doc! { "$not": [ { "$and": all } ] });
         }
-        vec![doc! { "$match": { "$or": places, "$nor": left_out } }]
+        vec![doc! { "$match": wanted }]
     }
 
     fn databases(&self) -> Vec<Document> {

@@ -11,7 +11,6 @@ use mongodb::options::FullDocumentType;
 pub struct Entry {
     pub token: String,
     pub operation: String,
-    pub database: String,
     pub collection: String,
     pub document: String,
     /// The whole event.
@@ -45,7 +44,6 @@ fn entry(event: Document) -> Option<Entry> {
     Some(Entry {
         token: event.get_document("_id").ok()?.get_str("_data").ok()?.to_owned(),
         operation,
-        database: ns.get_str("db").ok()?.to_owned(),
         collection: ns.get_str("coll").ok()?.to_owned(),
         document,
         event,

@@ -212,7 +212,11 @@ async fn t19_b12_heartbeats_restart_no_stream() {
 async fn t22_an_end_under_load_is_clean() {
     let scene = Scene::new().await;
     scene.listener("all", doc! { "operationType": ["insert"], "statusField": "metadata.listener" }).await;
+    let first = scene.start("first").await;
+    scene.live(&["all"], &[&first]).await;
     let writer = Writer::start(scene.people());
+    first.program.signal(libc::SIGTERM);
+    assert!(first.program.wait().success());
     for (round, signal) in [libc::SIGTERM, libc::SIGINT, libc::SIGTERM].into_iter().enumerate() {
         let name = format!("i{round}");
         let instance = scene.start(&name).await;

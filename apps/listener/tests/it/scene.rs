@@ -10,7 +10,7 @@ use futures::TryStreamExt;
 use mongodb::bson::{Bson, Document, Timestamp, doc};
 use mongodb::{Client, Collection, Database};
 use serde_json::Value;
-use windlass_testkit::eventually::{answered_within, eventually};
+use windlass_testkit::eventually::answered_within;
 use windlass_testkit::mongo::{Options, ReplicaSet};
 use windlass_testkit::program::Program;
 
@@ -250,10 +250,10 @@ impl Scene {
 
     pub async fn owned_by(&self, id: &str, name: &str) {
         let beginning = format!("{name}-");
-        eventually("a listener has its owner", async || {
-            self.owner(id).await.filter(|owner| owner.starts_with(&beginning)).map(drop)
-        })
-        .await;
+        let ask = async || self.owner(id).await.filter(|owner| owner.starts_with(&beginning)).map(drop);
+        if answered_within(320, ask).await.is_none() {
+            panic!("{id} is not {name}'s but {:?}'s\n{}", self.owner(id).await, self.last_words());
+        }
     }
 
     /// A marker behind everything that was written: once it has its job, all that came before it has.

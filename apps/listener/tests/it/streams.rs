@@ -8,7 +8,7 @@ use windlass_testkit::eventually::eventually;
 use crate::ledger::{self, Entry};
 use crate::scene::Scene;
 
-fn of<'a>(entries: &'a [Entry], wanted: impl Fn(&Entry) -> bool) -> Vec<&'a Entry> {
+fn of(entries: &[Entry], wanted: impl Fn(&Entry) -> bool) -> Vec<&Entry> {
     entries.iter().filter(|entry| entry.collection == "people" && wanted(entry)).collect()
 }
 

@@ -5,20 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// Until the program itself has it.
-const MONGO: &str =
-    "the driver of MongoDB asks for it; more to call, and nothing that is called does something else";
-
 /// Features that only the build of the tests has, and why that does no harm.
 const ALLOWED: &[(&str, &[&str], &str)] = &[
-    ("futures-io", &["default"], MONGO),
-    ("uuid", &["v4", "rng"], MONGO),
-    ("tokio-util", &["compat", "futures-io", "futures-util", "rt"], MONGO),
-    ("derive_more", &["display", "from"], MONGO),
-    ("rustls", &["log", "logging"], MONGO),
-    ("tokio-rustls", &["logging"], MONGO),
-    ("simdutf8", &["default", "std"], MONGO),
-    ("sha1", &["alloc", "default", "oid"], MONGO),
     (
         "num-traits",
         &["std"],
