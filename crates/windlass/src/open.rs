@@ -43,6 +43,7 @@ pub enum OpenError {
 /// |---|---|---|
 /// | `sqlite:FILE` | one file | `sqlite` |
 /// | `postgres://USER@HOST/DATABASE` | Postgres, for many machines | `postgres` |
+/// | `mongodb://HOST/DATABASE?replicaSet=NAME` | a replica set of MongoDB | `mongo` |
 /// | `json:FILE` | one file that people can read | `json` |
 /// | `http://HOST:PORT`, `https://…` | a Windlass server; its token is read from `WINDLASS_TOKEN` | `remote` |
 pub async fn open(url: &str) -> Result<Arc<dyn Store>, OpenError> {
@@ -50,6 +51,7 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>, OpenError> {
         Some(("sqlite", path)) => sqlite(url, path).await,
         Some(("json", path)) => json(url, path).await,
         Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => postgres(url).await,
+        Some(("mongodb" | "mongodb+srv", rest)) if rest.starts_with("//") => mongo(url).await,
         Some(("http" | "https", rest)) if rest.starts_with("//") => remote(url).await,
         _ => Err(OpenError::Unknown(without_password(url))),
     }
@@ -105,6 +107,8 @@ opened_by! {
     );
     #[cfg(feature = "postgres")]
     fn postgres(url) windlass_postgres::PostgresStore::connect(url);
+    #[cfg(feature = "mongo")]
+    fn mongo(url) windlass_mongo::MongoStore::connect(url);
     #[cfg(feature = "remote")]
     fn remote(url) windlass_remote::RemoteStore::connect(url, windlass_remote::Options {
         token: std::env::var("WINDLASS_TOKEN").ok().filter(|token| !token.is_empty()),
@@ -116,6 +120,7 @@ fn known() -> String {
     let kinds = [
         (cfg!(feature = "sqlite"), "sqlite:FILE"),
         (cfg!(feature = "postgres"), "postgres://USER@HOST/DATABASE"),
+        (cfg!(feature = "mongo"), "mongodb://HOST/DATABASE?replicaSet=NAME"),
         (cfg!(feature = "json"), "json:FILE"),
         (cfg!(feature = "remote"), "http://HOST:PORT"),
     ];

@@ -9,7 +9,14 @@ const EDGES: &[(&str, &[&str])] = &[
     ("windlass-engine", &["windlass-core"]),
     (
         "windlass",
-        &["windlass-engine", "windlass-json", "windlass-sqlite", "windlass-postgres", "windlass-remote"],
+        &[
+            "windlass-engine",
+            "windlass-json",
+            "windlass-sqlite",
+            "windlass-postgres",
+            "windlass-mongo",
+            "windlass-remote",
+        ],
     ),
     ("windlass-json", &["windlass-core"]),
     ("windlass-sqlite", &["windlass-core"]),

@@ -127,8 +127,9 @@ impl AgendaRows {
         let ids: Vec<ObjectId> = once.iter().filter_map(|row| row.get_object_id("_id").ok()).collect();
         let mut filter = free(names, now);
         filter.insert("_id", doc! { "$in": ids });
-        let mut statements =
-            vec![doc! { "q": filter, "u": [doc! { "$set": taken(mark, Bson::Null) }], "multi": true }];
+        let mut statements = vec![
+            doc! { "q": filter, "u": [doc! { "$set": taken(mark, Bson::Null) }], "multi": true, "hint": { "_id": 1 } },
+        ];
         for row in again {
             let mut filter = free(names, now);
             for field in ["_id", "nextRunAt", "repeatInterval", "repeatAt"] {

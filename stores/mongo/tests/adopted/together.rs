@@ -163,16 +163,16 @@ async fn a_lock_of_a_killed_node_is_taken_back(version: &str) {
 
 async fn a_lock_of_ours_is_taken_back_by_node(version: &str) {
     let scene = Scene::new(600_000).await;
+    let mut node = Node::open(version, &scene, "0.2 seconds");
+    node.define("mail", 5_000, "end");
     let row = scene.rows("mail", 1).await[0];
     let leased = scene.claim_one().await;
-    let mut node = Node::open(version, &scene, "0.2 seconds");
-    node.define("mail", 2_000, "end");
     node.start();
     // Renewed, it stays ours for longer than Node's lifetime.
     let began = scene.now().await.timestamp_millis();
     eventually("we touch it for a while", async || {
         assert!(scene.is_held(leased.lease_ref()).await);
-        (scene.now().await.timestamp_millis() > began + 4_000).then_some(())
+        (scene.now().await.timestamp_millis() > began + 7_000).then_some(())
     })
     .await;
     assert_eq!(node.runs_so_far(), []);

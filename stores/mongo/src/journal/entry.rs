@@ -1,0 +1,131 @@
+//! One entry: operations that were done together.
+
+use std::sync::Arc;
+
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::spec::BinarySubtype;
+use mongodb::bson::{Binary, DateTime};
+use serde::{Deserialize, Serialize};
+use windlass_core::error::StoreError;
+use windlass_core::time::Time;
+
+use super::Copy;
+use super::op::Op;
+
+/// What an operation means. It is raised with every change of `core` that makes an operation do something else, since
+/// programs that disagree about that must not share a journal.
+pub(crate) const MEANING: i32 = 1;
+/// How much of an entry is in one document; MongoDB takes 16 MB.
+pub(crate) const PART_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Operations that follow each other, at one moment.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) number: i64,
+    pub(crate) mark: ObjectId,
+    pub(crate) at: Time,
+    /// Which program wrote it.
+    pub(crate) by: ObjectId,
+    pub(crate) ops: Vec<Arc<Op>>,
+}
+
+/// An entry as a document.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Stored {
+    #[serde(rename = "_id")]
+    pub(crate) number: i64,
+    pub(crate) mark: ObjectId,
+    at: DateTime,
+    by: ObjectId,
+    meaning: i32,
+    /// The operations as JSON, unless they are in parts.
+    body: Binary,
+    pub(crate) parts: u32,
+}
+
+/// A piece of what does not fit into one document.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Part {
+    #[serde(rename = "_id")]
+    id: String,
+    /// Of which entry.
+    pub(crate) number: i64,
+    pub(crate) bytes: Binary,
+}
+
+impl Part {
+    /// Sorted by their ids, parts are in their order.
+    pub(crate) fn id(mark: &str, at: u32) -> String {
+        format!("{mark}.{at:06}")
+    }
+
+    /// Cuts bytes into parts.
+    pub(crate) fn cut(mark: &str, number: i64, bytes: &[u8]) -> Vec<Self> {
+        let part = |(at, bytes): (usize, &[u8])| Self {
+            id: Self::id(mark, at as u32),
+            number,
+            bytes: binary(bytes),
+        };
+        bytes.chunks(PART_BYTES_MAX).enumerate().map(part).collect()
+    }
+
+    pub(crate) fn joined(parts: &[Self]) -> Vec<u8> {
+        parts.iter().flat_map(|part| part.bytes.bytes.iter().copied()).collect()
+    }
+}
+
+fn binary(bytes: &[u8]) -> Binary {
+    Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() }
+}
+
+impl Entry {
+    /// The entry as a document, what does not fit into it, and how many bytes its operations have.
+    pub(crate) fn stored(&self) -> Result<(Stored, Vec<Part>, usize), StoreError> {
+        let body = serde_json::to_vec(&self.ops).map_err(|error| StoreError::Unfit(error.to_string()))?;
+        let parts = match body.len() > PART_BYTES_MAX {
+            true => Part::cut(&self.mark.to_hex(), self.number, &body),
+            false => Vec::new(),
+        };
+        let stored = Stored {
+            number: self.number,
+            mark: self.mark,
+            at: DateTime::from_millis(self.at.ms()),
+            by: self.by,
+            meaning: MEANING,
+            body: binary(if parts.is_empty() { &body } else { &[] }),
+            parts: parts.len() as u32,
+        };
+        Ok((stored, parts, body.len()))
+    }
+
+    pub(crate) fn read(stored: Stored, parts: Vec<Part>) -> Result<Self, StoreError> {
+        let Stored { number, mark, at, by, meaning, body, parts: _ } = stored;
+        if meaning != MEANING {
+            return Err(StoreError::Schema(format!(
+                "entry {number} of the journal was written by a program that understands operations otherwise \
+                 ({meaning}, and here {MEANING}); let all programs be of one version"
+            )));
+        }
+        let body = if parts.is_empty() { body.bytes } else { Part::joined(&parts) };
+        let unreadable =
+            |why: String| StoreError::Broken(format!("entry {number} of the journal cannot be read: {why}"));
+        let ops = serde_json::from_slice(&body).map_err(|error| unreadable(error.to_string()))?;
+        Ok(Self { number, mark, at: Time::from_ms(at.timestamp_millis()), by, ops })
+    }
+
+    /// Does to a copy what was done.
+    pub(crate) fn replay(&self, copy: &mut Copy) -> Result<(), StoreError> {
+        for op in &self.ops {
+            op.apply(&mut copy.book, self.at)?;
+        }
+        self.passed(copy);
+        Ok(())
+    }
+
+    /// A copy that has all of this already now stands behind it.
+    pub(crate) fn passed(&self, copy: &mut Copy) {
+        copy.number = self.number;
+        copy.mark = self.mark;
+        copy.at = self.at;
+    }
+}

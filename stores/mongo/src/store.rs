@@ -1,0 +1,116 @@
+//! The store: opened, asked, closed.
+
+use std::sync::Arc;
+
+use mongodb::Client;
+use mongodb::bson::oid::ObjectId;
+use mongodb::options::ClientOptions;
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use windlass_core::book::Book;
+use windlass_core::error::StoreError;
+use windlass_core::store::WakeFns;
+use windlass_core::time::Time;
+use windlass_core::wake::Work;
+
+use crate::error::failed;
+use crate::journal::op::{Answer, Op};
+use crate::journal::{Copy, Journal};
+use crate::options::Options;
+use crate::wake;
+use crate::writer::{Wish, Writer};
+
+/// How many calls wait at most for the writer; more are refused.
+const WISHES_MAX: usize = 10_000;
+
+/// A store on a replica set. It closes when it is dropped.
+pub struct MongoStore {
+    pub(crate) shared: Arc<Shared>,
+    wishes: mpsc::Sender<Wish>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+/// What calls, writer and listener share.
+pub(crate) struct Shared {
+    pub(crate) journal: Journal,
+    pub(crate) options: Options,
+    /// Who we are.
+    pub(crate) program: ObjectId,
+    /// What is true, as far as we have read.
+    pub(crate) copy: Mutex<Copy>,
+    pub(crate) wakes: WakeFns,
+}
+
+impl MongoStore {
+    /// Opens the store of a URL, `mongodb://HOST/DATABASE?replicaSet=NAME`, and makes it when it is not there.
+    pub async fn connect(url: &str) -> Result<Arc<Self>, StoreError> {
+        Self::connect_with(url, Options::default()).await
+    }
+
+    /// As [`MongoStore::connect`].
+    pub async fn connect_with(url: &str, options: Options) -> Result<Arc<Self>, StoreError> {
+        let settings = ClientOptions::parse(url).await.map_err(failed)?;
+        let Some(database) = settings.default_database.clone() else {
+            let why = "the URL names no database; write mongodb://HOST/DATABASE?replicaSet=NAME";
+            return Err(StoreError::Schema(why.to_owned()));
+        };
+        let client = Client::with_options(settings).map_err(failed)?;
+        let journal = Journal::open(&client.database(&database)).await?;
+        let mut copy = Copy::default();
+        journal.follow(&mut copy).await?;
+        let (wishes, asked) = mpsc::channel(WISHES_MAX);
+        let shared = Arc::new(Shared {
+            journal,
+            options,
+            program: ObjectId::new(),
+            copy: Mutex::new(copy.clone()),
+            wakes: WakeFns::default(),
+        });
+        let writer = tokio::spawn(Writer::new(shared.clone(), copy).run(asked));
+        let listener = tokio::spawn(wake::listen(shared.clone()));
+        Ok(Arc::new(Self { shared, wishes, tasks: [writer, listener] }))
+    }
+
+    /// Has an operation done, and answers when a majority has it.
+    pub(crate) async fn change(&self, op: Op, work: Option<Work>) -> Result<Answer, StoreError> {
+        let (tell, told) = oneshot::channel();
+        let full =
+            || StoreError::Busy(format!("{WISHES_MAX} calls wait for MongoDB already; ask again later"));
+        self.wishes.try_send(Wish { op, work, tell }).map_err(|_| full())?;
+        told.await.map_err(|_| StoreError::Unavailable("the store's writer has ended".to_owned()))?
+    }
+
+    /// Looks at what is true now.
+    pub(crate) async fn look<T>(&self, look: impl FnOnce(&Book, Time) -> T) -> Result<T, StoreError> {
+        let mut copy = self.shared.copy.lock().await;
+        let now = self.shared.follow(&mut copy).await?;
+        Ok(look(&copy.book, now))
+    }
+}
+
+impl Shared {
+    /// Brings a copy up to date, and answers what time it is. The server's clock never goes back here, also when
+    /// another node with another clock has become the primary.
+    pub(crate) async fn follow(&self, copy: &mut Copy) -> Result<Time, StoreError> {
+        if let Some(clock) = &self.options.clock {
+            self.journal.follow(copy).await?;
+            return Ok(clock.wall());
+        }
+        let (_, now) = futures::try_join!(self.journal.follow(copy), self.journal.now())?;
+        Ok(now.max(copy.at))
+    }
+
+    pub(crate) fn wake(&self, work: &Work) {
+        for wake in self.wakes.all() {
+            wake(work);
+        }
+    }
+}
+
+impl Drop for MongoStore {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}

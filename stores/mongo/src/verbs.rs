@@ -1,0 +1,174 @@
+//! What clients and operators ask for.
+
+use async_trait::async_trait;
+use windlass_core::book::Book;
+use windlass_core::eligible::Explanation;
+use windlass_core::error::StoreError;
+use windlass_core::event::{Event, Position};
+use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
+use windlass_core::job::{Job, NewJob};
+use windlass_core::policy::budget::BudgetPolicy;
+use windlass_core::policy::queue::QueuePolicy;
+use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
+use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::record::Records;
+use windlass_core::store::{BudgetStatus, CancelAnswer, Enqueued, Fired, RetryAnswer, Store, WorkerBeat};
+use windlass_core::time::Time;
+use windlass_core::wake::Work;
+
+use crate::journal::op::{Answer, New, Op};
+use crate::store::MongoStore;
+
+/// The answer that an operation has.
+macro_rules! answered {
+    ($answer:expr, $kind:path) => {
+        match $answer {
+            $kind(answer) => Ok(answer),
+            other => {
+                Err(windlass_core::error::StoreError::Broken(format!("an operation was answered {other:?}")))
+            }
+        }
+    };
+}
+pub(crate) use answered;
+
+#[async_trait]
+impl Store for MongoStore {
+    fn records(&self) -> Result<&dyn Records, StoreError> {
+        Ok(self)
+    }
+
+    /// Calls that come at the same time share an entry.
+    fn shares_commits(&self) -> bool {
+        true
+    }
+
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
+        let work = Work::in_queues(jobs.iter().map(|job| &job.spec.queue));
+        let jobs = jobs.into_iter().map(New).collect();
+        answered!(self.change(Op::Enqueue(jobs), Some(work)).await?, Answer::Enqueued)
+    }
+
+    async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        self.look(|book, _| book.job(id).cloned()).await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
+        let ListRequest { filter, limit, after } = request;
+        let request = ListRequest { filter: filter.checked()?, limit, after };
+        self.look(|book, _| book.list(&request)).await
+    }
+
+    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
+        answered!(self.change(Op::Cancel(id), Some(Work::Anywhere)).await?, Answer::Canceled)
+    }
+
+    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
+        answered!(self.change(Op::Retry(id), Some(Work::Anywhere)).await?, Answer::Retried)
+    }
+
+    async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
+        self.look(|book, now| book.explain(id, now)).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
+        self.look(|book, now| book.queues(now)).await
+    }
+
+    async fn put_queue(&self, name: QueueName, policy: QueuePolicy) -> Result<(), StoreError> {
+        self.change(Op::PutQueue(name, policy), Some(Work::Anywhere)).await?;
+        Ok(())
+    }
+
+    async fn pause_queue(&self, name: QueueName, paused: bool) -> Result<(), StoreError> {
+        self.change(Op::PauseQueue(name, paused), Some(Work::Anywhere)).await?;
+        Ok(())
+    }
+
+    async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
+        self.look(|book, now| book.budgets(now)).await
+    }
+
+    async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
+        self.change(Op::PutBudget(name, policy), Some(Work::Anywhere)).await?;
+        Ok(())
+    }
+
+    async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {
+        self.look(|book, _| book.schedules()).await
+    }
+
+    async fn put_schedule(&self, name: ScheduleName, policy: SchedulePolicy) -> Result<(), StoreError> {
+        self.change(Op::PutSchedule(name, policy), None).await?;
+        Ok(())
+    }
+
+    async fn delete_schedule(&self, name: ScheduleName) -> Result<bool, StoreError> {
+        answered!(self.change(Op::DeleteSchedule(name), None).await?, Answer::Deleted)
+    }
+
+    async fn fire_schedules(&self) -> Result<Fired, StoreError> {
+        answered!(self.change(Op::FireSchedules, Some(Work::Anywhere)).await?, Answer::Fired)
+    }
+
+    async fn beat(&self, worker: WorkerBeat) -> Result<(), StoreError> {
+        self.change(Op::Beat(worker), None).await?;
+        Ok(())
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerStatus>, StoreError> {
+        self.look(|book, _| book.workers()).await
+    }
+
+    async fn forget_worker(&self, name: WorkerName) -> Result<(), StoreError> {
+        self.change(Op::ForgetWorker(name), None).await?;
+        Ok(())
+    }
+
+    async fn prune(&self) -> Result<u64, StoreError> {
+        answered!(self.change(Op::Prune, None).await?, Answer::Pruned)
+    }
+
+    async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
+        self.look(|book, _| book.events(since, limit)).await
+    }
+
+    async fn events_end(&self) -> Result<Position, StoreError> {
+        self.look(|book, _| book.events_end()).await
+    }
+
+    async fn audit(&self) -> Result<Vec<String>, StoreError> {
+        let shared = &self.shared;
+        let mut copy = shared.copy.lock().await;
+        shared.follow(&mut copy).await?;
+        let mut found = copy.book.audit();
+        // What is read from the beginning must be what we hold.
+        let mut fresh = shared.journal.newest_snapshot().await?;
+        shared.journal.follow(&mut fresh).await?;
+        if fresh.number == copy.number {
+            let parts = differences(&copy.book, &fresh.book);
+            let what = |part| format!("{part} at entry {} are not what the journal says", copy.number);
+            found.extend(parts.into_iter().map(what));
+        }
+        Ok(found)
+    }
+
+    async fn now(&self) -> Result<Time, StoreError> {
+        self.look(|_, now| now).await
+    }
+}
+
+/// The parts of two books that differ. Both are read from a document, since a shelf that became empty is not in one.
+fn differences(ours: &Book, fresh: &Book) -> Vec<String> {
+    let parts = |book: &Book| {
+        let whole =
+            Book::from_document(book.to_document()).ok().map(|book| serde_json::to_value(book.to_document()));
+        match whole {
+            Some(Ok(serde_json::Value::Object(parts))) => parts,
+            _ => serde_json::Map::new(),
+        }
+    };
+    let (ours, fresh) = (parts(ours), parts(fresh));
+    let names: std::collections::BTreeSet<&String> = ours.keys().chain(fresh.keys()).collect();
+    names.into_iter().filter(|name| ours.get(*name) != fresh.get(*name)).cloned().collect()
+}

@@ -1,0 +1,92 @@
+//! The store, while the replica set under it is killed, steps down and comes back.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use uuid::Uuid;
+use windlass_core::id::{JobId, Kind, QueueName, WorkerName};
+use windlass_core::job::{JobSpec, NewJob, Start};
+use windlass_core::json::Json;
+use windlass_core::store::{ClaimRequest, Settlement, Source, Store, Written};
+use windlass_core::transition::Outcome;
+use windlass_mongo::{MongoStore, Options};
+use windlass_testkit::eventually::eventually;
+use windlass_testkit::mongo::ReplicaSet;
+
+fn queue() -> QueueName {
+    QueueName::new("mail").expect("a name")
+}
+
+fn job(number: u128) -> NewJob {
+    let spec = JobSpec::new(Kind::new("send").expect("a kind"), queue(), Json::null());
+    NewJob { id: JobId(Uuid::from_u128(number + 1)), spec, start: Start::Now }
+}
+
+fn claim(number: u128) -> ClaimRequest {
+    ClaimRequest {
+        request_id: Uuid::from_u128(number << 64),
+        worker: WorkerName::new("worker").expect("a name"),
+        queues: vec![queue()],
+        kinds: None,
+        limit: 50,
+        lease_ms: Some(600_000),
+    }
+}
+
+async fn open(set: &ReplicaSet) -> Arc<MongoStore> {
+    let options = Options { snapshot_bytes_min: 20_000, ..Options::default() };
+    MongoStore::connect_with(&set.url("store"), options).await.expect("a store")
+}
+
+/// Asks again with the same ids until there is an answer, as every caller may.
+async fn until_answered<T>(
+    what: &str,
+    ask: impl AsyncFn() -> Result<T, windlass_core::error::StoreError>,
+) -> T {
+    eventually(what, async || ask().await.ok()).await
+}
+
+/// Two programs enqueue through a step-down and a kill of the primary; then each job is there once and runs once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_primary_loses_no_job_and_doubles_none() {
+    const JOBS: u128 = 600;
+    let set = Arc::new(ReplicaSet::three().await);
+    let stores = [open(&set).await, open(&set).await];
+    let writer = async |at: usize| {
+        let numbers: Vec<u128> = (0..JOBS).filter(|number| *number as usize % 2 == at).collect();
+        for some in numbers.chunks(5) {
+            let jobs: Vec<NewJob> = some.iter().map(|number| job(*number)).collect();
+            until_answered("the jobs are accepted", async || stores[at].enqueue(jobs.clone()).await).await;
+        }
+    };
+    let faults = async {
+        set.step_down(20).await;
+        let second = set.primary().await;
+        set.kill(second).await;
+        set.primary().await;
+        set.start(second).await;
+    };
+    futures::join!(writer(0), writer(1), faults);
+    let mut ran = HashSet::new();
+    for number in 1.. {
+        let store = &stores[number as usize % 2];
+        let leases = until_answered("a claim", async || store.claim(claim(number)).await).await.leases;
+        if leases.is_empty() {
+            break;
+        }
+        for leased in &leases {
+            assert!(ran.insert(leased.job.id), "{} was given twice", leased.job.id);
+        }
+        let settle = |leased: &windlass_core::store::Leased| Settlement {
+            lease: leased.lease_ref(),
+            outcome: Outcome::DONE,
+        };
+        let ends: Vec<Settlement> = leases.iter().map(settle).collect();
+        let written = until_answered("a settlement", async || store.settle(ends.clone()).await).await;
+        assert!(written.iter().all(|written| *written == Written::Done));
+    }
+    assert_eq!(ran.len(), JOBS as usize);
+    for store in stores.iter().chain([&open(&set).await]) {
+        assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+    }
+}
