@@ -96,7 +96,7 @@ impl AgendaRows {
             let state = codec::row_of(self.prefix, lease.job_id).and_then(|id| found.get_mut(&id));
             let state = state.filter(|state| state.held.lease.fence as u64 == lease.fence);
             answers.push(match state {
-                Some(State { held, locked: true }) if held.lease.held => edit(at, Found::Held(held), now),
+                Some(State { held, locked: true, .. }) if held.lease.held => edit(at, Found::Held(held), now),
                 Some(State { held, .. }) if !held.lease.held => edit(at, Found::Settled(&held.lease), now),
                 Some(State { held, .. }) => {
                     held.lease.held = false;
@@ -129,9 +129,12 @@ impl AgendaRows {
         let mut rows: HashMap<ObjectId, Document> =
             rows.into_iter().filter_map(|row| Some((row.get_object_id("_id").ok()?, row))).collect();
         let state = |lease: Lease| {
-            let row = rows.remove(&lease.id).unwrap_or_default();
+            let (row, before) = (rows.remove(&lease.id).unwrap_or_default(), lease.clone());
             let locked = row.get_datetime("lockedAt").is_ok_and(|at| *at == lease.locked_at);
-            (lease.id, State { held: Held { lease, row, set: Document::new(), changed: false }, locked })
+            (
+                lease.id,
+                State { held: Held { lease, row, set: Document::new(), changed: false }, locked, before },
+            )
         };
         Ok(leases.into_iter().map(state).collect())
     }
@@ -143,8 +146,8 @@ impl AgendaRows {
         found: HashMap<ObjectId, State>,
         now: DateTime,
     ) -> Result<(), Error> {
-        let (mut rows, mut leases) = (Vec::new(), Vec::new());
-        for State { held, locked } in found.into_values() {
+        let (mut rows, mut leases) = (Alike::default(), Alike::default());
+        for State { held, locked, before } in found.into_values() {
             let Held { mut lease, set: mut row, changed, .. } = held;
             if changed {
                 let was = lease.locked_at;
@@ -153,15 +156,16 @@ impl AgendaRows {
                     lease.locked_at = now.max(plus_ms(was, 1));
                     row.insert("lockedAt", lease.locked_at);
                 }
-                rows.push(doc! { "q": { "_id": lease.id, "lockedAt": was }, "u": { "$set": row } });
+                rows.add(lease.id, doc! { "lockedAt": was }, row);
             }
             if changed || (!locked && lease.outcome.is_none() && !lease.held) {
-                leases.push(lease.saved()?);
+                leases.add(lease.id, doc! { "fence": lease.fence }, lease.changed_since(&before)?);
             }
         }
-        for (name, statements) in [(self.rows.name(), rows), (self.leases.name(), leases)] {
-            let expected = statements.len() as u64;
+        for (name, alike) in [(self.rows.name(), rows), (self.leases.name(), leases)] {
+            let expected = alike.count();
             if expected > 0 {
+                let statements = alike.statements();
                 let updated = server::update(&self.database, name, statements, Some(&mut *session)).await?;
                 if updated.matched != expected {
                     return Err(Error::custom(format!("{name}: {} of {expected} found", updated.matched)));
@@ -176,4 +180,29 @@ impl AgendaRows {
 struct State {
     held: Held,
     locked: bool,
+    /// The lease as it was.
+    before: Lease,
+}
+
+/// Documents that are changed alike share a statement: what ends in one batch mostly began in one claim.
+#[derive(Default)]
+struct Alike(HashMap<String, (Document, Document, Vec<ObjectId>)>);
+
+impl Alike {
+    fn add(&mut self, id: ObjectId, guard: Document, set: Document) {
+        let key = format!("{guard} {set}");
+        self.0.entry(key).or_insert_with(|| (guard, set, Vec::new())).2.push(id);
+    }
+
+    fn count(&self) -> u64 {
+        self.0.values().map(|(.., ids)| ids.len() as u64).sum()
+    }
+
+    fn statements(self) -> Vec<Document> {
+        let statement = |(mut guard, set, ids): (Document, Document, Vec<ObjectId>)| {
+            guard.insert("_id", doc! { "$in": ids });
+            doc! { "q": guard, "u": { "$set": set }, "multi": true, "hint": { "_id": 1 } }
+        };
+        self.0.into_values().map(statement).collect()
+    }
 }

@@ -63,10 +63,12 @@ impl Lease {
         Ok(doc! { "q": older, "u": mongodb::bson::serialize_to_document(self)?, "upsert": true })
     }
 
-    /// The statement that writes this lease while it is held.
-    pub(crate) fn saved(&self) -> Result<Document, mongodb::error::Error> {
-        let same = doc! { "_id": self.id, "fence": self.fence };
-        Ok(doc! { "q": same, "u": mongodb::bson::serialize_to_document(self)? })
+    /// What of it is otherwise than before; never nothing, so that a write is always one.
+    pub(crate) fn changed_since(&self, before: &Self) -> Result<Document, mongodb::error::Error> {
+        let old = mongodb::bson::serialize_to_document(before)?;
+        let new = mongodb::bson::serialize_to_document(self)?;
+        let changed = |(key, value): &(String, _)| key == "held" || old.get(key) != Some(value);
+        Ok(new.into_iter().filter(changed).collect())
     }
 
     pub(crate) fn steps(&self) -> Result<Vec<Step>, Invalid> {
