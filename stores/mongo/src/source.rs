@@ -24,9 +24,9 @@ impl Source for MongoStore {
     }
 
     async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
-        self.look(|book, now| {
+        self.look(|book, _| {
             let asked = |lease: &LeaseRef| {
-                let held = book.job(lease.job_id).and_then(|job| job.lease_for(lease.fence, now));
+                let held = book.job(lease.job_id).and_then(|job| job.lease_for(lease.fence));
                 held.filter(|held| held.cancel_requested).map(|_| lease.job_id)
             };
             leases.iter().filter_map(asked).collect()

@@ -95,13 +95,12 @@ impl Op {
                 (Answer::Renewed(answer), changed)
             }
             Self::Steps(steps) => written(book.store_steps(&inner(steps, |step| step.0.clone()), now)),
-            Self::Progress(reports) => {
-                written(book.progress(&inner(reports, |report| report.0.clone()), now))
-            }
+            Self::Progress(reports) => written(book.progress(&inner(reports, |report| report.0.clone()))),
             Self::Settle(ends) => written(book.settle(&inner(ends, |end| end.0.clone()), now)),
             Self::Expire => {
                 let answer = book.expire(now);
-                let changed = !answer.jobs.is_empty();
+                // A mark is as good as a move: the second look rests on it.
+                let changed = !answer.jobs.is_empty() || answer.marked > 0;
                 (Answer::Expired(answer), changed)
             }
             Self::Spend(name, amount) => {
