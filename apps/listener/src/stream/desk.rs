@@ -341,7 +341,8 @@ impl Desk {
                 continue;
             }
             is_ours = true;
-            if event.token <= lane.token {
+            // What is read again for the status was applied by the owner before.
+            if event.token <= lane.token || event.token <= lane.jobs_token {
                 continue;
             }
             if event.operation == Operation::Delete {
