@@ -43,7 +43,7 @@ function progress(shop) {
 function row(shop) {
   const tr = document.createElement("tr");
   tr.id = `shop-${shop.shop_id}`;
-  const last = Object.values(shop.last_success_at).sort().pop();
+  const last = Object.entries(shop.last_success_at).map(([kind, at]) => `${words(kind)}: ${time(at)}`);
   const error = shop.last_error;
   const about = error?.listing_id ? `Listing ${error.listing_id}: ` : "";
   tr.append(
@@ -52,7 +52,7 @@ function row(shop) {
     progress(shop),
     cell(String(shop.to_download), "number"),
     cell(String(shop.to_upload), "number"),
-    cell(time(last)),
+    cell(last.join("\n") || "–", "lines"),
     cell(time(shop.next_attempt_at)),
     cell(error ? about + error.message : ""),
   );
@@ -87,6 +87,20 @@ async function shops() {
   return all;
 }
 
+// Only rows that changed are made anew, so that whoever is about to press a button keeps it.
+function fill(body, things, make) {
+  const had = new Map([...body.children].map((tr) => [tr.dataset.text, tr]));
+  const rows = things.map((thing) => {
+    const text = JSON.stringify(thing);
+    const tr = had.get(text) ?? make(thing);
+    tr.dataset.text = text;
+    return tr;
+  });
+  if (rows.length !== body.children.length || rows.some((tr, at) => tr !== body.children[at])) {
+    body.replaceChildren(...rows);
+  }
+}
+
 function say(error) {
   by("state").textContent = `${error.message} Trying again.`;
 }
@@ -94,9 +108,9 @@ function say(error) {
 async function show() {
   const [all, failed] = await Promise.all([shops(), ask("/tasks?state=failed")]);
   by("door").hidden = true;
-  by("shops").replaceChildren(...all.map(row));
+  fill(by("shops"), all, row);
   by("none").hidden = all.length > 0;
-  by("failed").replaceChildren(...failed.tasks.map(failedRow));
+  fill(by("failed"), failed.tasks, failedRow);
   by("trouble").hidden = failed.tasks.length === 0;
   by("state").textContent = `${all.length} shown, ${new Date().toLocaleTimeString()}`;
 }
