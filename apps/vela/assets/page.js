@@ -88,12 +88,14 @@ async function shops() {
 }
 
 // Only rows that changed are made anew, so that whoever is about to press a button keeps it.
+const shown = new WeakMap();
+
 function fill(body, things, make) {
-  const had = new Map([...body.children].map((tr) => [tr.dataset.text, tr]));
+  const had = new Map([...body.children].map((tr) => [shown.get(tr), tr]));
   const rows = things.map((thing) => {
     const text = JSON.stringify(thing);
     const tr = had.get(text) ?? make(thing);
-    tr.dataset.text = text;
+    shown.set(tr, text);
     return tr;
   });
   if (rows.length !== body.children.length || rows.some((tr, at) => tr !== body.children[at])) {
