@@ -239,7 +239,7 @@ fn looking_makes_no_store() {
             vec!["doctor"],
             vec!["top"],
         ] {
-            let output = shell.run(&[&line[..], &["--store", store, "--json"]].concat());
+            let output = shell.run(&[&line[..1], &["--store", store, "--json"], &line[1..]].concat());
             assert_eq!(output.status.code(), Some(3), "{line:?}: {}", text(&output.stderr));
             assert!(text(&output.stderr).contains("begin with windlass serve"), "{}", text(&output.stderr));
         }
@@ -254,7 +254,22 @@ fn looking_makes_no_store() {
 #[test]
 fn the_command_line_and_the_api_write_one_form() {
     let shell = Shell::served();
-    shell.says(0, &["enqueue", "greet", r#"{"n": 1.10}"#, "--key", "k", "--budget", "etsy", "--delay", "1h"]);
+    shell.says(
+        0,
+        &[
+            "enqueue",
+            "later",
+            r#"{"n": 1.10}"#,
+            "--queue",
+            "slow",
+            "--key",
+            "k",
+            "--budget",
+            "etsy",
+            "--delay",
+            "1h",
+        ],
+    );
     let id = shell.says(0, &["enqueue", "greet", "--ladder", "none"]).trim().to_owned();
     let script = shell.script("greet.sh", "echo '::windlass {\"progress\": 1}'; exit 1");
     shell.says(0, &["work", "--kind", "greet", "--until-idle", "--quiet", "--", &script]);
@@ -305,7 +320,7 @@ fn get(address: &str, path: &str) -> serde_json::Value {
 fn a_worker_speaks() {
     let shell = Shell::migrated();
     let good = shell.says(0, &["enqueue", "greet"]).trim().to_owned();
-    let bad = shell.says(0, &["enqueue", "greet", "--ladder", "1h"]).trim().to_owned();
+    let bad = shell.says(0, &["enqueue", "greet", "--ladder", "1s"]).trim().to_owned();
     let short = |id: &str| format!("…{}", &id[id.len() - 8..]);
     let script = shell.script(
         "greet.sh",
