@@ -277,6 +277,8 @@ fn the_command_line_and_the_api_write_one_form() {
     shell.says(0, &["budgets", "set", "etsy", "--per-second", "10"]);
     shell.says(0, &["schedules", "set", "nightly", "--cron", "0 3 * * *", "--kind", "report"]);
     let address = shell.server.as_ref().unwrap().url.strip_prefix("http://").unwrap().to_owned();
+    let claim = r#"{"worker": "w1", "queues": ["none"], "limit": 1, "request_id": "0198c0de-0000-7000-8000-0000000000aa"}"#;
+    ask(&address, "POST", "/v1/claim", claim);
     // What grows older between two looks is left out.
     let still = |value: &serde_json::Value| {
         let mut value = value.clone();
@@ -304,10 +306,17 @@ fn the_command_line_and_the_api_write_one_form() {
     assert_eq!(error["error"]["code"], "invalid");
 }
 
-/// The JSON that a server answers.
 fn get(address: &str, path: &str) -> serde_json::Value {
+    ask(address, "GET", path, "")
+}
+
+/// The JSON that a server answers.
+fn ask(address: &str, method: &str, path: &str, body: &str) -> serde_json::Value {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json"
+    );
+    write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
     let mut answer = String::new();
     std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
