@@ -162,6 +162,11 @@ impl Attempt {
         }
         let first = self.still_since_ms.compare_exchange(GOING, now_ms, Ordering::AcqRel, Ordering::Acquire);
         if first.is_ok() {
+            // Who renewed or ended the attempt since the look above found nothing to undo, and nobody might look again.
+            if self.may(now_ms) != May::HoldStill {
+                self.stand_no_longer(now_ms);
+                return false;
+            }
             tracing::warn!(job_id = %self.lease.job_id, fence = self.lease.fence, "could not renew the lease; holding the attempt still until the store answers");
             self.apply_brake();
         }

@@ -123,6 +123,17 @@ pub(crate) struct JobWire {
     steps: Vec<Step>,
     #[serde(default)]
     timeline: Vec<HappenedWire>,
+    #[serde(default)]
+    attempts: Vec<AttemptWire>,
+}
+
+/// An attempt that has ended, or runs.
+#[derive(Deserialize)]
+struct AttemptWire {
+    attempt: u32,
+    fence: u64,
+    started_at: Option<Time>,
+    ended_at: Option<Time>,
 }
 
 /// One thing that happened.
@@ -182,6 +193,12 @@ impl JobWire {
 
     /// What ended the attempts. A list has no timeline, only the newest error.
     fn history(&self) -> Vec<Entry> {
+        let of = |happened: &HappenedWire| {
+            let ended = |attempt: &&AttemptWire| {
+                Some(attempt.attempt) == happened.attempt && attempt.ended_at == Some(happened.at)
+            };
+            self.attempts.iter().find(ended)
+        };
         let entry = |happened: &HappenedWire| {
             let what = What::ALL.into_iter().find(|what| what.as_str() == happened.what)?;
             let is_end = !matches!(what, What::Enqueued | What::Claimed | What::Completed);
@@ -189,9 +206,9 @@ impl JobWire {
                 at: happened.at,
                 what,
                 attempt: happened.attempt.unwrap_or(0),
-                fence: 0,
+                fence: of(happened).map_or(0, |attempt| attempt.fence),
                 worker: happened.worker.clone(),
-                started_at: None,
+                started_at: of(happened).and_then(|attempt| attempt.started_at),
                 error: happened.error.clone(),
             })
         };
