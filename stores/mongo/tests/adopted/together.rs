@@ -82,7 +82,8 @@ async fn their_rows_are_run_by_us(version: &str) {
     let mut leases = scene.claim(10).await;
     leases.sort_by_key(|leased| row_of_lease(leased) != ok);
     assert_eq!(leases.iter().map(row_of_lease).collect::<Vec<_>>(), [ok, bad]);
-    assert_eq!(leases[0].job.spec.payload.as_str(), r#"{"n":7,"to":"a"}"#);
+    let payload: serde_json::Value = leases[0].job.spec.payload.read().unwrap();
+    assert_eq!(payload, json!({ "to": "a", "n": 7 }));
     assert_eq!(scene.settle(&leases[0], Outcome::DONE).await, Written::Done);
     let failed = Outcome::Failed { error: "as was wished".to_owned() };
     assert_eq!(scene.settle(&leases[1], failed).await, Written::Done);
