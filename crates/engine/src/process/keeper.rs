@@ -80,6 +80,7 @@ unsafe fn keep(program: pid_t, heard: &sigset_t) -> ! {
         libc::syscall(libc::SYS_close_range, 0u32, u32::MAX, 0);
         libc::prctl(libc::PR_SET_NAME, c"windlass-keeper".as_ptr());
         let_go_of_memory();
+        let mut held_still = false;
         loop {
             while let Some((pid, status)) = reaped(program) {
                 if pid == program {
@@ -90,11 +91,19 @@ unsafe fn keep(program: pid_t, heard: &sigset_t) -> ! {
             match libc::syscall(libc::SYS_rt_sigtimedwait, heard, 0usize, 0usize, 8usize) as c_int {
                 libc::SIGTERM => {
                     libc::syscall(libc::SYS_kill, -program, libc::SIGTERM);
-                    // One that is held still would not hear it.
+                    // One that is held still would not hear it. Whom somebody else has stopped stays so.
+                    if held_still {
+                        libc::syscall(libc::SYS_kill, -program, libc::SIGCONT);
+                    }
+                }
+                libc::SIGUSR2 => {
+                    held_still = true;
+                    libc::syscall(libc::SYS_kill, -program, libc::SIGSTOP);
+                }
+                libc::SIGCONT => {
+                    held_still = false;
                     libc::syscall(libc::SYS_kill, -program, libc::SIGCONT);
                 }
-                libc::SIGUSR2 => drop(libc::syscall(libc::SYS_kill, -program, libc::SIGSTOP)),
-                libc::SIGCONT => drop(libc::syscall(libc::SYS_kill, -program, libc::SIGCONT)),
                 libc::SIGUSR1 => {
                     let status = end_all(program).unwrap_or(libc::SIGKILL);
                     end_as(status);

@@ -57,8 +57,9 @@ impl Pool {
         self.lock_held().len()
     }
 
-    pub(super) fn hold(&self, attempt: Arc<Attempt>) {
-        self.lock_held().insert(attempt.lease.job_id, attempt);
+    /// Answers with the attempt whose lease this one has taken the place of: it was lost, and nobody has said so yet.
+    pub(super) fn hold(&self, attempt: Arc<Attempt>) -> Option<Arc<Attempt>> {
+        self.lock_held().insert(attempt.lease.job_id, attempt)
     }
 
     /// Lets go of a lease, unless the job was claimed here again in the meantime.

@@ -307,7 +307,10 @@ fn start(engine: &Arc<Engine>, pool: &Arc<Pool>, leased: Leased, asked_ms: u64) 
     let timeout_ms = leased.job.spec.timeout_ms;
     let now_ms = engine.world.boot_ms();
     let attempt = Arc::new(Attempt::new(leased.lease_ref(), lease_ms, timeout_ms, asked_ms, now_ms));
-    pool.hold(attempt.clone());
+    // The store has taken the job back and given it to us again before it said that our first lease is lost.
+    if let Some(before) = pool.hold(attempt.clone()).filter(|before| !before.is_finished()) {
+        engine.lost(&before);
+    }
     engine.counts.changes.fetch_add(1, Ordering::SeqCst);
     engine.news.held.notify_waiters();
     if !engine.is_working() {
