@@ -18,6 +18,8 @@ async fn the_ladder_of_the_seed() {
     scene.clock = Some(Arc::new(sim.clone()));
     scene.openai.faults.always(Fault::Status(503, None));
     scene.set("WORKER_POLL_INTERVAL_MS", "1000");
+    // Its time runs faster than what happens outside of it: no lock of a few seconds would hold.
+    scene.set("WORKER_LOCK_DURATION_MINUTES", "10");
     scene.message("SM1").await;
     // The row says the database's time; the clock of this test is another one.
     scene.sql("UPDATE whatsapp_inbound_messages SET received_at = '2026-01-01T00:00:00Z'").await;
