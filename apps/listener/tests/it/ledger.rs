@@ -17,8 +17,11 @@ pub struct Entry {
     pub event: Document,
 }
 
-/// All writes to collections of databases that begin so, since a moment, in their order.
+/// All writes to collections of databases that begin so, from a moment until now, in their order.
 pub async fn read(client: &Client, prefix: &str, since: Timestamp) -> Vec<Entry> {
+    // Where somebody writes all the time, as into the listener's own database, there is no other end.
+    let now = client.database("admin").run_command(doc! { "hello": 1 }).await.unwrap();
+    let now = now.get_timestamp("operationTime").unwrap();
     let stages = [doc! { "$match": { "ns.db": { "$regex": format!("^{prefix}") } } }];
     let watch = client.watch().pipeline(stages).start_at_operation_time(since);
     let watch = watch.full_document(FullDocumentType::WhenAvailable);
@@ -26,6 +29,7 @@ pub async fn read(client: &Client, prefix: &str, since: Timestamp) -> Vec<Entry>
     let mut entries = Vec::new();
     loop {
         match stream.next_if_any().await.unwrap() {
+            Some(event) if event.get_timestamp("clusterTime").is_ok_and(|at| at > now) => return entries,
             Some(event) => entries.extend(entry(event)),
             None => return entries,
         }
