@@ -30,8 +30,8 @@ fn an_attempt_is_part_of_the_trace_of_its_enqueue() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let folder = tempfile::tempdir().unwrap();
     runtime.block_on(async {
-        let store = windlass::sqlite::SqliteStore::open(folder.path().join("traces.db")).await.unwrap();
-        let store: std::sync::Arc<dyn Store> = std::sync::Arc::new(store);
+        let store: std::sync::Arc<dyn Store> =
+            windlass::sqlite::SqliteStore::open(folder.path().join("traces.db")).await.unwrap();
         let client = Client::new(store.clone());
         let request = tracing::info_span!("request");
         client.enqueue(Greet("Ada".into())).into_future().instrument(request).await.unwrap();
