@@ -1,6 +1,5 @@
 //! A trace from an enqueue to the steps of its attempt, as a collector gets it over OTLP.
 
-use std::future::IntoFuture;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
@@ -34,7 +33,7 @@ fn an_attempt_is_part_of_the_trace_of_its_enqueue() {
             windlass::sqlite::SqliteStore::open(folder.path().join("traces.db")).await.unwrap();
         let client = Client::new(store.clone());
         let request = tracing::info_span!("request");
-        client.enqueue(Greet("Ada".into())).into_future().instrument(request).await.unwrap();
+        async { client.enqueue(Greet("Ada".into())).await }.instrument(request).await.unwrap();
         Worker::new(store).handle(greet).run_until_idle().await.unwrap();
     });
     drop(runtime);
