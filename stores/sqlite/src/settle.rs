@@ -46,10 +46,10 @@ fn complete_all(tx: &mut Tx<'_>, run: &[Settlement], answers: &mut Vec<Written>)
     for (Settlement { lease, outcome }, job) in run.iter().zip(jobs) {
         let found =
             job.and_then(|job| Some((held.binary_search_by_key(&job.seq, |held| held.seq).ok()?, job)));
-        match found.filter(|(at, _)| held[*at].fence == lease.fence.cast_signed()) {
+        match found.filter(|(at, _)| held[*at].fence == Some(lease.fence.cast_signed())) {
             Some((at, job)) => {
-                // Whoever settles it once more finds it ended.
-                held[at].fence = 0;
+                // Whoever settles it once more, with whatever fence, finds it ended.
+                held[at].fence = None;
                 done.note(tx, job, lease.job_id, outcome)?;
                 answers.push(Written::Done);
             }
@@ -63,10 +63,10 @@ fn complete_all(tx: &mut Tx<'_>, run: &[Settlement], answers: &mut Vec<Written>)
     done.write(tx)
 }
 
-/// A lease that is held.
+/// A lease that is held, until this call ends it.
 struct HeldLease {
     seq: i64,
-    fence: i64,
+    fence: Option<i64>,
 }
 
 /// The leases that are held, by number.

@@ -1,6 +1,6 @@
 //! 2, 3, 4: one lease per job, one job per key, limits, fences.
 
-use windlass_core::store::{RenewAnswer, Written};
+use windlass_core::store::{RenewAnswer, Settlement, Written};
 use windlass_core::transition::Outcome;
 
 use super::scene::*;
@@ -164,9 +164,26 @@ pub async fn p04_one_lost_write_does_not_spoil_a_batch<S: Subject>() {
     let renewed = scene.store().renew(vec![ghost, leases[1], leases[0]]).await.expect("renew");
     assert_eq!(renewed.renewed, [id(2), id(1)]);
     assert_eq!(renewed.lost, [id(77)]);
-    let settle = |lease| windlass_core::store::Settlement { lease, outcome: Outcome::DONE };
+    let settle = |lease| Settlement { lease, outcome: Outcome::DONE };
     let stale = with_fence(leases[1], 9);
     let all = vec![settle(leases[0]), settle(ghost), settle(stale), settle(leases[1])];
     let answers = scene.store().settle(all).await.expect("settle");
     assert_eq!(answers, [Written::Done, Written::Lost, Written::Lost, Written::Done]);
+}
+
+/// What one call has ended is ended, with whatever fence the same call ends it again: also with none that was ever given.
+pub async fn p04_a_call_ends_a_job_once<S: Subject>() {
+    for delete_finished in [false, true] {
+        let scene = Scene::<S>::new().await;
+        scene.policy(|policy| policy.delete_finished = delete_finished).await;
+        scene.add(vec![job(1), job(2)]).await;
+        let leases: Vec<_> = scene.claim(2).await.iter().map(|leased| leased.lease_ref()).collect();
+        let fences = [leases[0].fence, 0, leases[0].fence + 1, u64::MAX >> 1];
+        let settle = |fence| Settlement { lease: with_fence(leases[0], fence), outcome: Outcome::DONE };
+        let answers = scene.store().settle(fences.map(settle).to_vec()).await.expect("settle");
+        assert_eq!(answers, [Written::Done, Written::Lost, Written::Lost, Written::Lost]);
+        let breaches = scene.store().audit().await.expect("audit");
+        assert!(breaches.is_empty(), "delete_finished {delete_finished}: {breaches:?}");
+        assert_eq!(scene.settle(leases[1], Outcome::DONE).await, Written::Done);
+    }
 }
