@@ -33,6 +33,8 @@ pub struct Archive {
     pub progress: Shelf<Progress>,
     /// What was published to Workers KV, by key.
     pub published: Shelf<Published>,
+    /// How many writes to Workers KV are under way.
+    pub publishing: Shelf<u32>,
     bounds: Bounds,
 }
 
@@ -85,6 +87,7 @@ impl Archive {
             seen: client.shelf("bitcoin-news/seen"),
             progress: client.shelf("bitcoin-news/progress"),
             published: client.shelf("bitcoin-news/published"),
+            publishing: client.shelf("bitcoin-news/publishing"),
             client,
             bounds,
         }

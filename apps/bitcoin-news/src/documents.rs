@@ -120,6 +120,12 @@ pub fn article(article: &Article) -> Value {
     Value::Object(all)
 }
 
+/// When it was published, in the provider's words if they mean a time.
+fn pub_date(article: &Article) -> String {
+    let meant = article.news.published_ms.and(article.news.published.clone());
+    meant.unwrap_or_else(|| iso(article.published_ms()))
+}
+
 /// What of an article everybody may see. A value that is not known yet is null; one that never came is empty.
 pub fn shown(article: &Article) -> Map<String, Value> {
     let news = &article.news;
@@ -133,7 +139,7 @@ pub fn shown(article: &Article) -> Map<String, Value> {
         ("title", json!(news.title)),
         ("description", json!(news.description)),
         ("link", json!(news.link)),
-        ("pubDate", json!(news.published.clone().unwrap_or_else(|| iso(article.published_ms())))),
+        ("pubDate", json!(pub_date(article))),
         ("source_id", json!(news.source_id)),
         ("source_name", json!(news.source_name)),
         ("source_url", json!(news.source_url)),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use windlass_engine::core::store::{Source, Spent, Store};
+use windlass_engine::core::store::{Spent, Store};
 use windlass_engine::{BudgetName, Context, Entry, Failure};
 use windlass_outside::workers_kv::{Batch, CloudflareError, Pair, WorkersKv};
 
@@ -25,6 +25,9 @@ const QUOTA_REST: Duration = Duration::from_secs(3_600);
 const CALL_TRIES_MAX: u32 = 3;
 /// How many records one commit of ours carries.
 const COMMIT_MAX: usize = 500;
+
+/// Under which key the writes are kept that are under way.
+const UNDER_WAY: &str = "writes";
 
 /// What a run did.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -88,6 +91,16 @@ impl<E: Into<Failure>> From<E> for PublishError {
     }
 }
 
+/// What became of a batch.
+struct Sent {
+    /// The keys that were not written, as far as we know.
+    failed: BTreeSet<String>,
+    /// How many writes Workers KV counts for it, at most.
+    counted: u32,
+    /// Why there is no use in a next one, if so.
+    ended: Result<(), CloudflareError>,
+}
+
 /// What is done to one key, where a server knows no bulk calls.
 #[derive(Clone, Copy)]
 enum Deed<'a> {
@@ -131,39 +144,91 @@ impl Publisher {
         kept_s: u64,
         now_ms: i64,
     ) -> Result<PublishReport, PublishError> {
-        let room = self.room(changed.len()).await?;
-        let mut report = PublishReport { left: (changed.len() - room) as u64, ..PublishReport::default() };
+        let room = if self.count_open().await? { self.room(changed.len()).await? } else { 0 };
+        let mut report = PublishReport { left: changed.len() as u64, ..PublishReport::default() };
         // Lists come last: they name no article that was not published before them. When there is no room for
         // all of it, articles wait and not the lists.
         let skip = changed.len() - room;
-        let now: Vec<_> = changed.into_iter().skip(skip).collect();
-        let pairs = now.iter().map(|(key, value, _)| Pair::new(key, value, Some(kept_s)));
-        let pairs: Vec<Pair> = pairs.filter_map(Result::ok).collect();
-        let mut failed: BTreeSet<String> = BTreeSet::new();
+        let fit = |(key, value, digest)| Some((Pair::new(key, value, Some(kept_s)).ok()?, digest));
+        let (pairs, digests): (Vec<Pair>, Vec<String>) =
+            changed.into_iter().skip(skip).filter_map(fit).unzip();
+        let mut rest = pairs.iter().zip(&digests);
         for batch in Batch::of(&pairs) {
-            match self.kv.put_all(&batch).await {
-                Ok(bulk) => failed.extend(bulk.failed),
-                Err(error) if has_no_bulk(&error) => {
-                    for pair in &pairs {
-                        self.surely(Deed::Put(pair)).await.map_err(PublishError::Kv)?;
-                    }
-                    break;
+            let now: Vec<(&Pair, &String)> = rest.by_ref().take(batch.pairs() as usize).collect();
+            let Sent { failed, counted, ended } = self.send(&batch, &now).await?;
+            let written: Vec<_> = now.into_iter().filter(|(pair, _)| !failed.contains(pair.key())).collect();
+            for entries in written.chunks(COMMIT_MAX) {
+                let mut batch = self.archive.client.batch();
+                for (pair, digest) in entries {
+                    let published = Published { digest: (*digest).clone(), at_ms: now_ms };
+                    let put = batch.put(&self.archive.published, pair.key(), &published);
+                    put.keep(Duration::from_secs(kept_s));
                 }
-                Err(error) => return Err(PublishError::Kv(error)),
+                batch.commit().await?;
+            }
+            let has_counted = self.count(counted).await?;
+            ended.map_err(PublishError::Kv)?;
+            report.written += written.len() as u64;
+            report.left -= written.len() as u64;
+            if !has_counted {
+                break;
             }
         }
-        let written: Vec<_> = now.iter().filter(|(key, _, _)| !failed.contains(key)).collect();
-        for entries in written.chunks(COMMIT_MAX) {
-            let mut batch = self.archive.client.batch();
-            for (key, _, digest) in entries {
-                let published = Published { digest: digest.clone(), at_ms: now_ms };
-                batch.put(&self.archive.published, key, &published).keep(Duration::from_secs(kept_s));
-            }
-            batch.commit().await?;
-        }
-        report.written = written.len() as u64;
-        report.left += failed.len() as u64;
         Ok(report)
+    }
+
+    /// Sends a batch. That it is under way is stored before: a program that dies meanwhile counts it when it is
+    /// back, since Workers KV may have counted it too.
+    async fn send(&self, batch: &Batch, pairs: &[(&Pair, &String)]) -> Result<Sent, PublishError> {
+        let writes = u32::try_from(batch.pairs()).unwrap_or(u32::MAX);
+        self.archive.publishing.put(UNDER_WAY, &writes).await?;
+        let every = || pairs.iter().map(|(pair, _)| pair.key().to_owned());
+        Ok(match self.kv.put_all(batch).await {
+            Ok(bulk) => {
+                let failed: BTreeSet<String> = bulk.failed.into_iter().collect();
+                let written = every().filter(|key| !failed.contains(key)).count();
+                Sent { failed, counted: u32::try_from(written).unwrap_or(writes), ended: Ok(()) }
+            }
+            Err(error) if has_no_bulk(&error) => self.send_each(pairs).await,
+            Err(error) => {
+                let counted = if error.is_refusal() { 0 } else { writes };
+                Sent { failed: every().collect(), counted, ended: Err(error) }
+            }
+        })
+    }
+
+    async fn send_each(&self, pairs: &[(&Pair, &String)]) -> Sent {
+        let mut counted = 0;
+        for (at, (pair, _)) in pairs.iter().enumerate() {
+            if let Err(error) = self.surely(Deed::Put(pair)).await {
+                let failed = pairs[at..].iter().map(|(pair, _)| pair.key().to_owned()).collect();
+                let counted = counted + u32::from(!error.is_refusal());
+                return Sent { failed, counted, ended: Err(error) };
+            }
+            counted += 1;
+        }
+        Sent { failed: BTreeSet::new(), counted, ended: Ok(()) }
+    }
+
+    /// Counts what a run that was cut off had under way; answers whether that could be counted by now.
+    async fn count_open(&self) -> Result<bool, PublishError> {
+        match self.archive.publishing.get(UNDER_WAY).await? {
+            Some(entry) => self.count(entry.value).await,
+            None => Ok(true),
+        }
+    }
+
+    /// Counts writes into the day's budget: those that Workers KV took, or may have taken. What it refused is
+    /// free. Answers whether they are counted; otherwise they stay noted as under way.
+    async fn count(&self, writes: u32) -> Result<bool, PublishError> {
+        if writes > 0 {
+            let store: &dyn Store = &**self.archive.client.store();
+            if let Spent::Wait { .. } = store.spend(BudgetName::new(KV_BUDGET)?, writes).await? {
+                return Ok(false);
+            }
+        }
+        self.archive.publishing.delete(UNDER_WAY).await?;
+        Ok(true)
     }
 
     /// Does something to one key, and again where the connection was cut: twice is the same as once.
@@ -183,21 +248,19 @@ impl Publisher {
         }
     }
 
-    /// How many of `wanted` writes there is room for; they are spent.
+    /// How many of `wanted` writes there is room for.
     async fn room(&self, wanted: usize) -> Result<usize, PublishError> {
         let store: &dyn Store = &**self.archive.client.store();
         let budget = BudgetName::new(KV_BUDGET)?;
-        let status = store.budgets().await?.into_iter().find(|status| status.budget.name == budget);
-        let used = status.as_ref().map_or(0, |status| status.used_day);
-        let left = self.writes_per_day.saturating_sub(used);
-        let room = u32::try_from(wanted).unwrap_or(u32::MAX).min(left);
-        if room == 0 {
+        let now = store.now().await?;
+        let Some(status) = store.budgets().await?.into_iter().find(|status| status.budget.name == budget)
+        else {
+            return Ok(wanted.min(self.writes_per_day as usize));
+        };
+        if status.budget.is_cooling(now) {
             return Ok(0);
         }
-        match Source::spend(store, budget, room).await? {
-            Spent::Granted => Ok(room as usize),
-            Spent::Wait { .. } | Spent::Never => Ok(0),
-        }
+        Ok(wanted.min(self.writes_per_day.saturating_sub(status.used_day) as usize))
     }
 
     /// Keys that are not ours to publish any more. Those of articles that an operator took away are deleted, and

@@ -9,6 +9,7 @@ use windlass_engine::core::policy::cron::CronLine;
 use windlass_engine::core::secret::Secret;
 use windlass_engine::core::time::Span;
 use windlass_outside::news::{APITUBE_URL, NEWSDATA_URL};
+use windlass_outside::safe_http::Guard;
 use windlass_outside::{openai, workers_ai};
 
 use crate::moves::Rules;
@@ -212,8 +213,7 @@ impl Settings {
 fn all(reading: &mut Reading<'_>, roles: Roles) -> Settings {
     let news = news(reading, roles.updater);
     let model = model(reading, roles.processor);
-    let hosts = reading.optional("FETCH_ALLOW_HOSTS").unwrap_or_default();
-    let hosts = hosts.split([',', ' ']).map(str::trim).filter(|host| !host.is_empty());
+    let allow_hosts = allow_hosts(reading);
     let origins: Vec<Url> = reading.list("ALLOWED_ORIGINS", "an origin such as https://example.org");
     let calls = reading.is_given("AI_CALLS_PER_DAY");
     Settings {
@@ -226,7 +226,7 @@ fn all(reading: &mut Reading<'_>, roles: Roles) -> Settings {
             chars_max: reading.number("MAX_CONTENT_CHARS", 100..=200_000),
             robots: reading.flag("FETCH_ROBOTS"),
             contact: reading.text("FETCH_CONTACT"),
-            allow_hosts: hosts.map(str::to_owned).collect(),
+            allow_hosts,
         },
         bounds: Bounds {
             stored_max: reading.number("MAX_STORED_ARTICLES", 1..=100_000),
@@ -248,6 +248,17 @@ fn all(reading: &mut Reading<'_>, roles: Roles) -> Settings {
         kv: kv(reading),
         kv_writes_per_day: reading.number("KV_WRITES_PER_DAY", 4..=100_000_000),
     }
+}
+
+fn allow_hosts(reading: &mut Reading<'_>) -> Vec<String> {
+    const NAME: &str = "FETCH_ALLOW_HOSTS";
+    let hosts = reading.optional(NAME).unwrap_or_default();
+    let hosts: Vec<String> =
+        hosts.split([',', ' ']).filter(|host| !host.is_empty()).map(str::to_owned).collect();
+    if hosts.iter().any(|host| Guard::new().allow_host(host).is_err()) {
+        reading.refuse(NAME, format!("{NAME} must be host:port pairs such as intranet.example:8080"));
+    }
+    hosts
 }
 
 /// A secret that some choice needs: it is named when it is missing.
@@ -412,6 +423,8 @@ mod tests {
             ("PROCESSOR_CRON", "canary"),
             ("RETRY_LADDER", "canary"),
             ("ALLOWED_ORIGINS", "canary"),
+            ("FETCH_ALLOW_HOSTS", "fine.example:80 canary"),
+            ("DELETE_OLD_ARTICLES", "canary"),
         ];
         let error = with_keys(&pairs).unwrap_err().to_string();
         for (name, _) in pairs {

@@ -37,6 +37,9 @@ pub struct Report {
     pub new: u64,
     /// Articles that were skipped, since more waited than may.
     pub skipped: u64,
+    /// What the provider gave and nobody could show: without an id or without a title.
+    #[serde(default)]
+    pub unusable: u64,
     /// Whether everything back to the last run was seen; otherwise the next run goes on.
     pub complete: bool,
 }
@@ -78,10 +81,10 @@ pub async fn update(updater: Arc<Updater>, ctx: Context) -> Result<Report, Failu
     if !matches!(ended, Err(Trouble::Attempt(Failure::LeaseLost))) {
         updater.note(&ctx, &report, trouble.clone()).await?;
     }
-    let Report { pages, found, new, skipped, complete } = report;
+    let Report { pages, found, new, skipped, unusable, complete } = report;
     match (ended, trouble) {
         (Ok(()), _) => {
-            tracing::info!(pages, found, new, skipped, complete, "Updater finished");
+            tracing::info!(pages, found, new, skipped, unusable, complete, "Updater finished");
             Ok(report)
         }
         (Err(trouble), text) => {
@@ -91,6 +94,7 @@ pub async fn update(updater: Arc<Updater>, ctx: Context) -> Result<Report, Failu
                 found,
                 new,
                 skipped,
+                unusable,
                 reason,
                 "Updater ended early; what is missing comes next time"
             );
@@ -135,6 +139,7 @@ impl Updater {
                 page => page.map_err(Trouble::News)?,
             };
             report.found += page.articles.len() as u64;
+            report.unusable += page.skipped as u64;
             way = run.take(&page);
             progress = self.store(ctx, &run, progress, page, &time, &mut pending, report).await?;
         }

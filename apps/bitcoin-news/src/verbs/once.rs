@@ -44,9 +44,13 @@ pub async fn updater(host: &Host, place: &Place) -> Result<Exit, AppError> {
     working.await??;
     match came {
         Came::Done(report) if host.json => print_json(&report)?,
-        Came::Done(Report { pages, found, new, skipped, complete }) => {
+        Came::Done(Report { pages, found, new, skipped, unusable, complete }) => {
+            let odd = match unusable {
+                0 => String::new(),
+                count => format!(", {count} without id or title"),
+            };
             let more = if complete { "" } else { "; the next run goes on where this one stopped" };
-            say!("{pages} pages, {found} articles, {new} new, {skipped} skipped{more}");
+            say!("{pages} pages, {found} articles, {new} new, {skipped} skipped{odd}{more}");
         }
         Came::Failed(why) => {
             eprintln!("the updater ended early: {why}; what is missing comes with the next run");

@@ -100,6 +100,29 @@ async fn what_could_not_be_written_is_written_later() {
     assert!(kv.kept("BTC_ID_INDEX").is_some());
 }
 
+/// What Workers KV refuses it does not count, so it takes nothing from our own count of the day.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_costs_nothing_of_the_day() {
+    let (mut house, kv, _openai) = house().await;
+    house.set("KV_WRITES_PER_DAY", "8").publish(1..=1);
+    house.said(&["updater", "--once"]).await;
+    house.said(&["processor", "--once"]).await;
+    kv.writes_left(0);
+    for _ in 0..3 {
+        assert!(!house.run(&["kv", "publish"]).await.status.success());
+    }
+    kv.writes_left(100);
+    kv.fail_key("BTC_CHECKPOINT");
+    for _ in 0..6 {
+        assert_eq!(house.json(&["kv", "publish"]).await["left"], 1);
+    }
+    assert_eq!(house.json(&["kv", "publish"]).await["written"], 0, "three are written, one never is");
+    house.publish(2..=2);
+    house.said(&["updater", "--once"]).await;
+    let report = house.json(&["kv", "publish"]).await;
+    assert_eq!((&report["written"], &report["left"]), (&json!(1), &json!(1)), "four of eight are counted");
+}
+
 /// The program publishes by itself, and what it published can be imported elsewhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_published_can_be_imported() {

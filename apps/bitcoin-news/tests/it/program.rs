@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use windlass_standins::{Answer, Fault, Sites};
+use windlass_standins::{Answer, Fault, Sites, Story};
 use windlass_testkit::eventually::eventually;
 
 use crate::house::{House, ask, get};
@@ -368,4 +368,18 @@ async fn nothing_secret_is_said() {
         assert!(!said.contains(secret), "{secret}: {said}");
     }
     running.stop().await;
+}
+
+/// What a provider gives and nobody could show is counted, and a date that means nothing is not given on.
+#[tokio::test(flavor = "multi_thread")]
+async fn odd_items_are_counted() {
+    let house = House::new().await;
+    house.newsdata.publish(Story { more: json!({"title": null}), ..house.story(1) });
+    house.newsdata.publish(Story { more: json!({"pubDate": "the day before"}), ..house.story(2) });
+    let report = house.json(&["updater", "--once"]).await;
+    assert_eq!((&report["new"], &report["unusable"]), (&json!(1), &json!(1)), "{report}");
+    let server = house.start(&["api"]);
+    let feed = get(&server.address().await, "/api/bitcoin-news").await.json();
+    let shown = feed["articles"][0]["pubDate"].as_str().unwrap_or_else(|| panic!("{feed}")).to_owned();
+    assert!(shown.starts_with("20") && shown.ends_with('Z'), "{shown}");
 }

@@ -127,11 +127,12 @@ impl<'a> Reading<'a> {
 
     /// Yes or no.
     pub fn flag(&mut self, name: &str) -> bool {
-        let read = self.parse(name, "1 or 0", |text| match text.to_ascii_lowercase().as_str() {
-            "1" | "true" | "yes" | "on" => Some(true),
-            "0" | "false" | "no" | "off" => Some(false),
-            _ => None,
-        });
+        let read =
+            self.parse(name, "true or false (1 or 0)", |text| match text.to_ascii_lowercase().as_str() {
+                "1" | "true" | "yes" | "on" => Some(true),
+                "0" | "false" | "no" | "off" => Some(false),
+                _ => None,
+            });
         read.unwrap_or(false)
     }
 

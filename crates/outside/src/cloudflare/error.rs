@@ -98,6 +98,18 @@ impl CloudflareError {
         }
     }
 
+    /// Whether Cloudflare said no: then it has done nothing, and counts nothing.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Configuration { .. }
+            | Self::NotFound { .. }
+            | Self::RateLimit { .. }
+            | Self::Quota { .. }
+            | Self::Permanent { .. } => true,
+            Self::Upstream { .. } | Self::Malformed(_) | Self::Http(_) => false,
+        }
+    }
+
     /// When Cloudflare wants to be asked again, if it said so.
     pub fn retry_after(&self) -> Option<RetryAfter> {
         match self {
