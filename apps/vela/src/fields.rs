@@ -146,11 +146,26 @@ impl Wish {
             wrong.insert(name.to_owned(), why.to_owned());
             return;
         }
+        if name == "image_ids" && !has_images(had, value) {
+            wrong.insert(
+                name.to_owned(),
+                "names images that the listing does not have, or one twice".to_owned(),
+            );
+            return;
+        }
         match checked(name, value) {
             Ok(value) => drop(self.fields.insert(name.to_owned(), value)),
             Err(why) => drop(wrong.insert(name.to_owned(), why)),
         }
     }
+}
+
+/// Whether all images are the listing's own, each once: only their order can be changed, and which are left.
+fn has_images(had: &Fields, wanted: &Value) -> bool {
+    let own = had.get("image_ids").and_then(Value::as_array);
+    let wanted = wanted.as_array().map_or(&[][..], Vec::as_slice);
+    let is_own = |id: &Value| own.is_some_and(|own| own.contains(id));
+    wanted.iter().enumerate().all(|(at, id)| is_own(id) && !wanted[..at].contains(id))
 }
 
 /// A value as it must be, or why it cannot be. Etsy would say so too, but a call is dear.
@@ -179,8 +194,9 @@ pub fn checked(name: &str, value: &Value) -> Result<Value, String> {
 }
 
 fn checked_text(name: &str, text: &str) -> Result<Value, String> {
-    if text.len() > TEXT_BYTES_MAX || text.contains('\0') {
-        return Err("is too long, or holds a NUL".to_owned());
+    let is_line_end = |c| name == "description" && matches!(c, '\n' | '\r' | '\t');
+    if text.len() > TEXT_BYTES_MAX || text.chars().any(|c| c.is_control() && !is_line_end(c)) {
+        return Err("is too long, or holds a control character".to_owned());
     }
     match name {
         "title" if text.chars().count() > TITLE_CHARS_MAX => {
@@ -278,6 +294,7 @@ mod tests {
             ("price", json!(3), json!(3.0)),
             ("variants/Size=S/quantity", json!(5), json!(5)),
             ("state", json!("inactive"), json!("inactive")),
+            ("description", json!("two\nlines"), json!("two\nlines")),
         ];
         for (name, value, made) in good {
             assert_eq!(checked(name, &value), Ok(made), "{name}");
@@ -285,6 +302,8 @@ mod tests {
         let bad = [
             ("title", json!("")),
             ("title", json!("a & b & c")),
+            ("title", json!("two\nlines")),
+            ("description", json!("a bell \u{7}")),
             ("title", json!("x".repeat(141))),
             ("tags", json!(["a".repeat(21)])),
             ("tags", json!(["no/slash"])),
@@ -299,6 +318,16 @@ mod tests {
         ];
         for (name, value) in bad {
             assert!(checked(name, &value).is_err(), "{name} {value}");
+        }
+    }
+
+    #[test]
+    fn images_are_the_listings_own() {
+        let had = Fields::from([("image_ids".to_owned(), json!([11, 12, 13]))]);
+        let read = |ids: Value| Wish::read(json!({"image_ids": ids}).as_object().unwrap(), &had);
+        assert!(read(json!([13, 11])).is_ok());
+        for wrong in [json!([11, 99]), json!([11, 11]), json!([]), json!("11")] {
+            assert!(read(wrong.clone()).is_err(), "{wrong}");
         }
     }
 

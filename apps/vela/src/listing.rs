@@ -209,6 +209,19 @@ impl Listing {
         self.settle_revs();
     }
 
+    /// The quantities of which fewer are there than were sent, after an answer that never came: buyers may have
+    /// bought, or the seller has written a smaller number over ours. Nobody can tell, so the seller is asked.
+    pub fn fewer(&self, sent: &Fields, now: &Fields) -> Vec<Conflict> {
+        let is_fewer =
+            |(name, sent): &(&String, &Value)| fields::is_quantity(name) && now.get(*name) != Some(*sent);
+        let conflict = |(name, sent): (&String, &Value)| {
+            let base = self.changes.get(name).map_or(Value::Null, |change| change.base.clone());
+            let remote = now.get(name).cloned().unwrap_or(Value::Null);
+            Conflict { field: name.clone(), base, remote, local: sent.clone() }
+        };
+        sent.iter().filter(is_fewer).map(conflict).collect()
+    }
+
     /// Etsy's answer to a change of fields: what it names is as it says.
     pub fn answered(&mut self, answer: &Value) {
         if let (Some(remote), Some(answer)) = (self.remote.as_object_mut(), answer.as_object()) {
@@ -268,6 +281,18 @@ mod tests {
 
     fn wish(name: &str, value: Value) -> Wish {
         Wish { fields: Fields::from([(name.to_owned(), value)]), accepts_fee: false }
+    }
+
+    /// Fewer than were sent: bought, or written over by the seller. That is for the seller to say.
+    #[test]
+    fn fewer_than_were_sent_is_asked_about() {
+        let (mut listing, none) = (listing("a"), Sections::new());
+        assert!(listing.wish(wish("quantity", json!(12)), &none));
+        let sent = Fields::from([("quantity".to_owned(), json!(12))]);
+        let now = |quantity: i64| Fields::from([("quantity".to_owned(), json!(quantity))]);
+        assert_eq!(listing.fewer(&sent, &now(12)), []);
+        let Conflict { field, base, remote, local } = listing.fewer(&sent, &now(3)).remove(0);
+        assert_eq!((field.as_str(), base, remote, local), ("quantity", json!(10), json!(3), json!(12)));
     }
 
     /// Defect 4: an edit that is made while another is on its way stays.

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::fields::{Fields, is_quantity};
 
 /// Both sides have changed a field, and not to the same. The user's word was taken; both are kept for the seller.
+/// Or the answer to a quantity was lost, and fewer are there than were sent: what is there was taken.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Conflict {
     /// The field.

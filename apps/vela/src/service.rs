@@ -13,7 +13,7 @@ use crate::counter::Counter;
 use crate::http::door;
 use crate::jobs::TaskHandler;
 use crate::office::Office;
-use crate::settings::{DoorSettings, EtsySettings, TaskSettings, WorkerSettings};
+use crate::settings::{self, DoorSettings, EtsySettings, TaskSettings, WorkerSettings};
 use crate::sync::Sync;
 use crate::task::{QUEUE, TaskKind};
 use crate::tasks::Tasks;
@@ -31,22 +31,18 @@ pub enum Wanted {
 /// Runs until SIGTERM or SIGINT.
 pub async fn run(host: &Host, wanted: Wanted) -> Result<(), AppError> {
     let stop = Stop::on_signals()?;
-    let tasks = TaskSettings::read(&host.environment)?;
-    let store_url = crate::settings::store(&host.environment)?;
-    let door_settings = DoorSettings::read(&host.environment)?;
+    let works = !matches!(wanted, Wanted::Manager);
+    let (tasks, store_url, door_settings, worker_parts) = settings::read(&host.environment, |reading| {
+        let tasks = TaskSettings::read(reading);
+        let parts = works.then(|| (EtsySettings::read(reading, tasks.lease), WorkerSettings::read(reading)));
+        (tasks, settings::store(reading), DoorSettings::read(reading), parts)
+    })?;
     let listener = match wanted {
         Wanted::Worker(_) => None,
         Wanted::All | Wanted::Manager => {
             let by_token = door_settings.token.is_some();
             let guarded = Guarded { by_token, listen: "VELA_LISTEN or --listen", token: "VELA_TOKEN" };
             Some(bind(&door_settings.listen, guarded).await?)
-        }
-    };
-    let worker_parts = match wanted {
-        Wanted::Manager => None,
-        Wanted::All | Wanted::Worker(_) => {
-            let etsy = EtsySettings::read(&host.environment, tasks.lease)?;
-            Some((etsy, WorkerSettings::read(&host.environment)?))
         }
     };
     let store = host.stores.open(&store_url).await?;

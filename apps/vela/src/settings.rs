@@ -123,11 +123,19 @@ pub struct WorkerSettings {
     pub grace: Duration,
 }
 
-/// Reads the store's URL.
-pub fn store(environment: &Environment) -> Result<String, SettingsError> {
+/// Reads the parts that a process needs; whatever is wrong in any of them is said at once.
+pub fn read<T>(
+    environment: &Environment,
+    parts: impl FnOnce(&mut Reading<'_>) -> T,
+) -> Result<T, SettingsError> {
     let mut reading = Reading::new(environment, TABLE);
-    let url = reading.text("VELA_STORE");
-    reading.finish(url)
+    let settings = parts(&mut reading);
+    reading.finish(settings)
+}
+
+/// Reads the store's URL.
+pub fn store(reading: &mut Reading<'_>) -> String {
+    reading.text("VELA_STORE")
 }
 
 /// Whether more is to be said.
@@ -137,27 +145,24 @@ pub fn debug(environment: &Environment) -> bool {
 
 impl EtsySettings {
     /// Reads them; a call takes no longer than a third of this lease.
-    pub fn read(environment: &Environment, lease: Duration) -> Result<Self, SettingsError> {
-        let mut reading = Reading::new(environment, TABLE);
+    pub fn read(reading: &mut Reading<'_>, lease: Duration) -> Self {
         let scope = reading.parsed::<QuotaScope>("ETSY_QUOTA_SCOPE", "app or token");
         let timeout = Duration::from_secs_f64(reading.number("ETSY_TIMEOUT_SECONDS", 0.1..=600.0));
-        let settings = Self {
+        Self {
             keystring: reading.text("ETSY_KEYSTRING"),
             shared_secret: reading.secret("ETSY_SHARED_SECRET"),
             base: reading.url("ETSY_BASE_URL"),
             token_url: reading.url("ETSY_TOKEN_URL"),
             scope: scope.unwrap_or(QuotaScope::App),
-            per_second: limit(&mut reading, "ETSY_PER_SECOND"),
-            per_day: limit(&mut reading, "ETSY_PER_DAY"),
+            per_second: limit(reading, "ETSY_PER_SECOND"),
+            per_day: limit(reading, "ETSY_PER_DAY"),
             reserved_percent: reading.number("ETSY_RESERVED_PERCENT", 0..=99),
             timeout: timeout.min(lease / 3),
-        };
-        reading.finish(settings)
+        }
     }
 
     /// Reads where sellers consent, and where they come back to.
-    pub fn read_consent(environment: &Environment) -> Result<(Url, Url), SettingsError> {
-        let mut reading = Reading::new(environment, TABLE);
+    pub fn read_consent(reading: &mut Reading<'_>) -> (Url, Url) {
         let connect = reading.url("ETSY_CONNECT_URL");
         if !reading.is_given("ETSY_REDIRECT_URL") {
             reading.refuse(
@@ -168,47 +173,40 @@ impl EtsySettings {
         let redirect =
             reading.parsed::<Url>("ETSY_REDIRECT_URL", "an address such as https://example.com/back");
         let redirect = redirect.unwrap_or_else(|| connect.clone());
-        reading.finish((connect, redirect))
+        (connect, redirect)
     }
 }
 
 impl TaskSettings {
     /// Reads them.
-    pub fn read(environment: &Environment) -> Result<Self, SettingsError> {
-        let mut reading = Reading::new(environment, TABLE);
+    pub fn read(reading: &mut Reading<'_>) -> Self {
         let what = "a list of delays such as 3m 20m 3h";
-        let settings = Self {
+        Self {
             ladder_upload: reading.parsed("VELA_LADDER_UPLOAD", what).unwrap_or(Ladder::NONE),
             ladder_regular: reading.parsed("VELA_LADDER_REGULAR", what).unwrap_or(Ladder::NONE),
             lease: Duration::from_secs_f64(reading.number("VELA_LEASE_SECONDS", 0.5..=3600.0)),
             interval: reading.parsed("VELA_INTERVAL", Interval::WHAT).unwrap_or_default(),
-            per_second: limit(&mut reading, "VELA_TASKS_PER_SECOND"),
-            per_day: limit(&mut reading, "VELA_TASKS_PER_DAY"),
-        };
-        reading.finish(settings)
+            per_second: limit(reading, "VELA_TASKS_PER_SECOND"),
+            per_day: limit(reading, "VELA_TASKS_PER_DAY"),
+        }
     }
 }
 
 impl DoorSettings {
     /// Reads them.
-    pub fn read(environment: &Environment) -> Result<Self, SettingsError> {
-        let mut reading = Reading::new(environment, TABLE);
-        let settings =
-            Self { listen: reading.text("VELA_LISTEN"), token: reading.optional_secret("VELA_TOKEN") };
-        reading.finish(settings)
+    pub fn read(reading: &mut Reading<'_>) -> Self {
+        Self { listen: reading.text("VELA_LISTEN"), token: reading.optional_secret("VELA_TOKEN") }
     }
 }
 
 impl WorkerSettings {
     /// Reads them.
-    pub fn read(environment: &Environment) -> Result<Self, SettingsError> {
-        let mut reading = Reading::new(environment, TABLE);
-        let settings = Self {
+    pub fn read(reading: &mut Reading<'_>) -> Self {
+        Self {
             id: reading.optional("WORKER_ID"),
             slots: reading.number("VELA_SLOTS", 1..=256),
             grace: Duration::from_secs_f64(reading.number("VELA_GRACE_SECONDS", 0.0..=3600.0)),
-        };
-        reading.finish(settings)
+        }
     }
 }
 
@@ -239,6 +237,10 @@ mod tests {
         required.into_iter().chain(pairs.iter().copied()).collect()
     }
 
+    fn etsy(environment: &Environment, lease: Duration) -> Result<EtsySettings, SettingsError> {
+        read(environment, |reading| EtsySettings::read(reading, lease))
+    }
+
     #[test]
     fn the_table_and_the_guide() {
         assert_eq!(problems(TABLE), Vec::<String>::new());
@@ -248,32 +250,44 @@ mod tests {
 
     #[test]
     fn the_defaults_are_the_seeds() {
-        let tasks = TaskSettings::read(&environment(&[])).unwrap();
+        let tasks = read(&environment(&[]), TaskSettings::read).unwrap();
         assert_eq!(tasks.ladder(TaskKind::UploadChanges).to_string(), "3m 20m 3h 1d");
         assert_eq!(tasks.ladder(TaskKind::ForcedDownload).to_string(), "3m 20m 3h 1d");
         assert_eq!(tasks.ladder(TaskKind::RegularDownload).to_string(), "20m 3h");
-        let etsy = EtsySettings::read(&environment(&[]), tasks.lease).unwrap();
+        let etsy = etsy(&environment(&[]), tasks.lease).unwrap();
         assert_eq!((etsy.scope, etsy.timeout.as_secs()), (QuotaScope::App, 10));
     }
 
     #[test]
     fn what_makes_no_sense_is_said_without_its_value() {
         let wrong = environment(&[("ETSY_QUOTA_SCOPE", "canary"), ("ETSY_PER_SECOND", "canary")]);
-        let error = EtsySettings::read(&wrong, Duration::from_secs(30)).unwrap_err().to_string();
+        let error = etsy(&wrong, Duration::from_secs(30)).unwrap_err().to_string();
         assert!(error.contains("ETSY_QUOTA_SCOPE") && error.contains("ETSY_PER_SECOND"), "{error}");
         assert!(!error.contains("canary"), "{error}");
-        let error =
-            EtsySettings::read(&Environment::default(), Duration::from_secs(30)).unwrap_err().to_string();
+        let error = etsy(&Environment::default(), Duration::from_secs(30)).unwrap_err().to_string();
         assert!(error.contains("ETSY_KEYSTRING") && error.contains("ETSY_SHARED_SECRET"), "{error}");
         assert!(
-            TaskSettings::read(&environment(&[("VELA_INTERVAL", "7m")])).is_err(),
+            read(&environment(&[("VELA_INTERVAL", "7m")]), TaskSettings::read).is_err(),
             "no cron line says that"
         );
     }
 
     #[test]
+    fn all_that_is_wrong_is_said_at_once() {
+        let wrong = environment(&[("ETSY_PER_DAY", "x"), ("VELA_INTERVAL", "x"), ("VELA_SLOTS", "x")]);
+        let error = read(&wrong, |reading| {
+            let tasks = TaskSettings::read(reading);
+            (EtsySettings::read(reading, tasks.lease), WorkerSettings::read(reading))
+        });
+        let error = error.unwrap_err().to_string();
+        for name in ["ETSY_PER_DAY", "VELA_INTERVAL", "VELA_SLOTS"] {
+            assert!(error.contains(name), "{name}: {error}");
+        }
+    }
+
+    #[test]
     fn a_call_is_shorter_than_a_third_of_the_lease() {
-        let etsy = EtsySettings::read(&environment(&[]), Duration::from_secs(6)).unwrap();
+        let etsy = etsy(&environment(&[]), Duration::from_secs(6)).unwrap();
         assert_eq!(etsy.timeout, Duration::from_secs(2));
     }
 }

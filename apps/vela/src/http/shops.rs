@@ -37,6 +37,10 @@ pub(super) async fn connect(State(rooms): State<Rooms>, body: Bytes) -> Answered
     if shop_id == 0 || access_token.is_empty() || refresh_token.is_empty() {
         return Err(invalid("shop_id, access_token and refresh_token must be there"));
     }
+    let fits = |token: &str| token.bytes().all(|byte| byte.is_ascii_graphic());
+    if !fits(&access_token) || !fits(&refresh_token) {
+        return Err(invalid("a token is printable ASCII without spaces; send it as Etsy gave it"));
+    }
     if user_of(&Secret::new(access_token.clone())).is_some_and(|user| user != user_id) {
         return Err(invalid("the access_token is one of another user: it begins with that user's number"));
     }

@@ -110,6 +110,10 @@ impl Attempt<'_> {
         let Merged { send, conflicts, unknown: _ } =
             merge(&local, &base, &fields::plain_of_remote(remote, &known));
         let mut answer = remote.clone();
+        if !conflicts.is_empty() {
+            // Before the call: whoever comes after a crash finds the user's word at Etsy, and nothing to compare.
+            self.change(listing.listing_id, |listing| listing.conflicted(conflicts.clone())).await?;
+        }
         if !send.is_empty() {
             let section = match send.get("section").and_then(Value::as_str) {
                 Some(title) => Some(self.section(title, sections).await?),
@@ -124,7 +128,6 @@ impl Attempt<'_> {
         let rev = listing.rev;
         self.change(listing.listing_id, |listing| {
             listing.answered(&answer);
-            listing.conflicted(conflicts.clone());
             listing.sent(|name| is_ours(name) && !not_done.iter().any(|not| not == name), rev, &send, &known);
         })
         .await?;
@@ -161,6 +164,7 @@ impl Attempt<'_> {
                 let arrived = listing.sending.take().filter(|sending| sending.has_arrived(&there, &now));
                 listing.remote["inventory"] = inventory.clone();
                 if let Some(Sending { rev, sent, products: _ }) = arrived {
+                    listing.conflicted(listing.fewer(&sent, &now));
                     listing.sent(fields::is_of_inventory, rev, &sent, &known);
                 }
             })
@@ -172,7 +176,7 @@ impl Attempt<'_> {
         if let Some(name) = unknown.first() {
             return Err(Halt::Refused(format!("{name} is no variant of the listing any more")));
         }
-        let mut after = inventory;
+        let (mut after, mut is_renewed) = (inventory, false);
         if !send.is_empty() {
             let body = variants::replaced(&after, &send);
             let is_sold_out = variants::total(&after) == 0 && listing.remote["state"] != json!("draft");
@@ -181,8 +185,13 @@ impl Attempt<'_> {
             if is_sold_out && fills && !listing.accepts_fee {
                 return Err(Halt::Refused(FEE.to_owned()));
             }
+            is_renewed = is_sold_out && fills;
             let sending = Sending { rev, products: there, sent: send.clone() };
-            self.change(id, |listing| listing.sending = Some(sending.clone())).await?;
+            self.change(id, |listing| {
+                listing.sending = Some(sending.clone());
+                listing.conflicted(conflicts.clone());
+            })
+            .await?;
             after = match self.caller.call_once(&Call::put_inventory(id, body)).await {
                 Err(Trouble::Refused(error)) => {
                     self.change(id, |listing| listing.sending = None).await?;
@@ -194,11 +203,21 @@ impl Attempt<'_> {
         self.change(id, |listing| {
             listing.sending = None;
             listing.answered(&json!({ "inventory": after }));
-            listing.conflicted(conflicts.clone());
             listing.sent(fields::is_of_inventory, rev, &send, &known);
         })
         .await?;
+        if is_renewed {
+            // With that it is on sale again, and has another state and other dates.
+            let remote = self.remote(id).await?;
+            self.change(id, |listing| listing.answered(&remote)).await?;
+        }
         Ok(())
+    }
+
+    /// A listing as it is at Etsy now.
+    async fn remote(&self, id: ListingId) -> Result<Value, Halt> {
+        let mut found = self.caller.call(&Call::batch(&[id])).await?;
+        found["results"].get_mut(0).map(Value::take).ok_or(Halt::Gone)
     }
 
     /// The state, last, and only because a user said so. What it is now is asked for again: since the listings were
@@ -207,8 +226,7 @@ impl Attempt<'_> {
         let Some(wanted) = listing.changes.get("state").filter(|change| change.rev <= listing.rev) else {
             return Ok(());
         };
-        let mut found = self.caller.call(&Call::batch(&[listing.listing_id])).await?;
-        let remote = found["results"].get_mut(0).map(Value::take).ok_or(Halt::Gone)?;
+        let remote = self.remote(listing.listing_id).await?;
         let (now, to) =
             (remote["state"].as_str().unwrap_or_default(), wanted.value.as_str().unwrap_or_default());
         if to == "active" && !["active", "inactive"].contains(&now) && !listing.accepts_fee {

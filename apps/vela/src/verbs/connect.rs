@@ -12,10 +12,12 @@ use crate::shop::{Interval, ShopId};
 use crate::sync::Sync;
 
 pub(crate) async fn run(host: &Host, shop: ShopId, interval: Option<Interval>) -> Result<Exit, AppError> {
-    let tasks = TaskSettings::read(&host.environment)?;
-    let etsy = EtsySettings::read(&host.environment, tasks.lease)?;
-    let (connect, redirect) = EtsySettings::read_consent(&host.environment)?;
-    let store = host.stores.open(&settings::store(&host.environment)?).await?;
+    let (tasks, etsy, (connect, redirect), store) = settings::read(&host.environment, |reading| {
+        let tasks = TaskSettings::read(reading);
+        let etsy = EtsySettings::read(reading, tasks.lease);
+        (tasks, etsy, EtsySettings::read_consent(reading), settings::store(reading))
+    })?;
+    let store = host.stores.open(&store).await?;
     store.records()?;
     let sync = Sync::new(store.clone(), host.world.clone(), &etsy, &tasks)?;
     let consent = Consent::new(redirect, &chance()?);

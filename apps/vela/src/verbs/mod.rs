@@ -19,10 +19,12 @@ use crate::tasks::Tasks;
 
 /// The shops of the store that the settings name.
 async fn office(host: &Host) -> Result<Office, AppError> {
-    let store = host.stores.open(&settings::store(&host.environment)?).await?;
+    let (tasks, store) =
+        settings::read(&host.environment, |reading| (TaskSettings::read(reading), settings::store(reading)))?;
+    let store = host.stores.open(&store).await?;
     store.records()?;
     let client = Client::in_world(store, host.world.clone());
-    let tasks = Tasks::new(client.clone(), host.world.clone(), TaskSettings::read(&host.environment)?);
+    let tasks = Tasks::new(client.clone(), host.world.clone(), tasks);
     Ok(Office::new(client, tasks))
 }
 

@@ -218,6 +218,11 @@ async fn what_makes_no_sense_is_refused_in_words() {
             json!({"shop_id": 4, "user_id": 1, "access_token": "1.x", "refresh_token": "1.y", "expires_at": "soon"}),
             400,
         ),
+        (
+            "/shops",
+            json!({"shop_id": 4, "user_id": 1, "access_token": "1.x\n", "refresh_token": "1.y", "expires_at": "2999-01-01T00:00:00Z"}),
+            400,
+        ),
         ("/shops/1/conflicts/5", json!({"take": "local"}), 404),
     ] {
         let (found, answer) = scene.post(path, body.clone()).await;

@@ -114,8 +114,11 @@ async fn a_listing_that_is_refused_stops_nobody() {
     assert!(
         refused["error"]["details"]["title"].is_string() && refused["error"]["details"]["price"].is_string()
     );
-    // Only Etsy knows that there is no such image.
-    scene.edit(1, ids[0], json!({"image_ids": [4]})).await;
+    // Only Etsy knows that the second image is gone.
+    let images = scene.listing(1, ids[0]).await["images"].clone();
+    let image = |at: usize| images[at]["listing_image_id"].clone();
+    scene.etsy.edit(ids[0], "image_ids", json!([image(0)]));
+    scene.edit(1, ids[0], json!({"image_ids": [image(1)]})).await;
     for id in &ids[1..] {
         scene.edit(1, *id, json!({"title": "Sent"})).await;
     }
@@ -135,8 +138,7 @@ async fn a_listing_that_is_refused_stops_nobody() {
     })
     .await;
     assert_eq!(scene.asked("PATCH"), calls, "it waits for its next edit");
-    let image = refused["images"][1]["listing_image_id"].clone();
-    scene.edit(1, ids[0], json!({"image_ids": [image]})).await;
+    scene.edit(1, ids[0], json!({"image_ids": [image(0)]})).await;
     scene.settled(1).await;
     assert_eq!(at_etsy(&scene, ids[0])["images"].as_array().unwrap().len(), 1);
     scene.clean();
@@ -202,4 +204,33 @@ async fn a_lost_answer_takes_no_difference_twice() {
     assert_eq!(at_etsy(&scene, ids[0])["quantity"], 6, "7, and one was sold");
     assert_eq!(scene.asked("PUT"), 1);
     scene.clean();
+}
+
+/// Both sides have changed a field, and the answer to ours is lost: that there was a conflict is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_answer_loses_no_conflict() {
+    let mut scene = Scene::new().await;
+    scene.set("VELA_LADDER_UPLOAD", "1s 1s 1s 1s");
+    let (_all, ids) = shop(&scene, vec![NewListing::new("Hat")]).await;
+    scene.etsy.edit(ids[0], "title", "Theirs");
+    // Sections and the listing are read; then the write arrives, and its answer does not.
+    (0..2).for_each(|_| scene.etsy.faults.push_ok());
+    scene.etsy.faults.push(Fault::CutBody { after: 0 });
+    scene.edit(1, ids[0], json!({"title": "Mine"})).await;
+    scene.settled(1).await;
+    assert_eq!(at_etsy(&scene, ids[0])["title"], "Mine");
+    let conflict = json!([{"field": "title", "base": "Hat", "remote": "Theirs", "local": "Mine"}]);
+    assert_eq!(scene.listing(1, ids[0]).await["conflicts"], conflict);
+    scene.clean();
+}
+
+/// A quantity that puts a listing on sale again, with a fee that was agreed to: its new state is known at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_that_is_filled_again_is_active() {
+    let scene = Scene::new().await;
+    let (_all, ids) = shop(&scene, vec![NewListing::new("Hat").state("sold_out")]).await;
+    scene.edit(1, ids[0], json!({"quantity": 5, "accept_fee": true})).await;
+    scene.settled(1).await;
+    assert_eq!((at_etsy(&scene, ids[0])["state"].as_str(), scene.etsy.fees()), (Some("active"), 1));
+    assert_eq!(scene.listing(1, ids[0]).await["state"], "active");
 }

@@ -110,7 +110,13 @@ impl State {
     pub(super) fn edit(&mut self, listing: u64, field: &str, value: Value) {
         let now_s = self.now_s();
         if let Some(listing) = self.listings.get_mut(&listing) {
-            listing.fields[field] = value;
+            match field {
+                "image_ids" => {
+                    let ids = value.as_array().into_iter().flatten();
+                    listing.images = ids.filter_map(Value::as_u64).collect();
+                }
+                field => listing.fields[field] = value,
+            }
             listing.touch(now_s);
         }
     }
