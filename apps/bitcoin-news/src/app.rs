@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use windlass_app::log::LogForm;
 use windlass_app::{App, AppError, Exit, Host, Needs, Setting};
 
 use crate::server::{self, Having};
@@ -41,15 +42,6 @@ pub struct Place {
     /// How log lines look
     #[arg(long, global = true, value_enum, default_value_t = LogForm::Lines)]
     pub log: LogForm,
-}
-
-/// How log lines look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogForm {
-    /// `TIME [LEVEL] message key="value"`
-    Lines,
-    /// One JSON object a line
-    Json,
 }
 
 /// What can be done; without a verb, everything in one process.

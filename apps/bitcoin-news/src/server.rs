@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use windlass_app::door::{Door, Guarded, bind, text};
-use windlass_app::log::{Json, Lines, Log};
+use windlass_app::log::{Log, LogForm};
 use windlass_app::{AppError, Host, Parts, Stop};
 use windlass_engine::core::policy::cron::CronLine;
 use windlass_engine::core::store::Store;
 
-use crate::app::{LogForm, Place};
+use crate::app::Place;
 use crate::cache::Cache;
 use crate::jobs;
 use crate::routes::{self, Api};
@@ -89,15 +89,5 @@ fn door(host: &Host, staff: Staff, settings: Settings) -> Door {
 
 /// The log goes to stdout. A line for each reader of the feed would hide the lines that matter.
 pub fn start_log(host: &Host, form: LogForm) {
-    let log = match form {
-        LogForm::Lines => Log::new(Lines, host.world.clone()),
-        LogForm::Json => Log::new(Json, host.world.clone()),
-    };
-    let admits = |metadata: &tracing::Metadata<'_>| {
-        let (target, level) = (metadata.target(), *metadata.level());
-        let is_door = target.starts_with("windlass_app::door");
-        let is_ours = target.starts_with("windlass") && !is_door;
-        level <= if is_ours { tracing::Level::INFO } else { tracing::Level::WARN }
-    };
-    log.admit(admits).out(std::io::stdout()).start();
+    Log::new(form, host.world.clone()).without_callers(false).out(std::io::stdout()).start();
 }

@@ -1,9 +1,8 @@
 //! What this app is to the command line.
 
 use async_trait::async_trait;
-use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueEnum};
-use tracing::{Level, Metadata};
-use windlass_app::log::{Form, Json, Lines, Log};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use windlass_app::log::{Log, LogForm};
 use windlass_app::{App, AppError, Check, Exit, Host, Needs, Setting};
 
 use crate::check::ServerCheck;
@@ -25,15 +24,6 @@ struct Arguments {
     /// How log lines look
     #[arg(long, value_enum, default_value_t = LogForm::Lines)]
     log: LogForm,
-}
-
-/// How log lines look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LogForm {
-    /// `TIME [LEVEL] message key="value"`
-    Lines,
-    /// One JSON object a line
-    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -166,25 +156,8 @@ impl App for ListenerApp {
 }
 
 async fn serve(host: &Host, form: LogForm) -> Result<Exit, AppError> {
-    let form: Box<dyn Form> = match form {
-        LogForm::Lines => Box::new(Lines),
-        LogForm::Json => Box::new(Json),
-    };
     let debug = settings::debug(&host.environment);
-    let log = Log::new(form, host.world.clone()).admit(move |metadata| admits(metadata, debug));
-    log.out(std::io::stdout()).start();
+    Log::new(form, host.world.clone()).without_callers(debug).out(std::io::stdout()).start();
     service::run(host).await?;
     Ok(Exit::DONE)
-}
-
-/// Whoever watches the page asks all the time: that is worth a line only to whoever looks for a fault.
-fn admits(metadata: &Metadata<'_>, debug: bool) -> bool {
-    let target = metadata.target();
-    let own = target.starts_with("windlass") && (debug || !target.starts_with("windlass_app::door"));
-    let level = match (own, debug) {
-        (true, true) => Level::DEBUG,
-        (true, false) => Level::INFO,
-        (false, _) => Level::WARN,
-    };
-    *metadata.level() <= level
 }

@@ -1,7 +1,8 @@
 //! What this app is to the command line.
 
 use async_trait::async_trait;
-use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use windlass_app::log::LogForm;
 use windlass_app::{App, AppError, Exit, Host, Needs, Setting};
 
 use crate::settings::TABLE;
@@ -17,15 +18,6 @@ struct Arguments {
     /// How log lines look
     #[arg(long, global = true, value_enum, default_value_t = LogForm::Lines)]
     log: LogForm,
-}
-
-/// How log lines look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogForm {
-    /// `TIME [LEVEL] message key="value"`
-    Lines,
-    /// One JSON object a line
-    Json,
 }
 
 /// What can be done; without a verb, work.

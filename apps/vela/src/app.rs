@@ -1,10 +1,9 @@
 //! What this app is to the command line.
 
 use async_trait::async_trait;
-use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueEnum};
-use tracing::{Level, Metadata};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use url::Url;
-use windlass_app::log::{Form, Json, Lines, Log};
+use windlass_app::log::{Log, LogForm};
 use windlass_app::{App, AppError, Exit, Host, Needs, Setting};
 
 use crate::service::{self, Wanted};
@@ -26,15 +25,6 @@ struct Arguments {
     /// How log lines look
     #[arg(long, global = true, value_enum, default_value_t = LogForm::Lines)]
     log: LogForm,
-}
-
-/// How log lines look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LogForm {
-    /// `TIME [LEVEL] message key="value"`
-    Lines,
-    /// One JSON object a line
-    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -175,25 +165,8 @@ impl App for VelaApp {
 }
 
 async fn serve(host: &Host, form: LogForm, wanted: Wanted) -> Result<Exit, AppError> {
-    let form: Box<dyn Form> = match form {
-        LogForm::Lines => Box::new(Lines),
-        LogForm::Json => Box::new(Json),
-    };
     let debug = settings::debug(&host.environment);
-    let log = Log::new(form, host.world.clone()).admit(move |metadata| admits(metadata, debug));
-    log.out(std::io::stdout()).start();
+    Log::new(form, host.world.clone()).without_callers(debug).out(std::io::stdout()).start();
     service::run(host, wanted).await?;
     Ok(Exit::DONE)
-}
-
-/// Workers ask all the time: that they asked is worth a line only to whoever looks for a fault.
-fn admits(metadata: &Metadata<'_>, debug: bool) -> bool {
-    let target = metadata.target();
-    let own = target.starts_with("windlass") && (debug || !target.starts_with("windlass_app::door"));
-    let level = match (own, debug) {
-        (true, true) => Level::DEBUG,
-        (true, false) => Level::INFO,
-        (false, _) => Level::WARN,
-    };
-    *metadata.level() <= level
 }

@@ -16,6 +16,20 @@ pub fn example(name: &str) -> PathBuf {
     path
 }
 
+/// What programs said last, of the logs that lie in a folder: so many lines of each, without those of their doors.
+pub fn last_words(folder: &Path, lines_max: usize) -> String {
+    let mut words = String::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.path().extension().is_some_and(|end| end == "log") {
+            let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().filter(|line| !line.contains("Request handled")).collect();
+            let tail = &lines[lines.len().saturating_sub(lines_max)..];
+            words += &format!("--- {}\n{}\n", entry.path().display(), tail.join("\n"));
+        }
+    }
+    words
+}
+
 /// A program that is killed when the test is over.
 pub struct Program(Child);
 

@@ -1,7 +1,6 @@
 //! The door: page, API, metrics, health.
 
 mod listeners;
-mod page;
 mod questions;
 
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use axum::Router;
 use axum::routing::{get, post};
 use http::StatusCode;
 use tokio::net::TcpListener;
-use windlass_app::door::{Door, Refusal, json};
+use windlass_app::door::{Door, Page, Refusal, json};
 use windlass_app::{AppError, Stop};
 
 use crate::context::Context;
@@ -20,6 +19,14 @@ use crate::settings::DoorSettings;
 
 type Rooms = Arc<Context>;
 
+/// How all listeners do, live.
+const LISTENERS: Page = Page {
+    path: "/listener",
+    html: include_str!("../../assets/page.html"),
+    script: ("/listener/page.js", include_str!("../../assets/page.js")),
+    style: ("/listener/page.css", include_str!("../../assets/page.css")),
+};
+
 /// Serves until it is told to end.
 pub(crate) async fn serve(
     context: Rooms,
@@ -28,10 +35,6 @@ pub(crate) async fn serve(
     told: Stop,
 ) -> Result<(), AppError> {
     let routes = Router::new()
-        .route("/", get(page::home))
-        .route("/listener", get(page::page))
-        .route("/listener/page.js", get(page::script))
-        .route("/listener/page.css", get(page::style))
         .route("/healthz", get(questions::health))
         .route("/status", get(questions::status))
         .route("/gaps", get(questions::gaps))
@@ -45,15 +48,11 @@ pub(crate) async fn serve(
         .route("/listeners/{id}/replay", post(listeners::replay))
         .with_state(context.clone());
     let metered = context.clone();
-    let mut built =
-        Door::new(routes, context.home.world.clone()).token(door.token.as_ref()).metrics(move || {
-            let context = metered.clone();
-            async move { Ok(context.metrics.text(&report::gauges(&context))) }
-        });
-    for path in page::OPEN_PATHS {
-        built = built.open_to_all(path);
-    }
-    built.serve(socket, told.wait()).await?;
+    let built = Door::new(routes, context.home.world.clone()).token(door.token.as_ref()).metrics(move || {
+        let context = metered.clone();
+        async move { Ok(context.metrics.text(&report::gauges(&context))) }
+    });
+    built.page(LISTENERS).open_to_all("/healthz").serve(socket, told.wait()).await?;
     Ok(())
 }
 

@@ -81,21 +81,11 @@ async fn t04_b02_b05_a_sleeper_wakes_and_writes_nothing() {
     scene.until("all", 600).await;
     a.thaw();
     scene.ready(&a).await;
-    let fence = async || {
-        scene
-            .own("listener_positions")
-            .find_one(doc! { "_id": "all" })
-            .await
-            .unwrap()
-            .unwrap()
-            .get_i64("fence")
-            .unwrap()
-    };
-    let held = fence().await;
+    let held = scene.fence("all").await;
     scene.until("all", 1_200).await;
     writer.end().await;
     check_all(&scene, "all").await;
-    assert_eq!(fence().await, held, "the lock does not go to and fro");
+    assert_eq!(scene.fence("all").await, held, "the lock does not go to and fro");
     scene.owned_by("all", "b").await;
     drop(b);
 }
@@ -109,17 +99,7 @@ async fn t05_b03_a_wrong_clock_steals_nothing() {
     let a = scene.start("a").await;
     scene.owned_by("all", "a").await;
     scene.live(&["all"], &[&a]).await;
-    let fence = async || {
-        scene
-            .own("listener_positions")
-            .find_one(doc! { "_id": "all" })
-            .await
-            .unwrap()
-            .unwrap()
-            .get_i64("fence")
-            .unwrap()
-    };
-    let held = fence().await;
+    let held = scene.fence("all").await;
     for (name, seconds) in [("ahead", "40"), ("behind", "-40"), ("far", "3600"), ("past", "-3600")] {
         let wrong = scene.start_with(name, &[("LD_PRELOAD", library.as_str()), ("SKEW_SECONDS", seconds)]);
         scene.ready(&wrong).await;
@@ -133,7 +113,7 @@ async fn t05_b03_a_wrong_clock_steals_nothing() {
         })
         .await;
         scene.owned_by("all", "a").await;
-        assert_eq!(fence().await, held, "{name} has taken a lock from a live owner");
+        assert_eq!(scene.fence("all").await, held, "{name} has taken a lock from a live owner");
     }
     a.program.kill();
     let wrong = scene.start_with("wrong", &[("LD_PRELOAD", library.as_str()), ("SKEW_SECONDS", "3600")]);

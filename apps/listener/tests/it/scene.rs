@@ -12,7 +12,7 @@ use mongodb::{Client, Collection, Database};
 use serde_json::Value;
 use windlass_testkit::eventually::answered_within;
 use windlass_testkit::mongo::{Options, ReplicaSet};
-use windlass_testkit::program::Program;
+use windlass_testkit::program::{Program, last_words};
 
 static SCENES: AtomicU32 = AtomicU32::new(0);
 
@@ -181,17 +181,7 @@ impl Scene {
     }
 
     pub fn last_words(&self) -> String {
-        let mut words = String::new();
-        for entry in std::fs::read_dir(self.folder.path()).unwrap().flatten() {
-            if entry.path().extension().is_some_and(|end| end == "log") {
-                let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
-                let lines: Vec<&str> =
-                    text.lines().filter(|line| !line.contains("Request handled")).collect();
-                let tail = &lines[lines.len().saturating_sub(40)..];
-                words += &format!("--- {}\n{}\n", entry.path().display(), tail.join("\n"));
-            }
-        }
-        words
+        last_words(self.folder.path(), 40)
     }
 
     /// Makes a listener of this scene's tenants by a plain driver.
@@ -246,6 +236,12 @@ impl Scene {
     pub async fn owner(&self, id: &str) -> Option<String> {
         let listener = self.own("listeners").find_one(doc! { "_id": id }).await.unwrap()?;
         listener.get_document("lockInfo").ok()?.get_str("instanceId").ok().map(str::to_owned)
+    }
+
+    /// How often a listener has changed its owner.
+    pub async fn fence(&self, id: &str) -> i64 {
+        let position = self.own("listener_positions").find_one(doc! { "_id": id }).await.unwrap();
+        position.unwrap().get_i64("fence").unwrap()
     }
 
     pub async fn owned_by(&self, id: &str, name: &str) {

@@ -11,12 +11,11 @@ pub(crate) mod work;
 use std::sync::Arc;
 
 use deadpool_postgres::Pool;
-use windlass_app::log::{Form, Json, Lines};
+use windlass_app::log::LogForm;
 use windlass_app::{AppError, Host};
 use windlass_engine::world::RealWorld;
 use windlass_outside::secret::Secret;
 
-use crate::app::LogForm;
 use crate::names::Names;
 use crate::schema;
 use crate::settings::Settings;
@@ -54,10 +53,6 @@ async fn is_migrated(pool: &Pool) -> Result<(), AppError> {
 }
 
 fn start_logging(host: &Host, form: LogForm, worker: Option<(String, Arc<Names>)>) {
-    let form: Box<dyn Form> = match form {
-        LogForm::Lines => Box::new(Lines),
-        LogForm::Json => Box::new(Json),
-    };
     let debug = Settings::read_debug(&host.environment);
     crate::log::log(form, debug, Arc::new(RealWorld::new()), worker).out(std::io::stdout()).start();
 }

@@ -1,10 +1,10 @@
 //! `windlass nurse-tour webhook`
 
 use windlass_app::door::{Guarded, bind};
+use windlass_app::log::LogForm;
 use windlass_app::{AppError, Exit, Host, Parts, Stop};
 
 use super::{is_migrated, pool, start_logging};
-use crate::app::LogForm;
 use crate::webhook::{self, WebhookSettings};
 
 /// Serves the endpoint that Twilio calls until SIGTERM or SIGINT.

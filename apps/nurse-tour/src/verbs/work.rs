@@ -1,9 +1,9 @@
 //! Without a verb: work.
 
+use windlass_app::log::LogForm;
 use windlass_app::{AppError, Exit, Host, Stop};
 
 use super::{is_migrated, pool, start_logging};
-use crate::app::LogForm;
 use crate::mapping::mapping;
 use crate::schema::Types;
 use crate::settings::Settings;

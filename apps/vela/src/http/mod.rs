@@ -1,7 +1,6 @@
 //! The REST side: tasks for workers, shops and listings for users, a page for people.
 
 mod listings;
-mod page;
 mod shops;
 mod tasks;
 
@@ -14,7 +13,7 @@ use axum::routing::{get, post};
 use bytes::Bytes;
 use http::{StatusCode, Uri};
 use serde::de::DeserializeOwned;
-use windlass_app::door::{Answered, Door, Refusal, json};
+use windlass_app::door::{Answered, Door, Page, Refusal, json};
 use windlass_engine::core::record::ScanCursor;
 use windlass_engine::world::World;
 use windlass_engine::{Client, ShelfError};
@@ -24,7 +23,13 @@ use crate::desk::Desk;
 use crate::office::Office;
 use crate::tasks::Tasks;
 
-pub(crate) use page::OPEN_PATHS;
+/// How all shops do, live, with a bar for each.
+const SHOPS: Page = Page {
+    path: "/vela",
+    html: include_str!("../../assets/page.html"),
+    script: ("/vela/page.js", include_str!("../../assets/page.js")),
+    style: ("/vela/page.css", include_str!("../../assets/page.css")),
+};
 
 /// How much a page has, unless it says, and at most.
 const PAGE: u32 = 50;
@@ -41,11 +46,7 @@ pub(crate) struct Rooms {
 pub fn door(client: Client, tasks: Tasks, world: Arc<dyn World>, token: Option<&Secret<String>>) -> Door {
     let desk = Arc::new(Desk::new(client.clone(), tasks.clone(), world.clone()));
     let rooms = Rooms { desk, office: Office::new(client.clone(), tasks) };
-    let mut door = Door::new(routes(rooms), world).token(token);
-    for path in OPEN_PATHS {
-        // What they show is asked for by the page itself, with the token.
-        door = door.open_to_all(path);
-    }
+    let door = Door::new(routes(rooms), world).token(token).page(SHOPS);
     let store = client.store().clone();
     door.open_to_all("/health").health(move || {
         let store = store.clone();
@@ -72,10 +73,6 @@ fn routes(rooms: Rooms) -> Router {
         .route("/shops/{id}/listings", get(listings::list))
         .route("/shops/{id}/listings/{listing}", get(listings::get).patch(listings::edit))
         .route("/shops/{id}/conflicts/{listing}", post(listings::settle))
-        .route("/", get(page::home))
-        .route("/vela", get(page::page))
-        .route("/vela/page.js", get(page::script))
-        .route("/vela/page.css", get(page::style))
         .fallback(async || -> Answered { Err(Refusal::not_found("There is no such path")) })
         .method_not_allowed_fallback(async || -> Answered {
             let message = "This path does not know that method";

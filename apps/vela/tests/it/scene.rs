@@ -11,7 +11,7 @@ use windlass_outside::safe_http::{Body, Credentials, Guard, Http, Limits, Reques
 use windlass_outside::secret::Secret;
 use windlass_standins::{Etsy, EtsyTokens};
 use windlass_testkit::eventually::{answered_within, eventually};
-use windlass_testkit::program::Program;
+use windlass_testkit::program::{Program, last_words};
 
 pub struct Scene {
     pub etsy: Etsy,
@@ -187,17 +187,7 @@ impl Scene {
     }
 
     pub fn last_words(&self) -> String {
-        let mut words = String::new();
-        for entry in std::fs::read_dir(self.folder.path()).unwrap().flatten() {
-            if entry.path().extension().is_some_and(|end| end == "log") {
-                let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
-                let lines: Vec<&str> =
-                    text.lines().filter(|line| !line.contains("Request handled")).collect();
-                let tail = &lines[lines.len().saturating_sub(25)..];
-                words += &format!("--- {}\n{}\n", entry.path().display(), tail.join("\n"));
-            }
-        }
-        words
+        last_words(self.folder.path(), 25)
     }
 
     /// Up to date, and nothing is to be sent.

@@ -6,6 +6,7 @@
 
 mod answer;
 mod enter;
+mod page;
 mod refusal;
 mod token;
 
@@ -27,6 +28,7 @@ use windlass_listen::{House, Seats};
 pub use windlass_listen::Limits;
 
 pub use answer::{json, metrics_text, text};
+pub use page::Page;
 pub use refusal::{AnswerForm, Answered, JsonErrors, Refusal};
 pub use token::Token;
 
@@ -145,6 +147,14 @@ impl Door {
     #[must_use]
     pub fn open_to_all(mut self, path: &'static str) -> Self {
         self.open_to_all.push(path);
+        self
+    }
+
+    /// Shows a page to everybody, token or not: what it asks for by itself is asked with the token.
+    #[must_use]
+    pub fn page(mut self, page: Page) -> Self {
+        self.open_to_all.extend(page.paths());
+        self.router = self.router.merge(page.routes());
         self
     }
 

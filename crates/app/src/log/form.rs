@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use clap::ValueEnum;
 use serde_json::Value;
 
 use super::line::Line;
@@ -46,9 +47,21 @@ impl Form for Json {
     }
 }
 
-impl Form for Box<dyn Form> {
+/// How log lines look, as an operator chooses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogForm {
+    /// `TIME [LEVEL] message key="value"`
+    Lines,
+    /// One JSON object a line
+    Json,
+}
+
+impl Form for LogForm {
     fn text(&self, line: &Line) -> String {
-        (**self).text(line)
+        match self {
+            Self::Lines => Lines.text(line),
+            Self::Json => Json.text(line),
+        }
     }
 }
 

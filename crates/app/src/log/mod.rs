@@ -15,7 +15,7 @@ use windlass_engine::core::time::Clock;
 
 pub use collector::Collector;
 pub use file::{FileLimits, LogFile};
-pub use form::{Form, Json, Lines};
+pub use form::{Form, Json, Lines, LogForm};
 pub use line::{Fields, Line};
 pub use out::Out;
 
@@ -53,6 +53,22 @@ impl Log {
             let target = metadata.target();
             let own = target.starts_with("windlass") || target.starts_with(beginning);
             *metadata.level() <= if own { Level::INFO } else { Level::WARN }
+        })
+    }
+
+    /// For an app whose door is asked all the time: that somebody asked is worth a line only to whoever looks for a
+    /// fault, with `debug`.
+    #[must_use]
+    pub fn without_callers(self, debug: bool) -> Self {
+        self.admit(move |metadata| {
+            let target = metadata.target();
+            let own = target.starts_with("windlass") && (debug || !target.starts_with("windlass_app::door"));
+            let level = match (own, debug) {
+                (true, true) => Level::DEBUG,
+                (true, false) => Level::INFO,
+                (false, _) => Level::WARN,
+            };
+            *metadata.level() <= level
         })
     }
 
