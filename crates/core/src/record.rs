@@ -23,7 +23,7 @@ use crate::error::{Invalid, StoreError};
 use crate::id::{Label, RecordKey, ShelfName};
 use crate::job::NewJob;
 use crate::json::Json;
-use crate::store::{ENQUEUE_MAX, Enqueued, LeaseRef};
+use crate::store::{Enqueued, LeaseRef, check_jobs};
 use crate::time::Time;
 
 /// Bytes of a record's value.
@@ -144,14 +144,13 @@ impl RecordBatch {
         Self { id, lease: None, writes: Vec::new(), jobs: Vec::new() }
     }
 
-    /// Refuses a batch that is too long or names a record twice. Every store asks this first.
-    pub fn checked(&self) -> Result<(), Invalid> {
+    /// Refuses a batch that is too long, names a record twice or one id for two jobs. Every store asks this first.
+    pub fn checked(&self) -> Result<(), StoreError> {
         if self.writes.len() > WRITES_MAX {
-            return Err(Invalid::new("writes", format!("are more than {WRITES_MAX}; make several batches")));
+            let why = format!("are more than {WRITES_MAX}; make several batches");
+            return Err(Invalid::new("writes", why).into());
         }
-        if self.jobs.len() > ENQUEUE_MAX {
-            return Err(Invalid::new("jobs", format!("are more than {ENQUEUE_MAX}")));
-        }
+        check_jobs(&self.jobs)?;
         let bytes: usize = self
             .writes
             .iter()
@@ -159,15 +158,15 @@ impl RecordBatch {
             .map(|put| put.value.as_str().len())
             .sum();
         if bytes > WRITES_BYTES_MAX {
-            return Err(Invalid::new(
-                "writes",
-                format!("have {bytes} bytes; at most {WRITES_BYTES_MAX} are allowed in a batch"),
-            ));
+            let why = format!("have {bytes} bytes; at most {WRITES_BYTES_MAX} are allowed in a batch");
+            return Err(Invalid::new("writes", why).into());
         }
         let mut named: Vec<_> = self.writes.iter().map(|write| (&write.shelf, &write.key)).collect();
         named.sort_unstable();
         match named.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(Invalid::new("writes", format!("name {}/{} twice", pair[0].0, pair[0].1))),
+            Some(pair) => {
+                Err(Invalid::new("writes", format!("name {}/{} twice", pair[0].0, pair[0].1)).into())
+            }
             None => Ok(()),
         }
     }

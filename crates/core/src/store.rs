@@ -4,7 +4,7 @@
 //! Every verb takes one parameter, says what happened, and is safe to repeat
 //! with the same ids when its answer was lost.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -13,10 +13,10 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::eligible::Explanation;
-use crate::error::StoreError;
+use crate::error::{Invalid, StoreError};
 use crate::event::{Event, Position};
 use crate::id::{BudgetName, JobId, Kind, QueueName, ScheduleName, StepName, WorkerName};
-use crate::job::{Job, NewJob};
+use crate::job::{Job, JobSpec, NewJob};
 use crate::json::Json;
 use crate::policy::budget::{Budget, BudgetPolicy};
 use crate::policy::queue::QueuePolicy;
@@ -29,6 +29,24 @@ use crate::wake::{Registered, Registration, Work};
 
 /// How many jobs one enqueue may carry.
 pub const ENQUEUE_MAX: usize = 10_000;
+
+/// Refuses new jobs that are too many, or that name one id for two contents. Every store asks this first, before it looks
+/// at what is stored.
+pub fn check_jobs(jobs: &[NewJob]) -> Result<(), StoreError> {
+    if jobs.len() > ENQUEUE_MAX {
+        return Err(Invalid::new("jobs", format!("are more than {ENQUEUE_MAX}")).into());
+    }
+    if jobs.is_sorted_by(|a, b| a.id < b.id) {
+        return Ok(());
+    }
+    let mut specs: HashMap<JobId, &JobSpec> = HashMap::with_capacity(jobs.len());
+    for job in jobs {
+        if specs.insert(job.id, &job.spec).is_some_and(|twin| *twin != job.spec) {
+            return Err(StoreError::Conflict(job.id));
+        }
+    }
+    Ok(())
+}
 /// How many jobs one claim may ask for.
 pub const CLAIM_MAX: u32 = 10_000;
 /// How many bytes of payloads and steps one claim gives, unless its first job alone has more; the others stay queued.

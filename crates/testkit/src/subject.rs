@@ -16,6 +16,8 @@ pub trait Subject: Sized + Send + Sync + 'static {
     const NAME: &'static str;
     /// Whether several processes may have it open at once.
     const SHARED: bool;
+    /// Whether each change writes the whole store, so that it costs what is stored.
+    const REWRITES: bool = false;
 
     /// An empty place whose stores run on `clock`.
     async fn create(clock: FakeClock) -> Self;

@@ -20,6 +20,7 @@ struct JsonSubject {
 impl Subject for JsonSubject {
     const NAME: &'static str = "json";
     const SHARED: bool = false;
+    const REWRITES: bool = true;
 
     async fn create(clock: FakeClock) -> Self {
         let folder = TempDir::new().expect("a temporary folder");

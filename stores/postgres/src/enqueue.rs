@@ -1,37 +1,20 @@
 //! Enqueueing, as columns: one array per field.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient, Row};
 use uuid::Uuid;
-use windlass_core::error::{Invalid, StoreError};
+use windlass_core::error::StoreError;
 use windlass_core::id::JobId;
 use windlass_core::job::{JobSpec, NewJob, Start};
-use windlass_core::store::{ClaimAnswer, ENQUEUE_MAX, Enqueued};
+use windlass_core::store::{ClaimAnswer, Enqueued, check_jobs};
 use windlass_core::time::Time;
 use windlass_core::wake::Work;
 
 use crate::error::Fault;
 use crate::link::{Link, Param};
 use crate::wake::note_of;
-
-/// Refuses a batch that is too long, or that names one id for two contents.
-pub(crate) fn check(jobs: &[NewJob]) -> Result<(), StoreError> {
-    if jobs.len() > ENQUEUE_MAX {
-        return Err(Invalid::new("jobs", format!("are more than {ENQUEUE_MAX}")).into());
-    }
-    if jobs.is_sorted_by(|a, b| a.id < b.id) {
-        return Ok(());
-    }
-    let mut specs: HashMap<JobId, &JobSpec> = HashMap::with_capacity(jobs.len());
-    for job in jobs {
-        if specs.insert(job.id, &job.spec).is_some_and(|twin| *twin != job.spec) {
-            return Err(StoreError::Conflict(job.id));
-        }
-    }
-    Ok(())
-}
 
 /// New jobs as columns.
 #[derive(Default)]
@@ -242,7 +225,7 @@ pub(crate) async fn insert(
 /// Postgres: it has to be rolled back.
 pub async fn enqueue_in(client: &impl GenericClient, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
     const CALL: &str = "SELECT pg_notify('windlass_work', $1)";
-    check(jobs)?;
+    check_jobs(jobs)?;
     if jobs.is_empty() {
         return Ok(Vec::new());
     }

@@ -125,7 +125,9 @@ fn from_server(error: &DbError) -> Fault {
             Some(id) => StoreError::Conflict(id),
             None => StoreError::Broken(said()),
         },
-        "53100" | "25006" | "42501" => StoreError::CannotWrite(said()),
+        "53100" | "25006" => StoreError::CannotWrite(said()),
+        // Nobody but the owner of the tables can help.
+        "42501" => StoreError::Schema(format!("{}. Give this role the right, or use another role", said())),
         "WL003" => match error.detail().and_then(|id| id.parse().ok()) {
             Some(id) => StoreError::RequestTaken(id),
             None => StoreError::Broken(said()),
@@ -150,7 +152,10 @@ fn from_server(error: &DbError) -> Fault {
             StoreError::Broken(format!("a function of the database refuses this, and would again ({other})"))
         }
         // So are rows that a rule refuses, or that are too large.
-        other if ["21", "23", "27", "44", "54", "XX"].contains(&&other[..2]) => StoreError::Broken(said()),
+        "55000" => StoreError::Broken(said()),
+        other if ["0A", "21", "23", "27", "44", "54", "XX"].contains(&&other[..2]) => {
+            StoreError::Broken(said())
+        }
         _ => StoreError::Unavailable(said()),
     };
     Fault::Failed(error)

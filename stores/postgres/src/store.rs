@@ -21,7 +21,7 @@ use windlass_core::record::{
 use windlass_core::store::{
     BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, Holder, LeaseRef,
     OfferFn, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn,
-    WorkerBeat, Written,
+    WorkerBeat, Written, check_jobs,
 };
 use windlass_core::time::Time;
 use windlass_core::wake::{Registration, Work};
@@ -158,7 +158,7 @@ impl Store for PostgresStore {
     }
 
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
-        crate::enqueue::check(&jobs)?;
+        check_jobs(&jobs)?;
         let work = Work::in_queues(jobs.iter().map(|job| &job.spec.queue));
         let Entered { answers, taken } = self.gather.enqueue(jobs).await?;
         if !taken && answers.iter().any(|answer| !answer.deduplicated) {
@@ -271,7 +271,6 @@ impl Store for PostgresStore {
 impl Records for PostgresStore {
     async fn write(&self, batch: RecordBatch) -> Result<BatchAnswer, StoreError> {
         batch.checked()?;
-        crate::enqueue::check(&batch.jobs)?;
         self.numbers.unpack(batch.lease.iter());
         let work = Work::in_queues(batch.jobs.iter().map(|job| &job.spec.queue));
         let answer = self.scribe.write(batch).await?;

@@ -12,7 +12,7 @@ waiting AS MATERIALIZED (
 having_key AS MATERIALIZED (
   SELECT slot, gate, rank, seq, 1 AS running FROM course WHERE state = 1 AND slot IS NOT NULL
   UNION ALL
-  SELECT jobs.slot, ready.gate, ready.rank, ready.seq, 0 FROM ready JOIN jobs ON jobs.seq = ready.seq WHERE heir = 1
+  SELECT jobs.slot, shown.gate, shown.rank, shown.seq, 0 FROM shown JOIN jobs ON jobs.seq = shown.seq WHERE heir = 1
 )
 SELECT 'tally of queue ' || queue AS breach FROM (
   SELECT queue, sum(state = 0) AS queued, sum(state = 1) AS running, sum(state >= 2) AS finished
@@ -29,7 +29,7 @@ SELECT 'tally of budget ' || name FROM (
 ) GROUP BY name HAVING sum(running) <> 0
 UNION ALL
 SELECT 'a place, a lease or a past of a job that is gone: ' || seq FROM (
-  SELECT seq FROM leases UNION ALL SELECT seq FROM past UNION ALL SELECT seq FROM ready UNION ALL SELECT seq FROM line
+  SELECT seq FROM leases UNION ALL SELECT seq FROM past UNION ALL SELECT seq FROM shown UNION ALL SELECT seq FROM line
   UNION ALL SELECT seq FROM delayed UNION ALL SELECT seq FROM dedupes
 ) WHERE seq NOT IN (SELECT seq FROM jobs)
 UNION ALL
@@ -37,27 +37,27 @@ SELECT 'job ' || seq || ' is running and has a past' FROM leases WHERE seq IN (S
 UNION ALL
 SELECT 'job ' || course.seq || ' stands in ' || count(place.seq) || ' places' FROM course LEFT JOIN (
   SELECT seq FROM delayed UNION ALL SELECT seq FROM waiting
-  UNION ALL SELECT ready.seq FROM ready JOIN jobs ON jobs.seq = ready.seq WHERE slot IS NULL
+  UNION ALL SELECT shown.seq FROM shown JOIN jobs ON jobs.seq = shown.seq WHERE slot IS NULL
 ) AS place ON place.seq = course.seq
 GROUP BY course.seq HAVING count(place.seq) <> (state = 0)
 UNION ALL
-SELECT 'job ' || course.seq || ' stands at a wrong place' FROM course LEFT JOIN ready ON ready.seq = course.seq
+SELECT 'job ' || course.seq || ' stands at a wrong place' FROM course LEFT JOIN shown ON shown.seq = course.seq
   LEFT JOIN line ON line.seq = course.seq LEFT JOIN delayed ON delayed.seq = course.seq
-WHERE (ready.gate, ready.rank, ready.again) <> (course.gate, course.rank, course.again)
+WHERE (shown.gate, shown.rank, shown.again) <> (course.gate, course.rank, course.again)
   OR (line.slot, line.gate, line.rank) <> (course.slot, course.gate, course.rank)
   OR (state = 0 AND line.again <> course.again)
   OR delayed.run_at_ms <> course.run_at_ms
 UNION ALL
-SELECT 'job ' || seq || ' is ready and does not stand first in line of a key that is free or its own' FROM ready
+SELECT 'job ' || seq || ' is ready and does not stand first in line of a key that is free or its own' FROM shown
 WHERE seq IN (SELECT seq FROM jobs WHERE slot IS NOT NULL) AND NOT EXISTS (
-  SELECT 1 FROM waiting WHERE waiting.seq = ready.seq AND (slot IN (SELECT slot FROM keys_taken)) = heir AND NOT EXISTS (
+  SELECT 1 FROM waiting WHERE waiting.seq = shown.seq AND (slot IN (SELECT slot FROM keys_taken)) = heir AND NOT EXISTS (
     SELECT 1 FROM waiting AS other WHERE other.slot = waiting.slot AND other.gate = waiting.gate
       AND (other.rank, other.seq) < (waiting.rank, waiting.seq)
   )
 )
 UNION ALL
 SELECT 'job ' || seq || ' waits for nobody' FROM waiting
-WHERE slot NOT IN (SELECT slot FROM keys_taken) AND seq NOT IN (SELECT seq FROM ready) AND NOT EXISTS (
+WHERE slot NOT IN (SELECT slot FROM keys_taken) AND seq NOT IN (SELECT seq FROM shown) AND NOT EXISTS (
   SELECT 1 FROM waiting AS other WHERE other.slot = waiting.slot AND other.gate = waiting.gate
     AND (other.rank, other.seq) < (waiting.rank, waiting.seq)
 )
@@ -72,7 +72,7 @@ WHERE line.seq NOT IN (SELECT seq FROM waiting) AND EXISTS (
     AND (waiting.rank, waiting.seq) < (line.rank, line.seq)
 )
 UNION ALL
-SELECT 'job ' || course.seq || ' is ready, and is not queued' FROM course JOIN ready ON ready.seq = course.seq
+SELECT 'job ' || course.seq || ' is ready, and is not queued' FROM course JOIN shown ON shown.seq = course.seq
 WHERE state <> 0
 UNION ALL
 SELECT 'a key that is taken, and ' || sum(has) || ' jobs that have it, such as ' || max(seq) FROM (
@@ -116,3 +116,9 @@ SELECT 'moments at which jobs of queue ' || queue || ' are due' FROM (
 UNION ALL
 SELECT 'record ' || shelf || '/' || key || ' lies beyond the counter' FROM records
 WHERE rev > (SELECT next_rev FROM head)
+UNION ALL
+SELECT 'job ' || shown.seq || ' is ready at a gate that sleeps, or is gone' FROM shown
+WHERE shown.gate NOT IN (SELECT number FROM gates WHERE awake = 1)
+UNION ALL
+SELECT 'job ' || jobs.seq || ' stands at a gate of another sort' FROM jobs LEFT JOIN gates ON gates.number = jobs.gate
+WHERE (jobs.queue, jobs.kind, coalesce(jobs.budgets, '')) IS NOT (gates.queue, gates.kind, gates.budgets)

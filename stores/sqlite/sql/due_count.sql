@@ -2,7 +2,7 @@
 INSERT INTO due (queue, run_at_ms, jobs)
 SELECT queue, run_at_ms, count(*) FROM jobs
 WHERE seq IN (
-    SELECT seq FROM ready UNION ALL SELECT seq FROM delayed UNION ALL
+    SELECT seq FROM shown UNION ALL SELECT seq FROM delayed UNION ALL
     SELECT seq FROM line WHERE seq NOT IN (SELECT seq FROM leases)
       AND NOT EXISTS (SELECT 1 FROM past WHERE past.seq = line.seq AND state <> 0)
   )

@@ -1,2 +1,2 @@
-, ready.again, ready.heir FROM ready CROSS JOIN jobs ON jobs.seq = ready.seq
-WHERE ready.gate = ?1 AND (ready.rank, ready.seq) > (?2, ?3) ORDER BY ready.rank, ready.seq LIMIT ?4
+, shown.again, shown.heir FROM shown CROSS JOIN jobs ON jobs.seq = shown.seq
+WHERE shown.gate = ?1 AND (shown.rank, shown.seq) > (?2, ?3) ORDER BY shown.rank, shown.seq LIMIT ?4

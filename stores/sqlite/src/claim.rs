@@ -17,7 +17,7 @@ use crate::many::{Grouped, numbers};
 use crate::pick::{Picked, Taken, is_wanted, pick};
 use crate::row::{self, Stored};
 use crate::tx::Tx;
-use crate::{budgets, lanes, past};
+use crate::{budgets, gate, lanes, past};
 
 /// Gives leases of jobs that may run now, in order; to a request that was answered before, the same.
 pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<ClaimAnswer> {
@@ -32,7 +32,8 @@ pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<ClaimAnswer> {
 pub fn claim_anew(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<ClaimAnswer> {
     let delayed = lanes::has_delayed(tx)?;
     let more_due = delayed && lanes::promote(tx)?;
-    let Picked { jobs, taken, gates, more, next_free, spent } = pick(tx, request)?;
+    let Picked { jobs, taken, gates, empty, more, next_free, spent } = pick(tx, request)?;
+    gate::sleep(tx, empty)?;
     take_out(tx, &jobs, &taken)?;
     let leases = lease_all(tx, request, jobs, gates)?;
     for budget in &spent {
@@ -71,12 +72,7 @@ fn take_out(tx: &Tx<'_>, jobs: &[Stored], taken: &[Taken]) -> Done<()> {
     Ok(())
 }
 
-fn lease_all(
-    tx: &mut Tx<'_>,
-    request: &ClaimRequest,
-    picked: Vec<Stored>,
-    gates: usize,
-) -> Done<Vec<Leased>> {
+fn lease_all(tx: &mut Tx<'_>, request: &ClaimRequest, picked: Vec<Stored>, gates: u32) -> Done<Vec<Leased>> {
     let mut leases = Vec::with_capacity(picked.len());
     let mut by_length: Grouped<u32, i64> = Grouped::default();
     let mut keys = keys::Take::new(gates);

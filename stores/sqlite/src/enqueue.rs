@@ -1,14 +1,12 @@
 //! Accepting jobs.
 
-use std::collections::HashMap;
-
 use rusqlite::CachedStatement;
-use windlass_core::error::{Invalid, StoreError};
+use windlass_core::error::StoreError;
 use windlass_core::event::What;
 use windlass_core::id::JobId;
-use windlass_core::job::NewJob;
+use windlass_core::job::{JobSpec, NewJob};
 use windlass_core::state::StateName;
-use windlass_core::store::{ENQUEUE_MAX, Enqueued};
+use windlass_core::store::{Enqueued, check_jobs};
 use windlass_core::transition;
 
 use crate::fail::{Done, Fail};
@@ -18,10 +16,7 @@ use crate::{dedupe, gate, lanes, row_write, slot};
 
 /// Accepts jobs, all or none.
 pub fn enqueue(tx: &mut Tx<'_>, new: &[NewJob]) -> Done<Vec<Enqueued>> {
-    if new.len() > ENQUEUE_MAX {
-        return Err(Invalid::new("jobs", format!("are more than {ENQUEUE_MAX}")).into());
-    }
-    refuse_twins(new)?;
+    check_jobs(new)?;
     let mut accept = Accept::new(tx)?;
     new.iter().map(|new| accept.one(tx, new, SameId::MustBeSame)).collect()
 }
@@ -38,12 +33,26 @@ pub enum SameId {
 /// The statements that accept jobs, prepared once for a batch.
 pub struct Accept<'a> {
     insert: CachedStatement<'a>,
+    /// The gate of the job before: jobs of one batch are often alike.
+    newest: Option<(JobSpec, i64)>,
 }
 
 impl<'a> Accept<'a> {
     /// Prepares them.
     pub fn new(tx: &Tx<'a>) -> Done<Self> {
-        Ok(Self { insert: tx.sql(include_str!("../sql/job_insert.sql"))? })
+        Ok(Self { insert: tx.sql(include_str!("../sql/job_insert.sql"))?, newest: None })
+    }
+
+    fn gate(&mut self, tx: &Tx<'_>, spec: &JobSpec) -> Done<i64> {
+        let is_same = |newest: &JobSpec| {
+            (&newest.queue, &newest.kind, &newest.budgets) == (&spec.queue, &spec.kind, &spec.budgets)
+        };
+        if let Some((_, gate)) = self.newest.as_ref().filter(|(newest, _)| is_same(newest)) {
+            return Ok(*gate);
+        }
+        let gate = gate::of(tx, spec)?;
+        self.newest = Some((spec.clone(), gate));
+        Ok(gate)
     }
 
     /// Accepts one job, or answers with the one that is there.
@@ -56,7 +65,7 @@ impl<'a> Accept<'a> {
         }
         let queue = tx.queue(new.spec.queue.as_str())?;
         let job = transition::accept(new.clone(), tx.head.next_seq, &queue.queue.policy, tx.now);
-        let gate = gate::of(&job.spec);
+        let gate = self.gate(tx, &job.spec)?;
         let slot = job.spec.key.as_ref().map(|key| slot::of(job.spec.queue.as_str(), key.as_str()));
         if !row_write::insert(&mut self.insert, &job, gate, slot)? {
             let id = there(tx, new, same_id)?
@@ -84,15 +93,4 @@ fn there(tx: &Tx<'_>, new: &NewJob, same_id: SameId) -> Done<Option<JobId>> {
         None => Ok(None),
         Some(key) => dedupe::holder(tx, key),
     }
-}
-
-/// Refuses a batch that names one id for two contents.
-fn refuse_twins(new: &[NewJob]) -> Done<()> {
-    let mut in_batch: HashMap<JobId, &NewJob> = HashMap::with_capacity(new.len());
-    for job in new {
-        if in_batch.insert(job.id, job).is_some_and(|twin| twin.spec != job.spec) {
-            return Err(StoreError::Conflict(job.id).into());
-        }
-    }
-    Ok(())
 }

@@ -11,8 +11,9 @@ use windlass_core::state::State;
 use windlass_core::time::Time;
 
 use crate::fail::Done;
+use crate::gate::{self, Awake};
 use crate::head::signed;
-use crate::row::{self, text};
+use crate::row;
 use crate::{budgets, keys, queues, tally, workers};
 
 /// Why a job is not running; nothing when there is no such job.
@@ -78,21 +79,14 @@ fn ahead(conn: &Connection, job: &Job, now: Time) -> Done<u32> {
 /// Of the ready jobs, those of its queue that go first: gate by gate, so that
 /// other queues are not looked at.
 fn ready_ahead(conn: &Connection, queue: &str, rank: i64, seq: i64) -> Done<u32> {
-    let mut next = conn.prepare_cached(include_str!("../sql/gate_next.sql"))?;
-    let mut count = conn.prepare_cached(include_str!("../sql/ahead_ready.sql"))?;
-    let (mut found, mut from) = (0_u32, i64::MIN);
-    while found < AHEAD_MAX {
-        let mut rows = next.query(params![from])?;
-        let Some(row) = rows.next()? else { break };
-        let gate: i64 = row.get(0)?;
-        if text(row, 1)? == queue {
-            let more: u32 = count.query_row(params![gate, rank, seq, AHEAD_MAX], |row| row.get(0))?;
-            found = found.saturating_add(more);
+    let mut count = conn.prepare_cached(include_str!("../sql/ahead_shown.sql"))?;
+    let mut found = 0_u32;
+    for Awake { number, .. } in gate::all_awake(conn, queue)? {
+        if found >= AHEAD_MAX {
+            break;
         }
-        match gate.checked_add(1) {
-            Some(next) => from = next,
-            None => break,
-        }
+        let more: u32 = count.query_row(params![number, rank, seq, AHEAD_MAX], |row| row.get(0))?;
+        found = found.saturating_add(more);
     }
     Ok(found)
 }

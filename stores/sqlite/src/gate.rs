@@ -1,51 +1,103 @@
 //! Gates: all ready jobs of one queue, kind and set of budgets are held back by
 //! the same things, so a claim looks at the first of each.
+//!
+//! A gate is a row, found by what it stands for. It is awake while jobs of it may
+//! be ready: whoever makes one ready wakes it, and a claim that has met many empty
+//! ones puts them to sleep. So a claim steps over no gate but those of the queues
+//! and kinds that it names, and over few of them in vain.
 
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_core::job::JobSpec;
+use windlass_core::store::ClaimRequest;
 
-/// The gate of a job: a hash that never changes, since it is stored. Two that
-/// collide cost a claim time and nothing else: the job's own queue, kind and
-/// budgets are what is checked.
-pub fn of(spec: &JobSpec) -> i64 {
-    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
-    hash.field(spec.queue.as_str());
-    hash.field(spec.kind.as_str());
-    for budget in &spec.budgets {
-        hash.field(budget.as_str());
+use crate::fail::Done;
+use crate::many::numbers;
+use crate::row::text;
+use crate::row_write::opt_budgets;
+use crate::tx::Tx;
+
+/// So many empty gates a claim may meet and leave as they are: what runs empty is often filled again at once.
+const EMPTY_MAX: usize = 64;
+
+/// The number of a job's gate, which is made if it is new.
+pub fn of(tx: &Tx<'_>, spec: &JobSpec) -> Done<i64> {
+    let budgets = opt_budgets(&spec.budgets)?.unwrap_or_default();
+    let (queue, kind) = (spec.queue.as_str(), spec.kind.as_str());
+    let mut find = tx.sql(include_str!("../sql/gate_find.sql"))?;
+    if let Some(number) = find.query_row(params![queue, kind, budgets], |row| row.get(0)).optional()? {
+        return Ok(number);
     }
-    // Low bits of FNV are the better mixed ones; all 64 are kept.
-    hash.0.cast_signed()
+    tx.sql(include_str!("../sql/gate_insert.sql"))?.execute(params![queue, kind, budgets])?;
+    Ok(tx.conn.last_insert_rowid())
 }
 
-/// FNV-1a, 64 bits.
-struct Fnv(u64);
+/// A job of a gate becomes ready.
+pub fn wake(tx: &Tx<'_>, gate: i64) -> Done<()> {
+    tx.sql(include_str!("../sql/gate_wake.sql"))?.execute(params![gate])?;
+    Ok(())
+}
 
-impl Fnv {
-    /// Names hold no control characters, so a NUL parts them.
-    fn field(&mut self, text: &str) {
-        for byte in text.bytes().chain([0]) {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+/// These were found to have no ready job. When they are many, they sleep until they have one.
+pub fn sleep(tx: &Tx<'_>, empty: Vec<i64>) -> Done<()> {
+    if empty.len() > EMPTY_MAX {
+        tx.sql(include_str!("../sql/gates_sleep.sql"))?.execute(params![numbers(empty)])?;
+    }
+    Ok(())
+}
+
+/// A gate that may have ready jobs.
+#[derive(Debug)]
+pub struct Awake {
+    /// Its number.
+    pub number: i64,
+    /// The kind of its jobs.
+    pub kind: String,
+    /// Its jobs name budgets.
+    pub budgeted: bool,
+}
+
+impl Awake {
+    fn read(row: &Row<'_>) -> Done<Self> {
+        Ok(Self { number: row.get(0)?, kind: text(row, 1)?.to_owned(), budgeted: !text(row, 2)?.is_empty() })
+    }
+}
+
+/// The gates of a queue that may have ready jobs of the kinds that a claim asks for.
+pub fn awake(conn: &Connection, queue: &str, request: &ClaimRequest) -> Done<Vec<Awake>> {
+    let Some(kinds) = &request.kinds else { return all_awake(conn, queue) };
+    let mut select = conn.prepare_cached(include_str!("../sql/gates_awake_of_kind.sql"))?;
+    let mut found = Vec::new();
+    for (at, kind) in kinds.iter().enumerate() {
+        if kinds[..at].contains(kind) {
+            continue;
+        }
+        let mut rows = select.query(params![queue, kind.as_str()])?;
+        while let Some(row) = rows.next()? {
+            found.push(Awake::read(row)?);
         }
     }
+    Ok(found)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use windlass_core::id::{BudgetName, Kind, QueueName};
-    use windlass_core::json::Json;
-
-    fn spec(queue: &str, kind: &str, budgets: &[&str]) -> JobSpec {
-        let mut spec = JobSpec::new(Kind::new(kind).unwrap(), QueueName::new(queue).unwrap(), Json::null());
-        spec.budgets = budgets.iter().map(|name| BudgetName::new(name).unwrap()).collect();
-        spec
+/// The gates of a queue that may have ready jobs.
+pub fn all_awake(conn: &Connection, queue: &str) -> Done<Vec<Awake>> {
+    let mut select = conn.prepare_cached(include_str!("../sql/gates_awake.sql"))?;
+    let mut rows = select.query(params![queue])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(Awake::read(row)?);
     }
+    Ok(found)
+}
 
-    /// The number is stored: with another one, jobs of one sort would stand at two gates.
-    #[test]
-    fn a_gate_never_changes() {
-        assert_eq!(of(&spec("default", "mail", &[])), 2_903_981_690_631_753_339);
-        assert_ne!(of(&spec("a", "bc", &[])), of(&spec("ab", "c", &[])));
-        assert_ne!(of(&spec("a", "b", &["c"])), of(&spec("a", "b", &["c", "d"])));
-    }
+/// How many gates of a queue may have ready jobs, counted up to two.
+pub fn count_awake(conn: &Connection, queue: &str) -> Done<u32> {
+    let mut select = conn.prepare_cached(include_str!("../sql/gates_awake_count.sql"))?;
+    Ok(select.query_row(params![queue], |row| row.get(0))?)
+}
+
+/// Forgets the gates of queues that have no jobs any more, final ones neither.
+pub fn sweep(conn: &Connection) -> Done<()> {
+    conn.prepare_cached(include_str!("../sql/gates_sweep.sql"))?.execute([])?;
+    Ok(())
 }

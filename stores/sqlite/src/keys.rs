@@ -71,7 +71,7 @@ pub fn heed(tx: &Tx<'_>, slot: i64, key: Key, look: &Look, place: Option<Place>)
 }
 
 fn disinherit(tx: &Tx<'_>, Place { gate, rank, seq, again: _ }: Place) -> Done<()> {
-    let mut update = tx.sql(include_str!("../sql/ready_disinherit.sql"))?;
+    let mut update = tx.sql(include_str!("../sql/shown_disinherit.sql"))?;
     if update.execute(params![gate, rank, seq])? != 1 {
         return Err(Fail::damaged("a key that is taken by a job that is not its heir"));
     }
@@ -81,14 +81,14 @@ fn disinherit(tx: &Tx<'_>, Place { gate, rank, seq, again: _ }: Place) -> Done<(
 /// The keys of jobs that run from now on.
 pub struct Take {
     /// How many gates have ready jobs: when it is one, there is nothing of the same key to hide.
-    gates: usize,
+    gates: u32,
     /// Of whose key nobody waits elsewhere.
     alone: Vec<i64>,
 }
 
 impl Take {
     /// For a claim that has seen ready jobs of so many gates.
-    pub fn new(gates: usize) -> Self {
+    pub fn new(gates: u32) -> Self {
         Self { gates, alone: Vec::new() }
     }
 
@@ -208,8 +208,9 @@ fn show_heirs(tx: &mut Tx<'_>, mut heirs: Vec<Place>) -> Done<()> {
         heirs.chunk_by(|one, next| (one.gate, one.rank, one.again) == (next.gate, next.rank, next.again))
     {
         let Place { gate, rank, again, seq: _ } = alike[0];
+        tx.wake_gate(gate)?;
         let seqs = numbers(alike.iter().map(|heir| heir.seq));
-        tx.sql(include_str!("../sql/ready_heirs.sql"))?.execute(params![seqs, gate, rank, again])?;
+        tx.sql(include_str!("../sql/shown_heirs.sql"))?.execute(params![seqs, gate, rank, again])?;
         tx.wake = true;
     }
     Ok(())

@@ -114,24 +114,25 @@ pub fn leave(tx: &mut Tx<'_>, stored: &Stored) -> Done<()> {
 
 /// Whether a job is ready as the heir of its key.
 fn is_heir(tx: &Tx<'_>, Place { gate, rank, seq, again: _ }: Place) -> Done<bool> {
-    let mut select = tx.sql(include_str!("../sql/ready_is_heir.sql"))?;
+    let mut select = tx.sql(include_str!("../sql/shown_is_heir.sql"))?;
     Ok(select.query_row(params![gate, rank, seq], |row| row.get(0)).optional()?.unwrap_or(false))
 }
 
 /// A job may be claimed from now on; an heir has its key already.
-pub fn show(tx: &Tx<'_>, Place { gate, rank, seq, again }: Place, heir: bool) -> Done<()> {
-    tx.sql(include_str!("../sql/ready_insert.sql"))?.execute(params![gate, rank, seq, again, heir])?;
+pub fn show(tx: &mut Tx<'_>, Place { gate, rank, seq, again }: Place, heir: bool) -> Done<()> {
+    tx.wake_gate(gate)?;
+    tx.sql(include_str!("../sql/shown_insert.sql"))?.execute(params![gate, rank, seq, again, heir])?;
     Ok(())
 }
 
 /// Takes a job out of the ready ones; answers whether it was one of them.
 pub fn hide(tx: &Tx<'_>, Place { gate, rank, seq, again: _ }: Place) -> Done<bool> {
-    Ok(tx.sql(include_str!("../sql/ready_delete.sql"))?.execute(params![gate, rank, seq])? > 0)
+    Ok(tx.sql(include_str!("../sql/shown_delete.sql"))?.execute(params![gate, rank, seq])? > 0)
 }
 
 /// Takes the ready jobs of a gate up to this one; answers how many they were.
 pub fn hide_up_to(tx: &Tx<'_>, Place { gate, rank, seq, again: _ }: Place) -> Done<usize> {
-    Ok(tx.sql(include_str!("../sql/ready_take.sql"))?.execute(params![gate, rank, seq])?)
+    Ok(tx.sql(include_str!("../sql/shown_take.sql"))?.execute(params![gate, rank, seq])?)
 }
 
 fn delay(tx: &Tx<'_>, run_at: Time, seq: i64) -> Done<()> {

@@ -17,9 +17,10 @@ use windlass_core::store::{CLAIM_BYTES_MAX, ClaimRequest};
 use windlass_core::time::Time;
 
 use crate::fail::Done;
+use crate::gate::{self, Awake};
 use crate::head::signed;
 use crate::lanes::Place;
-use crate::row::{Names, Stored, at, opt_text, select_queued, text};
+use crate::row::{Names, Stored, at, select_queued};
 use crate::tx::{NamedQueue, Tx};
 use crate::{budgets, past, tally};
 
@@ -29,8 +30,10 @@ pub struct Picked {
     pub jobs: Vec<Stored>,
     /// The same, by gate.
     pub taken: Vec<Taken>,
-    /// How many gates have ready jobs, asked for or not.
-    pub gates: usize,
+    /// How many gates of the queues may have ready jobs, asked for or not; of each queue counted up to two.
+    pub gates: u32,
+    /// Those of them that have none.
+    pub empty: Vec<i64>,
     /// There are more that may run; the claim asked for no more.
     pub more: bool,
     /// When time alone may free another that is ready by now.
@@ -56,11 +59,15 @@ pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
     let alone = gates.len() == 1;
     let mut hall = Hall { alone, ..Hall::default() };
     let mut heads = BinaryHeap::new();
+    let mut empty = Vec::new();
     for (at, gate) in gates.iter_mut().enumerate() {
         gate.room = hall.room(tx, &gate.queue)?;
         let all = alone && gate.unbudgeted && gate.has_room_for(request.limit);
         gate.batch = if all { request.limit } else { BATCH_FIRST.min(request.limit) };
-        heads.extend(gate.head(tx, request.limit)?.map(|place| Reverse((place, at))));
+        match gate.head(tx, request.limit)? {
+            Some(place) => heads.push(Reverse((place, at))),
+            None => empty.push(gate.number),
+        }
     }
     let mut jobs = Vec::new();
     let mut more = false;
@@ -115,7 +122,7 @@ pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
     }
     let taken = gates.iter().filter_map(|gate| gate.taken).collect();
     let next_free = if more { None } else { hall.next_free };
-    Ok(Picked { jobs, taken, gates: seen, more, next_free, spent: hall.into_spent() })
+    Ok(Picked { jobs, taken, gates: seen, empty, more, next_free, spent: hall.into_spent() })
 }
 
 /// [`Job::carried_bytes`] of a job whose steps are not loaded.
@@ -210,26 +217,26 @@ impl Gate {
     }
 }
 
-/// The gates that have ready jobs and are asked for, and how many have ready
-/// jobs at all: one step per gate, however many jobs stand behind it.
-fn open_gates(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<(Vec<Gate>, usize)> {
+/// The gates that are asked for and may have ready jobs, and how many of their queues may have some, asked for or
+/// not: counted up to two of each queue.
+fn open_gates(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<(Vec<Gate>, u32)> {
     let mut gates = Vec::new();
     let mut seen = 0;
-    let mut select = tx.sql(include_str!("../sql/gate_next.sql"))?;
-    let mut from = i64::MIN;
-    loop {
-        let mut rows = select.query(params![from])?;
-        let Some(row) = rows.next()? else { break };
-        seen += 1;
-        let number: i64 = row.get(0)?;
-        let (queue, kind) = (text(row, 1)?, text(row, 2)?);
-        let policy = tx.queue(queue)?;
-        if is_wanted(request, queue, kind) && !policy.queue.paused {
+    for (at, name) in request.queues.iter().enumerate() {
+        if request.queues[..at].contains(name) {
+            continue;
+        }
+        let queue = tx.queue(name.as_str())?;
+        if queue.queue.paused {
+            continue;
+        }
+        seen += gate::count_awake(tx.conn, name.as_str())?;
+        for Awake { number, kind, budgeted } in gate::awake(tx.conn, name.as_str(), request)? {
             gates.push(Gate {
-                unbudgeted: opt_text(row, 3)?.is_none(),
+                unbudgeted: !budgeted,
                 number,
-                queue: Arc::clone(&policy),
-                kind: kind.to_owned(),
+                queue: Arc::clone(&queue),
+                kind,
                 room: None,
                 found: VecDeque::new(),
                 read_to: (i64::MIN, -1),
@@ -238,10 +245,6 @@ fn open_gates(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<(Vec<Gate>, usize
                 left_out: false,
                 taken: None,
             });
-        }
-        match number.checked_add(1) {
-            Some(next) => from = next,
-            None => break,
         }
     }
     Ok((gates, seen))

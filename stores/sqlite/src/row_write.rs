@@ -3,6 +3,7 @@
 
 use rusqlite::{CachedStatement, params};
 use serde::Serialize;
+use windlass_core::id::BudgetName;
 use windlass_core::job::{Job, JobSpec};
 use windlass_core::json::Json;
 
@@ -32,7 +33,7 @@ pub fn insert(statement: &mut CachedStatement<'_>, job: &Job, gate: i64, slot: O
         history: _,
     } = job;
     let JobSpec { kind, queue, payload, priority, key, dedupe_key, budgets, retry, timeout_ms, meta } = spec;
-    let budgets = if budgets.is_empty() { None } else { Some(to_text(budgets)?) };
+    let budgets = opt_budgets(budgets)?;
     let retry = retry.as_ref().map(to_text).transpose()?;
     let inserted = statement.execute(params![
         signed(*seq)?,
@@ -101,6 +102,11 @@ pub fn delete(tx: &Tx<'_>, seq: i64) -> Done<()> {
         tx.sql(sql)?.execute(params![seq])?;
     }
     Ok(())
+}
+
+/// Budgets as they are stored: nothing for none.
+pub fn opt_budgets(budgets: &[BudgetName]) -> Done<Option<String>> {
+    if budgets.is_empty() { Ok(None) } else { to_text(budgets).map(Some) }
 }
 
 /// A value as JSON text.

@@ -22,7 +22,7 @@ use crate::many::Grouped;
 use crate::others::Others;
 use crate::tally::Changes;
 use crate::upcoming::Upcoming;
-use crate::{ended, events, queues};
+use crate::{ended, events, gate, queues};
 
 /// A queue with its name, as the operations of a writer share it.
 #[derive(Debug)]
@@ -127,6 +127,8 @@ pub struct Tx<'a> {
     pub ended: Grouped<QueueName, i64>,
     /// Whether a worker may find something that it did not find before.
     pub wake: bool,
+    /// The gate that this operation has woken last.
+    woken: Option<i64>,
     /// The store's time has stepped: what a worker may find has not moved.
     pub stepped: bool,
 }
@@ -146,8 +148,18 @@ impl<'a> Tx<'a> {
             due_counted: false,
             ended: Grouped::default(),
             wake: false,
+            woken: None,
             stepped: false,
         }
+    }
+
+    /// A job of this gate becomes ready.
+    pub fn wake_gate(&mut self, gate: i64) -> Done<()> {
+        if self.woken != Some(gate) {
+            gate::wake(self, gate)?;
+            self.woken = Some(gate);
+        }
+        Ok(())
     }
 
     /// A statement that stays prepared.

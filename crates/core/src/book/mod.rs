@@ -27,7 +27,7 @@ use crate::policy::schedule::Schedule;
 use crate::query::WorkerStatus;
 use crate::record::Record;
 use crate::state::State;
-use crate::store::{ENQUEUE_MAX, EVENTS_KEPT, Enqueued};
+use crate::store::{EVENTS_KEPT, Enqueued, check_jobs};
 use crate::time::Time;
 use crate::transition;
 
@@ -213,9 +213,7 @@ impl Book {
 
     /// Accepts jobs, all or none.
     pub fn enqueue(&mut self, new: Vec<NewJob>, now: Time) -> Result<Vec<Enqueued>, StoreError> {
-        if new.len() > ENQUEUE_MAX {
-            return Err(Invalid::new("jobs", format!("are more than {ENQUEUE_MAX}")).into());
-        }
+        check_jobs(&new)?;
         self.refuse_conflicts(&new)?;
         let mut moves = Moves::default();
         let answers = new.into_iter().map(|new| self.enqueue_one(new, now, &mut moves)).collect();
@@ -224,15 +222,8 @@ impl Book {
     }
 
     fn refuse_conflicts(&self, new: &[NewJob]) -> Result<(), StoreError> {
-        let mut in_batch: HashMap<JobId, &NewJob> = HashMap::new();
-        for job in new {
-            let stored = self.job(job.id).is_some_and(|old| !old.same_content(&job.spec));
-            let twin = in_batch.insert(job.id, job).is_some_and(|twin| twin.spec != job.spec);
-            if stored || twin {
-                return Err(StoreError::Conflict(job.id));
-            }
-        }
-        Ok(())
+        let differs = |job: &&NewJob| self.job(job.id).is_some_and(|old| !old.same_content(&job.spec));
+        new.iter().find(differs).map_or(Ok(()), |job| Err(StoreError::Conflict(job.id)))
     }
 
     fn enqueue_one(&mut self, new: NewJob, now: Time, moves: &mut Moves) -> Enqueued {

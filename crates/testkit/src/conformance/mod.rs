@@ -78,6 +78,7 @@ macro_rules! each_promise {
             p08_only_what_was_asked_for
             p08_who_is_held_back_holds_back_nobody
             p08_a_crowd_hides_nobody
+            p08_what_others_store_costs_a_claim_nothing
             p08_the_hint_is_never_late
             p08_ageing_bounds_the_wait
             p09_a_dedupe_key_has_one_unfinished_job

@@ -1,5 +1,8 @@
 //! 8: the order of start, and that what is held back holds back nobody else.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
 use windlass_core::job::Start;
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::transition::Outcome;
@@ -103,6 +106,42 @@ pub async fn p08_a_crowd_hides_nobody<S: Subject>() {
     scene.add((5_000..8_000).map(later).collect()).await;
     scene.add(vec![job(9_000)]).await;
     assert_eq!(scene.claimed(5).await, [9_000]);
+}
+
+/// Others' queues, and others' kinds in the same queue, cost a claim nothing that can be felt. (The quickest of many
+/// counts, so that a busy machine says nothing.)
+pub async fn p08_what_others_store_costs_a_claim_nothing<S: Subject>() {
+    const OTHERS: u128 = 3_000;
+    if S::REWRITES {
+        return;
+    }
+    let scene = Scene::<S>::new().await;
+    let quickest = async |of: u128| {
+        scene.add((of..of + 20).map(job).collect()).await;
+        let mut best = Duration::MAX;
+        for n in of..of + 20 {
+            let mut request = scene.request(&["q"], 1);
+            request.kinds = Some(vec![kind("k")]);
+            let began = Instant::now();
+            let leases = scene.store().claim(request).await.expect("claim").leases;
+            best = best.min(began.elapsed());
+            assert_eq!(leases.iter().map(|leased| number(leased.job.id)).collect::<Vec<_>>(), [n]);
+        }
+        best
+    };
+    let alone = quickest(1).await;
+    let others = |n: u128| {
+        job_with(n, |spec| match n % 2 {
+            0 => spec.queue = queue(&format!("q{n}")),
+            _ => spec.kind = kind(&format!("k{n}")),
+        })
+    };
+    for from in (1_000..1_000 + OTHERS).step_by(1_000) {
+        scene.add((from..from + 1_000).map(others).collect()).await;
+    }
+    let beside = quickest(10_000).await;
+    let limit = alone * 4 + Duration::from_millis(1);
+    assert!(beside < limit, "a claim took {alone:?} alone and {beside:?} beside {OTHERS} queues and kinds");
 }
 
 /// A claim that found too little says when time alone may free a job, and never too late.

@@ -94,6 +94,11 @@ pub async fn p23_a_batch_is_all_or_nothing<S: Subject>() {
     taken.spec.payload = json("\"another\"");
     let clash = RecordBatch { jobs: vec![job(2), taken], ..batch(3, vec![put("a", "9"), delete("b")]) };
     assert!(matches!(refused(&other, clash).await, StoreError::Conflict(_)));
+    // What a batch says against itself is refused before anything is looked at.
+    let (mut twin, writes) = (job(2), vec![if_rev(IfRev::Absent, put("a", "9"))]);
+    twin.spec.payload = json("\"another\"");
+    let clash = RecordBatch { jobs: vec![job(2), twin], ..batch(5, writes) };
+    assert!(matches!(refused(&other, clash).await, StoreError::Conflict(of) if of == id(2)));
     let twice = batch(4, vec![put("a", "9"), put("b", "9"), delete("a")]);
     assert!(matches!(refused(&other, twice).await, StoreError::Invalid(_)));
     assert_eq!(said(scene.store(), &["a", "b"]).await, texts(&[Some("1"), None]));

@@ -33,6 +33,12 @@ RETURNS text LANGUAGE sql STABLE AS $$
         || coalesce(array_to_string(p_budgets, chr(31)), '')
 $$;
 
+-- Where the gates of a queue and kind stand in "ready"; without a kind, where those of the queue begin.
+CREATE FUNCTION windlass.room_1(p_queue text, p_kind text) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT (hashtextextended(p_queue COLLATE "C", 0) & -4294967296)
+         | (coalesce(hashtextextended(p_kind COLLATE "C", 0), 0) & 4294967295)
+$$;
+
 -- How many run, of a queue (0) or with a slot of a budget (1).
 CREATE FUNCTION windlass.running_1(p_what integer, p_name text) RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT greatest(0, coalesce(sum(t.delta), 0))::bigint FROM windlass.tally t WHERE t.what = p_what AND t.name = p_name

@@ -20,7 +20,7 @@ BEGIN
          WHERE d.run_at_ms <= p_now ORDER BY d.run_at_ms, d.seq LIMIT p_max FOR UPDATE SKIP LOCKED) due
       JOIN windlass.jobs j ON j.seq = due.seq
      WHERE j.key IS NULL OR (j.queue, j.key) IN (SELECT u.queue, u.key FROM unnest(v_queues, v_keys) AS u(queue, key));
-    PERFORM windlass.cut_1(j.gate, j.rank, j.seq)
+    PERFORM windlass.cut_1(windlass.room_1(j.queue, j.kind), j.gate, j.rank, j.seq)
        FROM windlass.delayed d JOIN windlass.jobs j ON j.seq = d.seq WHERE d.ctid = ANY (v_spots) AND j.key IS NULL;
     WITH due AS (
         DELETE FROM windlass.delayed d WHERE d.ctid = ANY (v_spots) RETURNING d.seq
@@ -78,6 +78,9 @@ DECLARE
     v_fences bigint[];
     v_known boolean;
     v_apart boolean;
+    -- The rooms of each kind, unless those of whole queues are fewer.
+    v_kinds text[] := CASE WHEN cardinality(p_queues) * cardinality(p_kinds) <= 256 THEN p_kinds END;
+    v_rooms bigint[];
     v_gates bigint[];
     v_labels text[];
     v_sizes bigint[];
@@ -128,27 +131,35 @@ BEGIN
         PERFORM windlass.promote_1(v_now, p_promote_max);
         SELECT min(d.run_at_ms) INTO v_next FROM windlass.delayed d;
     END IF;
-    WITH RECURSIVE heads AS (
-        (SELECT h.gate, h.label FROM windlass.ready h ORDER BY h.gate, h.rank, h.seq LIMIT 1)
+    WITH RECURSIVE rooms AS (
+        SELECT DISTINCT windlass.room_1(q.name, k.name) AS low, windlass.room_1(q.name, k.name) | k.more AS high
+          FROM unnest(p_queues) AS q(name)
+         CROSS JOIN (SELECT k.name, 0::bigint AS more FROM unnest(v_kinds) AS k(name)
+                      UNION ALL SELECT NULL, 4294967295 WHERE v_kinds IS NULL) k
+    ), heads AS (
+        SELECT n.*, r.high FROM rooms r CROSS JOIN LATERAL (
+            SELECT h.room, h.gate, h.label FROM windlass.ready h WHERE h.room >= r.low AND h.room <= r.high
+             ORDER BY h.room, h.gate, h.rank, h.seq LIMIT 1) n
         UNION ALL
-        SELECT n.* FROM heads g CROSS JOIN LATERAL (
-            SELECT h.gate, h.label FROM windlass.ready h WHERE h.gate > g.gate
-             ORDER BY h.gate, h.rank, h.seq LIMIT 1) n
+        SELECT n.*, g.high FROM heads g CROSS JOIN LATERAL (
+            SELECT h.room, h.gate, h.label FROM windlass.ready h WHERE (h.room, h.gate) > (g.room, g.gate) AND h.room <= g.high
+             ORDER BY h.room, h.gate, h.rank, h.seq LIMIT 1) n
     ), gates AS (
-        SELECT h.gate, h.label, split_part(h.label, chr(31), 1) AS queue, split_part(h.label, chr(31), 2) AS kind,
+        SELECT h.room, h.gate, h.label, split_part(h.label, chr(31), 1) AS queue, split_part(h.label, chr(31), 2) AS kind,
                split_part(h.label, chr(31), 3) = 'k' AS keyed,
                array_to_string((string_to_array(h.label, chr(31)))[4:], chr(31)) AS names,
                -- How many jobs a row seems to have: the first may be what a claim has left.
                (SELECT 1 + coalesce(max(cardinality(first.more_seqs)), 0) FROM (
-                    SELECT r.more_seqs FROM windlass.ready r WHERE r.gate = h.gate ORDER BY r.rank, r.seq LIMIT 2) first) AS jobs
+                    SELECT r.more_seqs FROM windlass.ready r WHERE r.room = h.room AND r.gate = h.gate
+                     ORDER BY r.rank, r.seq LIMIT 2) first) AS jobs
           FROM heads h
     )
-    SELECT array_agg(g.gate), array_agg(g.label), array_agg(g.jobs), array_agg(g.queue), array_agg(g.names),
+    SELECT array_agg(g.room), array_agg(g.gate), array_agg(g.label), array_agg(g.jobs), array_agg(g.queue), array_agg(g.names),
            array_agg(coalesce(p_lease_ms, q.lease_ms, 30000)), array_agg(q.policy), array_agg(g.keyed),
            array_agg(g.queue) FILTER (WHERE q.limit_jobs IS NOT NULL), bool_or(g.names <> ''), bool_or(g.keyed),
            -- Whether a key may have ready jobs in more than one gate.
            count(*) FILTER (WHERE g.keyed) > count(DISTINCT g.queue) FILTER (WHERE g.keyed)
-      INTO v_gates, v_labels, v_sizes, v_of, v_budgets, v_lease_ms, v_policies, v_keyed, v_limited, v_spends, v_keys, v_crossed
+      INTO v_rooms, v_gates, v_labels, v_sizes, v_of, v_budgets, v_lease_ms, v_policies, v_keyed, v_limited, v_spends, v_keys, v_crossed
       FROM gates g LEFT JOIN windlass.queues q ON q.name = g.queue
      WHERE g.queue = ANY (p_queues) AND (p_kinds IS NULL OR g.kind = ANY (p_kinds)) AND q.paused IS NOT TRUE;
 
@@ -185,16 +196,16 @@ BEGIN
             v_takes := array_fill(0::bigint, ARRAY[cardinality(v_gates)]);
             FOR r IN
                 SELECT g.at, g.queue, g.names, head.seq, head.key
-                  FROM (SELECT u.at, u.gate, u.label, u.queue, u.names,
+                  FROM (SELECT u.at, u.room, u.gate, u.label, u.queue, u.names,
                                (SELECT least(p_limit, min((v_room ->> n.name)::bigint))
                                   FROM (SELECT 'q' || u.queue AS name UNION ALL
                                         SELECT 'b' || b.name FROM unnest(string_to_array(u.names, chr(31))) AS b(name)) n
                                ) AS cap
-                          FROM unnest(v_gates, v_labels, v_of, v_budgets) WITH ORDINALITY
-                               AS u(gate, label, queue, names, at)) g
+                          FROM unnest(v_rooms, v_gates, v_labels, v_of, v_budgets) WITH ORDINALITY
+                               AS u(room, gate, label, queue, names, at)) g
                  CROSS JOIN LATERAL (
                        SELECT h.rank, u.seq, h.key FROM windlass.ready h CROSS JOIN unnest(h.seq || h.more_seqs) AS u(seq)
-                        WHERE h.gate = g.gate AND h.label = g.label
+                        WHERE h.room = g.room AND h.gate = g.gate AND h.label = g.label
                         -- As many again can have a key that another gate takes.
                         ORDER BY h.rank, h.seq
                         LIMIT CASE WHEN v_crossed AND g.cap > 0 THEN g.cap + p_limit ELSE g.cap END) head
@@ -221,10 +232,10 @@ BEGIN
               FROM generate_series(1, cardinality(v_gates)) AS u(at)
               LEFT JOIN (
                    SELECT h.at, count(*) AS takes FROM (
-                       SELECT g.at FROM unnest(v_gates, v_labels) WITH ORDINALITY AS g(gate, label, at)
+                       SELECT g.at FROM unnest(v_rooms, v_gates, v_labels) WITH ORDINALITY AS g(room, gate, label, at)
                         CROSS JOIN LATERAL (
                               SELECT h.rank, u.seq FROM windlass.ready h CROSS JOIN unnest(h.seq || h.more_seqs) AS u(seq)
-                               WHERE h.gate = g.gate AND h.label = g.label
+                               WHERE h.room = g.room AND h.gate = g.gate AND h.label = g.label
                                ORDER BY h.rank, h.seq LIMIT p_limit) head
                         ORDER BY head.rank, head.seq LIMIT p_limit) h
                     GROUP BY h.at) t ON t.at = u.at;
@@ -244,11 +255,12 @@ BEGIN
                   INTO v_spots, v_cuts, v_cut_takes
                   FROM (SELECT g.left_over, t.spot, t.jobs,
                                sum(t.jobs) OVER (PARTITION BY g.at ORDER BY t.rank, t.seq)::bigint - t.jobs AS before
-                          FROM unnest(v_gates, v_labels, v_left, v_sizes) WITH ORDINALITY AS g(gate, label, left_over, size, at)
+                          FROM unnest(v_rooms, v_gates, v_labels, v_left, v_sizes) WITH ORDINALITY
+                               AS g(room, gate, label, left_over, size, at)
                          CROSS JOIN LATERAL (
                                SELECT h.ctid AS spot, h.rank, h.seq, 1 + coalesce(cardinality(h.more_seqs), 0) AS jobs
                                  FROM windlass.ready h
-                                WHERE h.gate = g.gate AND h.label = g.label
+                                WHERE h.room = g.room AND h.gate = g.gate AND h.label = g.label
                                 ORDER BY h.rank, h.seq LIMIT (g.left_over + g.size - 1) / g.size FOR UPDATE SKIP LOCKED) t
                          WHERE g.left_over > 0) t
                  WHERE t.before < t.left_over;
@@ -256,8 +268,9 @@ BEGIN
                     EXIT WHEN v_waits = 10 OR v_seqs IS NOT NULL OR NOT EXISTS (
                         SELECT FROM unnest(v_left, v_sizes) AS g(left_over, size) WHERE g.left_over > 0 AND g.size > 1);
                     -- Others hold the rows that there are, and will leave jobs in them.
-                    PERFORM FROM windlass.ready h
-                      WHERE h.gate = ANY (v_gates) AND h.more_seqs IS NOT NULL ORDER BY h.gate, h.rank, h.seq LIMIT 1 FOR UPDATE;
+                    PERFORM FROM unnest(v_rooms, v_gates) AS g(room, gate) CROSS JOIN LATERAL (
+                        SELECT FROM windlass.ready h WHERE h.room = g.room AND h.gate = g.gate AND h.more_seqs IS NOT NULL
+                         ORDER BY h.gate, h.rank, h.seq LIMIT 1 FOR UPDATE) h LIMIT 1;
                     v_waits := v_waits + 1;
                     v_now := greatest(v_now, windlass.begin_1(p_now));
                     CONTINUE;
@@ -304,12 +317,12 @@ BEGIN
                    v_ids || array_agg(t.id), v_fences || array_agg(t.fence), coalesce(v_known, false) OR bool_or(t.known),
                    coalesce(v_apart, false) OR bool_or(t.known OR t.deduped)
               INTO v_spots, v_seqs, v_ranks, v_ats, v_ids, v_fences, v_known, v_apart
-              FROM unnest(v_gates, v_takes, v_labels, v_of, v_keyed) WITH ORDINALITY
-                   AS g(gate, takes, label, queue, keyed, at)
+              FROM unnest(v_rooms, v_gates, v_takes, v_labels, v_of, v_keyed) WITH ORDINALITY
+                   AS g(room, gate, takes, label, queue, keyed, at)
              CROSS JOIN LATERAL (
                    SELECT h.ctid AS spot, h.seq, h.rank, h.id, h.fence, h.known, h.deduped FROM windlass.ready h
                      JOIN windlass.keys k ON k.queue = g.queue AND k.key = h.key AND k.holder IS NULL
-                    WHERE h.gate = g.gate AND h.label = g.label
+                    WHERE h.room = g.room AND h.gate = g.gate AND h.label = g.label
                       AND (v_picks IS NULL OR h.seq = ANY (v_picks))
                     ORDER BY h.rank, h.seq LIMIT g.takes FOR UPDATE SKIP LOCKED) t
              WHERE g.takes > 0 AND g.keyed;
@@ -344,7 +357,7 @@ BEGIN
                 RETURNING k.queue, k.key, k.holder
             ), behind AS (
                 DELETE FROM windlass.ready h USING held k
-                 WHERE h.key = k.key AND split_part(h.label, chr(31), 1) = k.queue AND h.seq <> k.holder
+                 WHERE h.key = k.key AND h.label >= k.queue || chr(31) AND h.label < k.queue || chr(32) AND h.seq <> k.holder
                 RETURNING k.queue, h.*
             )
             INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, known, deduped, label)

@@ -32,7 +32,7 @@ BEGIN
         WITH worse AS (
             DELETE FROM windlass.ready r
              USING (SELECT DISTINCT u.queue, u.key FROM unnest(p_queues, p_keys) AS u(queue, key)) k
-             WHERE r.key = k.key AND split_part(r.label, chr(31), 1) = k.queue
+             WHERE r.key = k.key AND r.label >= k.queue || chr(31) AND r.label < k.queue || chr(32)
                AND (SELECT w.seq FROM windlass.waiting w
                      WHERE w.queue = k.queue AND w.key = k.key AND w.gate = r.gate
                        AND (w.rank, w.seq) < (r.rank, r.seq) LIMIT 1) IS NOT NULL

@@ -40,10 +40,10 @@ DECLARE
     v_risen_queues text[];
     v_risen_ended bigint[];
 BEGIN
-    PERFORM windlass.unready_1(j.gate, j.rank, j.seq)
+    PERFORM windlass.unready_1(windlass.room_1(j.queue, j.kind), j.gate, j.rank, j.seq)
        FROM json_to_recordset(p_rows) AS r(seq bigint) JOIN windlass.jobs_1 v ON v.seq = r.seq AND v.state = 0
        JOIN windlass.jobs j ON j.seq = r.seq;
-    PERFORM windlass.cut_1(j.gate, j.rank, j.seq)
+    PERFORM windlass.cut_1(windlass.room_1(j.queue, j.kind), j.gate, j.rank, j.seq)
        FROM json_to_recordset(p_rows) AS r(seq bigint, state smallint, run_at_ms bigint) JOIN windlass.jobs j ON j.seq = r.seq
       WHERE r.state = 0 AND r.run_at_ms <= p_now AND j.key IS NULL;
     WITH saved AS MATERIALIZED (

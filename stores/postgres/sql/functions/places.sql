@@ -19,10 +19,11 @@ BEGIN
          WHERE d.key IS NULL;
         EXIT WHEN v_held >= v_queued;
         SELECT v_held + count(*) INTO v_held
-          FROM (SELECT j.seq, j.gate, j.rank FROM windlass.jobs j WHERE j.id = ANY (p_ids) AND j.key IS NULL ORDER BY j.seq) j
+          FROM (SELECT j.seq, windlass.room_1(j.queue, j.kind) AS room, j.gate, j.rank FROM windlass.jobs j WHERE j.id = ANY (p_ids) AND j.key IS NULL ORDER BY j.seq) j
          CROSS JOIN LATERAL (
                SELECT h.ctid FROM windlass.ready h
-                WHERE h.gate = j.gate AND h.rank = j.rank AND h.seq <= j.seq AND (h.seq = j.seq OR j.seq = ANY (h.more_seqs))
+                WHERE h.room = j.room AND h.gate = j.gate AND h.rank = j.rank
+                  AND h.seq <= j.seq AND (h.seq = j.seq OR j.seq = ANY (h.more_seqs))
                 ORDER BY h.gate, h.rank, h.seq DESC LIMIT 1 FOR UPDATE) h;
         EXIT WHEN v_held >= v_queued;
         IF round = 1000 THEN
@@ -32,13 +33,14 @@ BEGIN
 END $$;
 
 -- Takes a job out of its row of "ready".
-CREATE FUNCTION windlass.unready_1(p_gate bigint, p_rank bigint, p_seq bigint) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION windlass.unready_1(p_room bigint, p_gate bigint, p_rank bigint, p_seq bigint) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 BEGIN
     WITH gone AS (
         DELETE FROM windlass.ready h WHERE h.ctid = (
             SELECT h.ctid FROM windlass.ready h
-             WHERE h.gate = p_gate AND h.rank = p_rank AND h.seq <= p_seq AND (h.seq = p_seq OR p_seq = ANY (h.more_seqs))
+             WHERE h.room = p_room AND h.gate = p_gate AND h.rank = p_rank
+               AND h.seq <= p_seq AND (h.seq = p_seq OR p_seq = ANY (h.more_seqs))
              ORDER BY h.gate, h.rank, h.seq DESC LIMIT 1)
         RETURNING h.*
     )
@@ -56,7 +58,7 @@ END $$;
 -- Cuts the shared row in whose midst a job is to stand, so that rows stand in the
 -- order of their jobs: a job that comes back is claimed before those that were
 -- accepted after it. Only the row before it can reach beyond it.
-CREATE FUNCTION windlass.cut_1(p_gate bigint, p_rank bigint, p_seq bigint) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION windlass.cut_1(p_room bigint, p_gate bigint, p_rank bigint, p_seq bigint) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 DECLARE
     v_spot tid;
@@ -64,7 +66,7 @@ BEGIN
     LOOP
         SELECT h.ctid INTO v_spot FROM (
             SELECT h.ctid, h.more_seqs FROM windlass.ready h
-             WHERE h.gate = p_gate AND h.rank = p_rank AND h.seq < p_seq
+             WHERE h.room = p_room AND h.gate = p_gate AND h.rank = p_rank AND h.seq < p_seq
              ORDER BY h.gate DESC, h.rank DESC, h.seq DESC LIMIT 1) h
          WHERE h.more_seqs[cardinality(h.more_seqs)] > p_seq;
         EXIT WHEN NOT FOUND;

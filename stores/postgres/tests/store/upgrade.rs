@@ -24,7 +24,7 @@ const TABLES: [(&str, &str); 13] = [
         "seq, fence, run_at_ms, started_ms, lease_ms, expires_ms, ended_ms, attempt, crashes, retries, steps_count, state, \
          failure, cancel_requested, deduped, label, key, worker, result, progress, history",
     ),
-    ("ready", "*"),
+    ("ready", "gate, rank, seq, id, fence, run_at_ms, known, deduped, label, key, more_seqs, more_ids"),
     ("delayed", "*"),
     ("waiting", "*"),
     ("ended", "queue, ended_ms, jobs, seqs"),
@@ -60,6 +60,10 @@ async fn carry_back(scene: &Scene, version: i32) {
     if version >= 6 {
         sql += include_str!("../../migrations/0006_records.sql");
         sql += "INSERT INTO windlass.migrations (version) VALUES (6);";
+    }
+    if version >= 7 {
+        sql += include_str!("../../migrations/0007_looks.sql");
+        sql += "INSERT INTO windlass.migrations (version) VALUES (7);";
     }
     sql += "DROP SCHEMA model CASCADE;
             CREATE FUNCTION windlass.older_1() RETURNS integer LANGUAGE sql AS 'SELECT 1';";
@@ -121,11 +125,11 @@ fn numbers(leases: &[Leased]) -> Vec<u128> {
     leases.iter().map(|leased| leased.job.id.0.as_u128()).collect()
 }
 
-/// Fault 22: what programs of the fourth to the sixth schema left is as it was, and goes on from there; there are
+/// Fault 22: what programs of the fourth to the seventh schema left is as it was, and goes on from there; there are
 /// shelves, and leases are taken back in two looks.
 #[tokio::test]
 async fn fault_22_older_schemas_are_migrated_with_their_jobs() {
-    for version in [4, 5, 6] {
+    for version in [4, 5, 6, 7] {
         let scene = Scene::new().await;
         let clock = FakeClock::default();
         let store = scene.store(Some(clock.clone())).await;

@@ -11,7 +11,7 @@ use crate::scene::{claim, id, job, open};
 const CROWD: u128 = 20_000;
 
 /// Fault 44: jobs that wait behind a busy key, or for tomorrow, are not among
-/// those that a claim looks at. (A claim reads the table "ready" and
+/// those that a claim looks at. (A claim reads the table "shown" and
 /// the jobs that stand there, and nothing else; how long it takes is measured in `bench/`.)
 #[tokio::test]
 async fn fault_44_a_crowd_behind_a_key_costs_a_claim_nothing() {
@@ -36,7 +36,7 @@ async fn fault_44_a_crowd_behind_a_key_costs_a_claim_nothing() {
     }
     store.enqueue(vec![job(CROWD + 1, 1)]).await.expect("one more");
     let conn = Connection::open(&path).expect("the file");
-    let ready: i64 = conn.query_row("SELECT count(*) FROM ready", [], |row| row.get(0)).expect("a count");
+    let ready: i64 = conn.query_row("SELECT count(*) FROM shown", [], |row| row.get(0)).expect("a count");
     assert_eq!(ready, 1, "a claim would look at {ready} jobs");
     let leases = claim(&store, 2, 10).await;
     assert_eq!(leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [id(CROWD + 1)]);
