@@ -87,6 +87,26 @@ pub async fn wrong(pool: &Pool) -> Result<Vec<String>, DatabaseError> {
     Ok(found)
 }
 
+/// Columns that the store works with, seen from their types alone: for a table that is not whole yet.
+pub async fn unfit_for_the_store(pool: &Pool) -> Result<Vec<String>, DatabaseError> {
+    let types = Types::read(pool).await?;
+    let fits = |name: &str| match name {
+        "locked_until" | "next_attempt_at" => Fit::Moment,
+        "retry_count" | "crash_count" | "fence" => Fit::Number,
+        "processing_status" | "current_stage" => Fit::Word,
+        _ => Fit::Text,
+    };
+    let (_, columns) = TABLES[0];
+    let of_store = columns.iter().filter(|(_, _, fit)| *fit == Fit::Source);
+    let found = of_store.filter_map(|(name, _, _)| Some((name, types.of(MESSAGES, name)?)));
+    let unfit = found.filter(|(name, found)| !fits(name).takes(found));
+    Ok(unfit
+        .map(|(name, found)| {
+            format!("{MESSAGES}.{name} is of type {}; it must be {}", found.kind, fits(name).wanted())
+        })
+        .collect())
+}
+
 fn misfits(types: &Types) -> Vec<String> {
     let mut wrong = Vec::new();
     for (table, columns) in TABLES {

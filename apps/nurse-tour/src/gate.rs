@@ -8,9 +8,10 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use windlass_engine::core::error::StoreError;
 use windlass_engine::core::id::{BudgetName, JobId};
+use windlass_engine::core::job::Start;
 use windlass_engine::core::store::{
-    ClaimAnswer, ClaimRequest, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, Source, Spent,
-    StepWrite, WakeFn, Written,
+    ClaimAnswer, ClaimRequest, Expired, LeaseRef, Leased, ProgressWrite, RenewAnswer, Settlement, Source,
+    Spent, StepWrite, WakeFn, Written,
 };
 use windlass_engine::core::transition::Outcome;
 use windlass_engine::core::wake::Registration;
@@ -30,6 +31,10 @@ const LOOK_MS: u64 = 5_000;
 const LOOK_HELD_MS: u64 = 1_000;
 /// How soon it is tried again when there was no message to try with.
 const UNTRIED_MS: u64 = 15_000;
+/// So many messages are remembered that closed the gate.
+const BLAMED_MAX: usize = 1_000;
+/// So many of those are stepped over to find another that tries whether it is over.
+const STEPPED_OVER_MAX: usize = 8;
 /// What stops the claiming when the claim itself does not fit the table.
 const TABLE: &str = "table";
 
@@ -56,6 +61,10 @@ struct State {
     looked_ms: Option<u64>,
     /// Steps that the database will never take, and whether its schema is to blame.
     refused: HashMap<JobId, bool>,
+    /// How often each provider has done its work.
+    worked: BTreeMap<&'static str, u64>,
+    /// On account of which provider a message closed the gate, and how often that one had worked by then.
+    blamed: HashMap<JobId, (&'static str, u64)>,
 }
 
 #[derive(Debug, Clone)]
@@ -66,6 +75,17 @@ struct Closed {
     until_ms: u64,
     /// Whether the others can see it: then it is lifted when they cannot any more.
     told: bool,
+    /// One message is trying whether it is over.
+    trying: bool,
+}
+
+/// What may be claimed.
+enum Pass {
+    /// All that is asked for.
+    All,
+    /// One message, to try whether it is over.
+    One,
+    Nothing,
 }
 
 impl Gate {
@@ -96,11 +116,12 @@ impl Gate {
         let rest_ms = {
             let mut state = self.state();
             let known = state.closed.get(trouble.provider);
-            if known.is_some_and(|closed| now_ms < closed.until_ms) {
+            if known.is_some_and(|closed| now_ms < closed.until_ms && !closed.trying) {
                 return;
             }
             let rest_ms = known.map_or(*REST_MS.start(), |closed| (closed.rest_ms * 2).min(*REST_MS.end()));
-            let closed = Closed { why: why.clone(), rest_ms, until_ms: now_ms + rest_ms, told: false };
+            let until_ms = now_ms + rest_ms;
+            let closed = Closed { why: why.clone(), rest_ms, until_ms, told: false, trying: false };
             state.closed.insert(trouble.provider, closed);
             rest_ms
         };
@@ -118,6 +139,45 @@ impl Gate {
         }
     }
 
+    /// Whether what a message met is its own affair, and nobody's settings are to blame: it alone closed the gate before,
+    /// and the provider has worked for others since.
+    pub(crate) fn is_its_own(&self, job: JobId, trouble: &Trouble) -> bool {
+        let mut state = self.state();
+        // Others were refused as well.
+        if state.closed.get(trouble.provider).is_some_and(|closed| !closed.trying) {
+            state.blamed.remove(&job);
+            return false;
+        }
+        let worked = state.worked.get(trouble.provider).copied().unwrap_or_default();
+        if state.blamed.len() >= BLAMED_MAX {
+            state.blamed.clear();
+        }
+        let before = state.blamed.insert(job, (trouble.provider, worked));
+        before.is_some_and(|(provider, then)| provider == trouble.provider && then < worked)
+    }
+
+    /// Claims one message that tries whether it is over: one that has not closed the gate, if there is any, since that
+    /// may be refused for its own sake.
+    async fn claim_trial(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
+        let limit = 1 + self.state().blamed.len().min(STEPPED_OVER_MAX) as u32;
+        let mut answer = self.source.claim(ClaimRequest { limit, ..request }).await?;
+        let others = {
+            let state = self.state();
+            let at = answer.leases.iter().position(|leased| !state.blamed.contains_key(&leased.job.id));
+            let mut leases = std::mem::take(&mut answer.leases);
+            answer.leases.extend((!leases.is_empty()).then(|| leases.remove(at.unwrap_or_default())));
+            leases
+        };
+        if !others.is_empty() {
+            let outcome = Outcome::Parked { until: Start::Now };
+            let give_back =
+                |leased: &Leased| Settlement { lease: leased.lease_ref(), outcome: outcome.clone() };
+            // What cannot be given back comes back when its lease has run out.
+            let _ = self.source.settle(others.iter().map(give_back).collect()).await;
+        }
+        Ok(answer)
+    }
+
     /// A provider wants to be left alone.
     pub(crate) async fn cool(&self, trouble: &Trouble) {
         // Without its reason a cool-down is one all the same.
@@ -126,9 +186,10 @@ impl Gate {
     }
 
     /// A provider has done its work: whatever was wrong with it is over.
-    pub(crate) async fn open(&self, provider: &str) {
+    pub(crate) async fn open(&self, provider: &'static str) {
         let (was_closed, was_cooling) = {
             let mut state = self.state();
+            *state.worked.entry(provider).or_default() += 1;
             let before = state.cooling.len();
             state.cooling.retain(|one| one.provider != provider || one.for_ms > 0);
             (state.closed.remove(provider).is_some(), state.cooling.len() < before)
@@ -161,10 +222,15 @@ impl Gate {
     /// Why nothing is claimed for a while, if that is so, and for how many seconds it was when somebody last looked.
     pub(crate) fn why_cooling(&self) -> Option<String> {
         let state = self.state();
-        let resting = state.cooling.iter().filter(|one| one.for_ms > 0);
-        let all: Vec<String> = resting
+        let all: Vec<String> = state
+            .cooling
+            .iter()
             .map(|one| {
-                format!("{} for {} s", one.why.as_ref().unwrap_or(&one.provider), (one.for_ms + 999) / 1_000)
+                let why = one.why.as_ref().unwrap_or(&one.provider);
+                match one.for_ms {
+                    ..=0 => format!("{why}; the next message tries whether it is over"),
+                    ms => format!("{why} for {} s", (ms + 999) / 1_000),
+                }
             })
             .collect();
         (!all.is_empty()).then(|| all.join(", "))
@@ -175,21 +241,20 @@ impl Gate {
         self.state().refused.remove(&job)
     }
 
-    /// How many may be claimed: all that are asked for, one to try, or none.
-    async fn let_through(&self, wanted: u32) -> u32 {
+    /// What may be claimed now.
+    async fn pass(&self) -> Pass {
         self.look().await;
         if self.is_open() {
-            return wanted;
+            return Pass::All;
         }
         let _asking = self.asking.lock().await;
-        if !self.state().closed.is_empty() {
-            return u32::from(self.may_reopen().await);
-        }
-        let resting = self.state().cooling.iter().any(|one| one.for_ms > 0);
-        match !self.is_open() && !resting {
-            true => u32::from(self.stops.may_try().await.unwrap_or(false)),
-            false => 0,
-        }
+        let may_try = if !self.state().closed.is_empty() {
+            self.may_reopen().await
+        } else {
+            let resting = self.state().cooling.iter().any(|one| one.for_ms > 0);
+            !self.is_open() && !resting && self.stops.may_try().await.unwrap_or(false)
+        };
+        if may_try { Pass::One } else { Pass::Nothing }
     }
 
     fn is_open(&self) -> bool {
@@ -221,12 +286,17 @@ impl Gate {
             let rest = state.closed.iter_mut().filter(|(_, closed)| closed.until_ms <= now_ms);
             rest.map(|(provider, closed)| {
                 closed.until_ms = now_ms + closed.rest_ms;
+                closed.trying = true;
                 (*provider, closed.clone())
             })
             .collect()
         };
         for (provider, Closed { why, rest_ms, .. }) in again {
-            let _ = self.stops.put(provider, &why, rest_ms).await;
+            if self.stops.put(provider, &why, rest_ms).await.is_ok()
+                && let Some(closed) = self.state().closed.get_mut(provider)
+            {
+                closed.told = true;
+            }
         }
         !refused
     }
@@ -236,7 +306,9 @@ impl Gate {
         let cooling = {
             let mut state = self.state();
             let now_ms = self.world.boot_ms();
-            state.closed.values_mut().for_each(|closed| closed.until_ms = now_ms + UNTRIED_MS);
+            for closed in state.closed.values_mut() {
+                (closed.until_ms, closed.trying) = (now_ms + UNTRIED_MS, false);
+            }
             !state.cooling.is_empty()
         };
         if cooling {
@@ -329,11 +401,19 @@ impl Gate {
     }
 }
 
+/// Whether the table is not what it was.
+fn is_of_the_table(error: &StoreError) -> bool {
+    matches!(error, StoreError::Schema(_) | StoreError::Broken(_))
+}
+
 /// What the operator should look at.
 fn next_step(provider: &str) -> &'static str {
     match provider {
         "objects" => "check the bucket's name, the credentials and their rights",
-        "database" | TABLE => "look with `windlass nurse-tour check`, and put the tables right",
+        "database" | TABLE => {
+            "look with `windlass nurse-tour check`, put the tables and the role's rights right, and start the worker \
+             anew if a column has another type now"
+        }
         "openai" => "check the key, the names of the models, the account and its quota",
         _ => "check the account and its token",
     }
@@ -353,21 +433,22 @@ fn word(outcome: &Outcome) -> &'static str {
 #[async_trait]
 impl Source for Gate {
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
-        let limit = self.let_through(request.limit).await;
-        if limit == 0 {
-            return Ok(ClaimAnswer::default());
-        }
-        match self.source.claim(ClaimRequest { limit, ..request.clone() }).await {
+        let (tries, claimed) = match self.pass().await {
+            Pass::All => (false, self.source.claim(request).await),
+            Pass::One => (true, self.claim_trial(request).await),
+            Pass::Nothing => return Ok(ClaimAnswer::default()),
+        };
+        match claimed {
             Ok(answer) => {
                 self.open(TABLE).await;
-                if limit < request.limit && answer.leases.is_empty() {
+                if tries && answer.leases.is_empty() {
                     self.untried().await;
                 }
                 self.note_claimed(&answer);
                 Ok(answer)
             }
             // The table is not what it was. Its owner puts that right, and then the work goes on.
-            Err(error @ (StoreError::Schema(_) | StoreError::Broken(_))) => {
+            Err(error) if is_of_the_table(&error) => {
                 tracing::error!(%error, "The claim does not fit the table; look with `windlass nurse-tour check`");
                 self.close(&Trouble::new(Class::Configuration, TABLE, error.code())).await;
                 Ok(ClaimAnswer::default())
@@ -390,7 +471,11 @@ impl Source for Gate {
     }
 
     async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
-        self.source.renew(leases).await
+        self.source.renew(leases).await.map_err(|error| match is_of_the_table(&error) {
+            // Whoever owns the table may put it right while the attempts wait.
+            true => StoreError::Unavailable(error.to_string()),
+            false => error,
+        })
     }
 
     async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
@@ -417,7 +502,10 @@ impl Source for Gate {
     }
 
     async fn expire(&self) -> Result<Expired, StoreError> {
-        self.source.expire().await
+        match self.source.expire().await {
+            Err(error) if is_of_the_table(&error) => Ok(Expired::default()),
+            expired => expired,
+        }
     }
 
     async fn spend(&self, budget: BudgetName, amount: u32) -> Result<Spent, StoreError> {

@@ -209,6 +209,9 @@ impl VoiceMessages {
                 None => Failure::retry(trouble),
             },
             Class::Permanent | Class::NeedsHuman => Failure::permanent(trouble),
+            Class::Configuration if self.gate.is_its_own(context.id(), &trouble) => {
+                Failure::permanent(Trouble { class: Class::Permanent, ..trouble })
+            }
             Class::Configuration => {
                 self.gate.close(&trouble).await;
                 Failure::park(self.spread(DOOR_WAIT))

@@ -37,6 +37,9 @@ pub(crate) struct Known {
     pub(crate) document: String,
     /// Whether the patient is only whom the model heard.
     pub(crate) only_heard: bool,
+    /// The name under which the message was bound, where the patient has one of their own: a session or a text may
+    /// name another than the id beside it means.
+    pub(crate) bound_as: Option<String>,
 }
 
 /// The tables of patients, sessions and documents.
@@ -79,17 +82,21 @@ impl People {
         let params: [Param<'_>; 4] =
             [(&sid, Type::TEXT), (&heard, Type::TEXT), (&bound.agency, Type::TEXT), (&about, Type::TEXT)];
         let row = database::row(&self.pool, sql, &params).await?;
-        let (document, agency, own): (String, Option<String>, Option<String>) =
-            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let (document, agency): (String, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
+        let (own, of_session): (Option<String>, Option<String>) = (row.try_get(2)?, row.try_get(3)?);
         let only_heard = agency.is_some();
         let mut bound = match agency {
             None => bound,
             agency => Bound { patient: heard.map(str::to_owned), agency, ..bound },
         };
-        if bound.patient.is_some() && bound.patient_name.is_none() {
-            bound.patient_name = own;
+        let mut bound_as = None;
+        if bound.patient.is_some() {
+            match own {
+                Some(own) => bound_as = bound.patient_name.replace(own),
+                None => bound.patient_name = bound.patient_name.take().or(of_session),
+            }
         }
-        Ok(Known { bound, document, only_heard })
+        Ok(Known { bound, document, only_heard, bound_as })
     }
 
     async fn statement(&self) -> Result<String, DatabaseError> {

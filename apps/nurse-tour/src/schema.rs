@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 
 use crate::database::{self, DatabaseError, Param};
 use crate::fit::Fit;
-pub use crate::fit::{refusals, wrong};
+pub use crate::fit::{refusals, unfit_for_the_store, wrong};
 use crate::mapping::{MESSAGES, MOMENT};
 pub use crate::migrate::migrate;
 pub use crate::types::Types;

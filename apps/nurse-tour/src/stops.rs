@@ -71,7 +71,8 @@ impl Stops {
 
     /// Says why a provider cools down.
     pub(crate) async fn explain(&self, provider: &str, why: &str) -> Result<(), DatabaseError> {
-        let sql = "UPDATE nurse_tour_cool_downs SET why = $2 WHERE name = $1";
+        // A trial that was made is over: the next is due when the provider wants no more to be left alone.
+        let sql = "UPDATE nurse_tour_cool_downs SET why = $2, trial_until = NULL WHERE name = $1";
         database::rows(&self.pool, sql, &[(&provider, Type::TEXT), (&why, Type::TEXT)]).await.map(drop)
     }
 

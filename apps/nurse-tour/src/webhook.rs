@@ -11,6 +11,7 @@ use bytes::Bytes;
 use deadpool_postgres::Pool;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use tokio::net::TcpListener;
+use tokio::sync::OnceCell;
 use tokio_postgres::types::Type;
 use url::Url;
 use windlass_app::door::{Answered, Door, Refusal, text};
@@ -25,7 +26,10 @@ use crate::mapping::MESSAGES;
 use crate::message::is_plain;
 use crate::schema::{SESSIONS, Types};
 use crate::settings::{TABLE, Twilio, twilio};
+use crate::steps::audio::KINDS;
 
+/// How long a call waits for the database; Twilio waits for 15 seconds, unless it is told otherwise.
+const STORE_WAIT_MS: u64 = 10_000;
 const TWIML: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Response></Response>";
 
 /// What the webhook must know.
@@ -74,25 +78,7 @@ pub async fn run(
     pool: Pool,
     world: Arc<dyn World>,
 ) -> Result<(), AppError> {
-    let types = Types::read(&pool).await?;
-    let insert = include_str!("../sql/webhook_insert.sql")
-        .replace("{received_at}", &types.moment(MESSAGES, "received_at", "clock_timestamp()"));
-    let bind = ["agency_id", "patient_id", "care_session_id"]
-        .into_iter()
-        .zip(["agency", "patient", "session"])
-        .fold(include_str!("../sql/webhook_bind.sql").to_owned(), |sql, (column, bound)| {
-            sql.replace(&format!("{{{column}}}"), &types.word(MESSAGES, column, &format!("b.{bound}")))
-        });
-    let new_id = types.new_id(SESSIONS, "cs_", "$1");
-    let session = include_str!("../sql/webhook_session.sql")
-        .replace("{id}", &types.word(SESSIONS, "id", &new_id))
-        .replace("{patient_id}", &types.word(SESSIONS, "patient_id", "said.patient"))
-        .replace("{created_at}", &types.moment(SESSIONS, "created_at", "clock_timestamp()"))
-        .replace(
-            "{expires_at}",
-            &types.moment(SESSIONS, "expires_at", "clock_timestamp() + $4::bigint * interval '1 hour'"),
-        );
-    let webhook = Arc::new(Webhook { settings, pool, insert, bind, session });
+    let webhook = Arc::new(Webhook { settings, pool, world: world.clone(), statements: OnceCell::new() });
     let router = Router::new().fallback(answer).with_state(webhook);
     // Every call is signed, and comes by the name that Twilio knows.
     let door = Plain::door(Door::new(router, world)).proves_itself();
@@ -102,9 +88,38 @@ pub async fn run(
 struct Webhook {
     settings: WebhookSettings,
     pool: Pool,
+    world: Arc<dyn World>,
+    /// Made with the first call that finds the database there.
+    statements: OnceCell<Statements>,
+}
+
+/// What is asked of the tables, as they are.
+struct Statements {
     insert: String,
     bind: String,
     session: String,
+}
+
+impl Statements {
+    async fn of(pool: &Pool) -> Result<Self, DatabaseError> {
+        let types = Types::read(pool).await?;
+        let insert = include_str!("../sql/webhook_insert.sql")
+            .replace("{received_at}", &types.moment(MESSAGES, "received_at", "clock_timestamp()"));
+        let bind = ["agency_id", "patient_id", "care_session_id"]
+            .into_iter()
+            .zip(["agency", "patient", "session"])
+            .fold(include_str!("../sql/webhook_bind.sql").to_owned(), |sql, (column, bound)| {
+                sql.replace(&format!("{{{column}}}"), &types.word(MESSAGES, column, &format!("b.{bound}")))
+            });
+        let new_id = types.new_id(SESSIONS, "cs_", "$1");
+        let expires_at = "clock_timestamp() + $4::bigint * interval '1 hour'";
+        let session = include_str!("../sql/webhook_session.sql")
+            .replace("{id}", &types.word(SESSIONS, "id", &new_id))
+            .replace("{patient_id}", &types.word(SESSIONS, "patient_id", "said.patient"))
+            .replace("{created_at}", &types.moment(SESSIONS, "created_at", "clock_timestamp()"))
+            .replace("{expires_at}", &types.moment(SESSIONS, "expires_at", expires_at));
+        Ok(Self { insert, bind, session })
+    }
 }
 
 /// What a call says, of what is of use here.
@@ -184,7 +199,8 @@ impl Webhook {
         let media_url = field("MediaUrl0").filter(|url| !url.is_empty());
         let media_type = field("MediaContentType0").unwrap_or_default().to_ascii_lowercase();
         let kind = match media_url {
-            Some(_) if media_type.starts_with("audio/") || media_type.starts_with("application/ogg") => {
+            // Whatever the worker would look at: what says nothing may be a note as well.
+            Some(_) if media_type.is_empty() || KINDS.iter().any(|kind| media_type.starts_with(kind)) => {
                 "voice"
             }
             Some(_) => "media",
@@ -201,8 +217,17 @@ impl Webhook {
         })
     }
 
-    /// Stores a call, once. Answers whether it was new.
+    /// Stores a call, once, while Twilio still listens. Answers whether it was new.
     async fn store(&self, call: &Call) -> Result<bool, DatabaseError> {
+        tokio::select! {
+            stored = self.store_now(call) => stored,
+            () = self.world.sleep_ms(STORE_WAIT_MS) => Err(DatabaseError::busy("the database did not answer in time")),
+        }
+    }
+
+    async fn store_now(&self, call: &Call) -> Result<bool, DatabaseError> {
+        let Statements { insert, bind, session } =
+            self.statements.get_or_try_init(|| Statements::of(&self.pool)).await?;
         let mut client = self.pool.get().await?;
         let transaction = client.transaction().await?;
         let params: [Param<'_>; 6] = [
@@ -213,9 +238,9 @@ impl Webhook {
             (&call.body, Type::TEXT),
             (&call.profile, Type::TEXT),
         ];
-        let new = !transaction.query_typed(&self.insert, &params).await?.is_empty();
+        let new = !transaction.query_typed(insert, &params).await?.is_empty();
         if new && call.kind == "voice" {
-            transaction.query_typed(&self.bind, &[(&call.sid, Type::TEXT)]).await?;
+            transaction.query_typed(bind, &[(&call.sid, Type::TEXT)]).await?;
         }
         if new && call.kind == "text" {
             let params: [Param<'_>; 4] = [
@@ -224,7 +249,7 @@ impl Webhook {
                 (&call.body, Type::TEXT),
                 (&self.settings.session_hours, Type::INT8),
             ];
-            transaction.query_typed(&self.session, &params).await?;
+            transaction.query_typed(session, &params).await?;
         }
         transaction.commit().await?;
         Ok(new)

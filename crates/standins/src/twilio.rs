@@ -1,6 +1,6 @@
 //! Twilio: media of messages, and the host that really delivers them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,6 +17,7 @@ use crate::server::{Server, Service, noise};
 const ACCOUNT: &str = "AC00000000000000000000000000000000";
 const TOKEN: &str = "standin-auth-token";
 
+type Forbidden = Arc<Mutex<HashSet<String>>>;
 type Media = Arc<Mutex<HashMap<String, Option<(String, Bytes)>>>>;
 
 /// The API host, which wants credentials and redirects, and the CDN host,
@@ -27,6 +28,7 @@ pub struct Twilio {
     /// The host that delivers; it has faults and a log of its own.
     pub cdn: Server,
     media: Media,
+    forbidden: Forbidden,
 }
 
 impl Twilio {
@@ -34,10 +36,11 @@ impl Twilio {
     pub async fn start() -> Self {
         let media = Media::default();
         let (for_api, for_cdn) = (media.clone(), media.clone());
+        let forbidden = Forbidden::default();
         let cdn = Server::start(move |ask: &Ask| deliver(ask, &for_cdn)).await;
         let to = cdn.url();
-        let api = Server::start(Api { media: for_api, cdn: to }).await;
-        Self { api, cdn, media }
+        let api = Server::start(Api { media: for_api, forbidden: forbidden.clone(), cdn: to }).await;
+        Self { api, cdn, media, forbidden }
     }
 
     /// What goes into `TWILIO_ACCOUNT_SID`.
@@ -79,6 +82,11 @@ impl Twilio {
         self.set(media, None);
     }
 
+    /// Says that nobody is given a media, whoever asks.
+    pub fn forbid(&self, media: &str) {
+        self.forbidden.lock().unwrap_or_else(PoisonError::into_inner).insert(media.to_owned());
+    }
+
     fn set(&self, media: &str, content: Option<(String, Bytes)>) {
         self.media.lock().unwrap_or_else(PoisonError::into_inner).insert(media.to_owned(), content);
     }
@@ -86,11 +94,16 @@ impl Twilio {
 
 struct Api {
     media: Media,
+    forbidden: Forbidden,
     cdn: String,
 }
 
 impl Service for Api {
     fn answer(&self, ask: &Ask) -> Answer {
+        let id = ask.path.rsplit('/').next().unwrap_or_default();
+        if self.forbidden.lock().unwrap_or_else(PoisonError::into_inner).contains(id) {
+            return Answer::json(403, &json!({"code": 20403, "message": "Forbidden", "status": 403}));
+        }
         point(ask, &self.media, &self.cdn)
     }
 

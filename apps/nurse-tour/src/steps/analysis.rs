@@ -78,7 +78,8 @@ pub(crate) async fn analyze(
     let unfit = |_| OpenAiError::Malformed("its content does not fit the schema");
     let mut analysis: Value = serde_json::from_str(&content).map_err(unfit)?;
     clean(&mut analysis);
-    analysis["structuredData"] = pairs(&analysis["structuredData"]);
+    analysis["structuredData"] = pairs(&analysis["structuredData"])
+        .ok_or(OpenAiError::Malformed("its structuredData is no list of pairs"))?;
     let analyzed = Analyzed {
         analysis,
         model: answer.model.clone().or_else(|| Some(model.clone())),
@@ -98,12 +99,18 @@ pub(crate) async fn analyze(
 }
 
 /// Pairs of name and value as an object. Strict schemas know no free objects. Two values of one name are both
-/// kept, as a list in the order in which they were said: two measurements, two doses.
-fn pairs(list: &Value) -> Value {
-    let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
+/// kept, as a list in the order in which they were said: two measurements, two doses. A server that does not know
+/// strict schemas may give an object at once. What is neither is nothing that could be kept.
+fn pairs(list: &Value) -> Option<Value> {
+    let list = match list {
+        Value::Null => &[][..],
+        Value::Object(_) => return Some(list.clone()),
+        Value::Array(list) => list,
+        _ => return None,
+    };
     let mut object = Map::new();
     for one in list {
-        let Some(name) = one["name"].as_str() else { continue };
+        let name = one["name"].as_str()?;
         let value = one["value"].clone();
         match object.get_mut(name) {
             None => drop(object.insert(name.to_owned(), value)),
@@ -111,7 +118,7 @@ fn pairs(list: &Value) -> Value {
             Some(first) => *first = Value::Array(vec![first.take(), value]),
         }
     }
-    Value::Object(object)
+    Some(Value::Object(object))
 }
 
 /// Takes out what no text of the database can hold.
@@ -161,7 +168,12 @@ mod tests {
         }
         let broken = Analyzed { analysis: json!("no JSON"), model: None, audit: Audit::default() };
         assert!(broken.form().is_err());
-        assert_eq!(pairs(&json!([{"name": "pulse", "value": "70"}, {"odd": 1}])), json!({"pulse": "70"}));
+        assert_eq!(pairs(&json!([{"name": "pulse", "value": "70"}])), Some(json!({"pulse": "70"})));
+        assert_eq!(pairs(&json!({"pulse": "70"})), Some(json!({"pulse": "70"})));
+        assert_eq!(pairs(&Value::Null), Some(json!({})));
+        for lost in [json!([{"odd": 1}]), json!("pulse 70"), json!(70)] {
+            assert_eq!(pairs(&lost), None, "{lost}");
+        }
     }
 
     #[test]
@@ -173,6 +185,7 @@ mod tests {
             pair("RR", "180/110"),
             pair("RR", "150/90")
         ]);
-        assert_eq!(pairs(&list), json!({"RR": ["120/80", "180/110", "150/90"], "Ibuprofen": "400"}));
+        let kept = json!({"RR": ["120/80", "180/110", "150/90"], "Ibuprofen": "400"});
+        assert_eq!(pairs(&list), Some(kept));
     }
 }

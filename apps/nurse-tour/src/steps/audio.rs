@@ -16,9 +16,10 @@ use crate::trouble::{Class, Trouble};
 const MISSING_MS_MAX: u64 = 24 * 3_600_000;
 /// What a voice note may be called. What says nothing, or says video of a container that also holds sound, is
 /// looked at by its bytes.
-const KINDS: [&str; 9] = [
+pub(crate) const KINDS: [&str; 10] = [
     "audio/",
     "application/ogg",
+    "application/amr",
     "application/octet-stream",
     "binary/octet-stream",
     "video/3gpp",

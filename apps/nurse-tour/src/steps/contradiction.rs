@@ -54,12 +54,30 @@ pub(crate) fn compare(bound: &Bound, id: Option<&str>, name: Option<&str>) -> Sp
 }
 
 /// The contradiction as the document shows it.
-pub(crate) fn shown(bound: &Bound, id: Option<&str>, name: Option<&str>) -> Value {
-    json!({
+pub(crate) fn shown(bound: &Bound, written: Option<&str>, id: Option<&str>, name: Option<&str>) -> Value {
+    let mut shown = json!({
         "boundPatientId": bound.patient,
         "boundPatientName": bound.patient_name,
         "spokenPatientId": id,
         "spokenPatientName": name,
+    });
+    if let Some(written) = written {
+        shown["writtenPatientName"] = json!(written);
+    }
+    shown
+}
+
+/// The alert that the session or the text which bound the message names another than its id means.
+pub(crate) fn written_alert(bound: &Bound, written: &str) -> Value {
+    let own = bound.patient_name.as_deref().unwrap_or("?");
+    let id = bound.patient.as_deref().unwrap_or("?");
+    json!({
+        "type": "patient_contradiction",
+        "severity": "critical",
+        "description": format!(
+            "Widerspruch: die Kennung {id} gehört {own}, geschrieben steht {written}. Bitte klären, um wen es geht. / \
+             Contradiction: the id {id} is {own}'s, but the name written with it is {written}. Find out whom it is about."
+        ),
     })
 }
 

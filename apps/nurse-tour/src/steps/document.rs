@@ -50,7 +50,7 @@ pub(crate) fn compose(
     analysis: Analysis,
     spoken_in: Option<String>,
 ) -> Result<Document, Trouble> {
-    let Known { bound, document, only_heard } = known;
+    let Known { bound, document, only_heard, bound_as } = known;
     let agency = bound.agency.clone().ok_or_else(|| Trouble::needs_human("agency_unresolved"))?;
     let (id, name) = (analysis.patient_id.as_deref(), analysis.patient_name.as_deref());
     let spoken = contradiction::compare(&bound, id, name);
@@ -59,15 +59,22 @@ pub(crate) fn compose(
         _ => Map::new(),
     };
     let mut alerts = analysis.alerts;
-    if spoken == Spoken::Contradicts {
-        structured_data.insert("patientContradiction".to_owned(), contradiction::shown(&bound, id, name));
+    // Whoever bound it may have named another than the id means.
+    let written = contradiction::compare(&bound, None, bound_as.as_deref());
+    let contradicts = spoken == Spoken::Contradicts || written == Spoken::Contradicts;
+    if contradicts {
+        let shown = contradiction::shown(&bound, bound_as.as_deref(), id, name);
+        structured_data.insert("patientContradiction".to_owned(), shown);
+    }
+    if let (Spoken::Contradicts, Some(other)) = (written, &bound_as) {
+        alerts.insert(0, contradiction::written_alert(&bound, other));
     }
     // A patient whom only the model heard has no other name than the one that it heard with it.
     if !(only_heard && spoken == Spoken::CannotTell) {
         alerts.splice(..0, contradiction::alert(&spoken, &bound, id, name));
     }
     // A note whose patient nobody can tell, or that names another, is laid before a person as such.
-    let sure = bound.patient.is_some() && spoken != Spoken::Contradicts;
+    let sure = bound.patient.is_some() && !contradicts;
     let Bound { agency: _, patient, patient_name: own, session: _ } = bound;
     // The name of a patient who is known is that patient's own, whatever the voice says.
     let said = if patient.is_none() || only_heard { analysis.patient_name } else { None };

@@ -12,27 +12,44 @@ use crate::settings::Worker;
 pub(crate) async fn run(host: &Host) -> Result<Exit, AppError> {
     let (pool, url) = database(host)?;
     let missing = schema::missing(&pool).await?;
-    let mut found: Vec<Lack> =
+    let missing: Vec<Lack> =
         missing.into_iter().map(|missing| Lack { what: missing.what, sql: Some(missing.sql) }).collect();
-    let (word, next) = match found.is_empty() {
-        false => ("missing", "`windlass nurse-tour migrate` adds it"),
+    // What is there, is it also what it should be?
+    let mut wrong = match missing.is_empty() {
         true => {
-            // Everything is there; is it also what it should be?
             let mapping = mapping(&Worker::default(), &Types::read(&pool).await?);
-            found = host.stores.lacks(&url, &mapping).await?;
-            let wrong = schema::wrong(&pool).await?.into_iter().chain(schema::refusals(&pool).await?);
-            found.extend(wrong.map(|what| Lack { what, sql: None }));
-            ("wrong", "only the owner of the table can put this right")
+            host.stores.lacks(&url, &mapping).await?
         }
+        // The store looks at a table that is whole; until then we look at its columns.
+        false => unfit(schema::unfit_for_the_store(&pool).await?).collect(),
     };
+    wrong.extend(unfit(schema::wrong(&pool).await?));
+    wrong.extend(unfit(schema::refusals(&pool).await?));
+    let found = missing.iter().map(|lack| ("missing", lack)).chain(wrong.iter().map(|lack| ("wrong", lack)));
     if host.json {
-        let list = found.iter().map(|Lack { what, sql }| serde_json::json!({ word: what, "sql": sql }));
+        let list = found.map(|(word, Lack { what, sql })| serde_json::json!({ word: what, "sql": sql }));
         print_json(&list.collect::<Vec<_>>())?;
     } else {
-        for Lack { what, sql } in &found {
+        for (word, Lack { what, sql }) in found {
             say!("{word}: {what}{}", sql.as_ref().map(|sql| format!("\n    {sql};")).unwrap_or_default());
         }
-        say!("{}", if found.is_empty() { "nothing is missing" } else { next });
+        for next in next_steps(!missing.is_empty(), !wrong.is_empty()) {
+            say!("{next}");
+        }
     }
-    Ok(if found.is_empty() { Exit::DONE } else { Exit::FAILED })
+    Ok(if missing.is_empty() && wrong.is_empty() { Exit::DONE } else { Exit::FAILED })
+}
+
+fn unfit(wrong: Vec<String>) -> impl Iterator<Item = Lack> {
+    wrong.into_iter().map(|what| Lack { what, sql: None })
+}
+
+fn next_steps(is_missing: bool, is_wrong: bool) -> &'static [&'static str] {
+    const MIGRATE: &str = "`windlass nurse-tour migrate` adds what is missing";
+    match (is_missing, is_wrong) {
+        (false, false) => &["nothing is missing"],
+        (true, false) => &[MIGRATE],
+        (false, true) => &["only the owner of the table can put this right"],
+        (true, true) => &["only the owner of the table can put right what is wrong; do that first", MIGRATE],
+    }
 }

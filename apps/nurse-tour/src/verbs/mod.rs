@@ -16,6 +16,7 @@ use windlass_app::{AppError, Host};
 use windlass_engine::world::RealWorld;
 use windlass_outside::secret::Secret;
 
+use crate::database::DatabaseError;
 use crate::names::Names;
 use crate::schema;
 use crate::settings::Settings;
@@ -50,6 +51,11 @@ async fn is_migrated(pool: &Pool) -> Result<(), AppError> {
         return Err(format!("the database does not fit: {first}{more}; {next}").into());
     }
     Ok(())
+}
+
+/// Whether the database did not answer, and may later.
+fn is_away(error: &AppError) -> bool {
+    error.downcast_ref::<DatabaseError>().is_some_and(DatabaseError::is_transient)
 }
 
 fn start_logging(host: &Host, form: LogForm, worker: Option<(String, Arc<Names>)>) {

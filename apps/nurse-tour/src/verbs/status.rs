@@ -19,6 +19,14 @@ pub(crate) async fn run(host: &Host) -> Result<Exit, AppError> {
     let oldest = status.oldest_waiting_s.map_or("nothing is due".to_owned(), |s| format!("{s:.0} s"));
     say!("oldest waiting: {oldest}\nin flight: {}\nexpired locks: {}", status.in_flight, status.expired);
     for one in &status.cooling {
+        if one.for_s <= 0.0 {
+            say!(
+                "one message at a time: {} no longer wants to be left alone, and the next message tries it ({})",
+                one.provider,
+                plain(&one.why)
+            );
+            continue;
+        }
         say!(
             "claiming stopped for all workers: {} wants to be left alone for {:.0} s more ({}); `resume` lifts it",
             one.provider,

@@ -191,3 +191,91 @@ async fn a_worker_resumes_by_itself() {
     assert!(sim.boot_ms() - began_ms >= 60_000, "it waited before it asked again");
     crate::ladder::running_ends(running, &sim).await;
 }
+
+/// A message that is refused for its own sake, by a status that speaks of settings: the others do not wait for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_refused_message_holds_up_nobody() {
+    let mut scene = Scene::new().await;
+    let sim = windlass_engine::world::SimWorld::new(3);
+    scene.world = Arc::new(sim.clone());
+    scene.set("WORKER_POLL_INTERVAL_MS", "1000");
+    for sid in ["SM1", "SM2", "SM3"] {
+        scene.message(sid).await;
+    }
+    scene.twilio.forbid("MESM1");
+    let running = scene.start().await;
+    let count = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status";
+    eventually("all are over", async || {
+        // The work itself takes no time on this clock.
+        if scene.count(&format!("{count} = 'PROCESSING'")).await == 0 {
+            sim.step(1_000).await;
+        }
+        (scene.count(&format!("{count} NOT IN ('DONE', 'FAILED')")).await == 0).then_some(())
+    })
+    .await;
+    scene.is("SM1", "processing_status", "FAILED").await;
+    scene.is("SM2", "processing_status", "DONE").await;
+    scene.is("SM3", "processing_status", "DONE").await;
+    crate::ladder::running_ends(running, &sim).await;
+}
+
+/// `resume` is of use as often as it is said.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_can_be_told_twice() {
+    let (scene, port) = twelve().await;
+    let refuse = || Fault::Answer(OpenAi::error(404, "invalid_request_error", Some("model_not_found")));
+    scene.openai.faults.always(refuse());
+    let running = scene.start().await;
+    for _ in 0..3 {
+        stopped(&scene, port, "configuration openai.no_such_model status=404").await;
+        let before = scene.openai.asked().len();
+        assert_eq!(resume(&pool(&scene)).await.unwrap(), ["openai of worker_1"]);
+        let tried = async || (scene.openai.asked().len() > before).then_some(());
+        eventually("it is tried again", tried).await;
+    }
+    scene.openai.faults.clear();
+    stopped(&scene, port, "configuration openai.no_such_model status=404").await;
+    resume(&pool(&scene)).await.unwrap();
+    all_done(&scene).await;
+    running.stop().await;
+}
+
+/// A trial that failed is no reason to wait longer than the provider asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_trial_leads_to_the_next() {
+    let (scene, _) = twelve().await;
+    let limit = OpenAi::error(429, "requests", Some("rate_limit_exceeded")).with("retry-after", "1");
+    scene
+        .sql("INSERT INTO nurse_tour_cool_downs (name, until) VALUES ('openai', now() - interval '1 second')")
+        .await;
+    scene.openai.faults.push(Fault::Answer(limit));
+    let running = scene.start().await;
+    eventually("the trial was refused", async || (!scene.openai.asked().is_empty()).then_some(())).await;
+    let open = "SELECT count(*) FROM nurse_tour_cool_downs WHERE trial_until IS NULL";
+    eventually("the next trial waits for nothing", async || (scene.count(open).await == 1).then_some(()))
+        .await;
+    all_done(&scene).await;
+    running.stop().await;
+}
+
+/// A role that may not write: nothing is paid for in vain for long, and the operator is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_without_the_right() {
+    let (mut scene, port) = twelve().await;
+    let role = format!("nurse_{}", scene.database_name());
+    scene
+        .sql(&format!(
+            "CREATE ROLE {role} LOGIN; GRANT USAGE, CREATE ON SCHEMA public TO {role}; \
+             GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}; GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {role}; \
+             REVOKE INSERT ON pending_care_documentations FROM {role}"
+        ))
+        .await;
+    scene.login = Some(role.clone());
+    let running = scene.start().await;
+    stopped(&scene, port, "configuration database.schema").await;
+    scene.sql(&format!("GRANT INSERT ON pending_care_documentations TO {role}")).await;
+    resume(&pool(&scene)).await.unwrap();
+    all_done(&scene).await;
+    running.stop().await;
+    scene.sql(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+}

@@ -118,3 +118,45 @@ async fn a_name_that_nobody_knows_is_not_taken_from_the_voice() {
     let row = scene.client.query_one(sql, &[]).await.unwrap();
     assert_eq!((row.get::<_, &str>(0), row.get::<_, &str>(1)), ("Erika Muster", "triage"));
 }
+
+/// A session, a row or a text that names another than the id beside it means: the document takes the patient's own
+/// name, and asks for a person, whoever of the two the voice names.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_binding_that_names_another() {
+    let scene = scene().await;
+    scene
+        .sql("ALTER TABLE patients ADD name text; UPDATE patients SET name = 'Erika Muster' WHERE id = 'P1'")
+        .await;
+    scene.sql("UPDATE whatsapp_care_sessions SET patient_name = 'Otto Beispiel'").await;
+    for (sid, name, alerts_count) in
+        [("SM1", json!("Otto Beispiel"), 3), ("SM2", json!("Erika Muster"), 2), ("SM3", Value::Null, 2)]
+    {
+        let (who, status, data, alerts) = document(&scene, sid, form(Value::Null, name, json!([]))).await;
+        assert_eq!((who.as_str(), status.as_str()), ("P1 Erika Muster", "triage"), "{sid}");
+        assert_eq!(data["patientContradiction"]["writtenPatientName"], "Otto Beispiel", "{sid}: {data}");
+        let alerts = alerts.as_array().unwrap();
+        assert_eq!(alerts.len(), alerts_count, "{sid}: {alerts:?}");
+        assert_eq!(alerts[0]["type"], "patient_contradiction");
+    }
+    scene.sql("UPDATE whatsapp_care_sessions SET patient_name = 'Frau Muster'").await;
+    let (who, status, _, _) = document(&scene, "SM4", form(Value::Null, json!("Erika"), json!([]))).await;
+    assert_eq!(
+        (who.as_str(), status.as_str()),
+        ("P1 Erika Muster", "pending"),
+        "the same, said in another way"
+    );
+}
+
+/// A server that ignores the schema and gives an object loses nothing; one that gives neither is asked again.
+#[tokio::test(flavor = "multi_thread")]
+async fn measurements_in_another_form_are_kept() {
+    let mut scene = scene().await;
+    scene.set("WORKER_RETRY_LADDER", "10ms");
+    let object = json!({"RR": "180/110", "Insulin": "8 IE"});
+    let (_, _, data, _) = document(&scene, "SM1", form(Value::Null, Value::Null, object.clone())).await;
+    assert_eq!(data, object);
+    scene.openai.reply(form(Value::Null, Value::Null, json!("RR 180/110")));
+    let pairs = json!([{"name": "RR", "value": "180/110"}]);
+    let (_, _, data, _) = document(&scene, "SM2", form(Value::Null, Value::Null, pairs)).await;
+    assert_eq!(data, json!({"RR": "180/110"}));
+}

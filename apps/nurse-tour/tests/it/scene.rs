@@ -28,6 +28,8 @@ pub struct Scene {
     /// The clock of the database, when it is not its own.
     pub clock: Option<Arc<dyn Clock>>,
     pub env: HashMap<String, String>,
+    /// As whom the worker comes to the database, if not as the owner of the tables.
+    pub login: Option<String>,
 }
 
 /// A worker that runs until it is told to stop.
@@ -76,7 +78,7 @@ impl Scene {
         ];
         let env = pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let world: Arc<dyn World> = Arc::new(RealWorld::new());
-        Self { database, client, twilio, openai, folder, world, clock: None, env }
+        Self { database, client, twilio, openai, folder, world, clock: None, env, login: None }
     }
 
     pub fn set(&mut self, name: &str, value: &str) {
@@ -89,7 +91,11 @@ impl Scene {
 
     pub async fn worker(&self) -> NurseTour {
         let settings = self.settings();
-        let url = self.database.url();
+        let mut url = url::Url::parse(&self.database.url()).unwrap();
+        if let Some(login) = &self.login {
+            url.set_username(login).unwrap();
+        }
+        let url = url.to_string();
         let options = Options { clock: self.clock.clone(), ..Options::default() };
         let pool = pool_of(&url, &Options::default()).unwrap();
         let types = Types::read(&pool).await.unwrap();

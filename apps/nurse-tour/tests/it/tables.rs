@@ -1,7 +1,7 @@
 //! Tables as other applications have them: other types, other ids, columns that must be filled.
 
 use windlass_nurse_tour::resume::resume;
-use windlass_nurse_tour::schema::{migrate, missing, wrong};
+use windlass_nurse_tour::schema::{migrate, missing, unfit_for_the_store, wrong};
 use windlass_postgres::{Options, pool_of};
 use windlass_standins::Reply;
 use windlass_testkit::eventually::eventually;
@@ -243,4 +243,22 @@ async fn tables_in_a_schema_of_the_url() {
     assert!(missing(&pool).await.unwrap().is_empty());
     assert_eq!(scene.count("SELECT count(*) FROM pg_tables WHERE schemaname = 'care'").await, 8);
     assert_eq!(scene.count("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").await, 0);
+}
+
+/// What is wrong is said before `migrate` has added what is missing, since it may be in its way.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_is_said_before_the_migration() {
+    let scene = Scene::bare().await;
+    scene
+        .sql(
+            "CREATE TABLE whatsapp_inbound_messages (message_sid text PRIMARY KEY, next_attempt_at bigint); \
+             CREATE TABLE pending_care_documentations (id text PRIMARY KEY, kh_codes integer, nurse_id text NOT NULL)",
+        )
+        .await;
+    assert!(!missing(&pool(&scene)).await.unwrap().is_empty());
+    let found =
+        [wrong(&pool(&scene)).await.unwrap(), unfit_for_the_store(&pool(&scene)).await.unwrap()].concat();
+    for name in ["kh_codes", "nurse_id", "next_attempt_at"] {
+        assert!(found.iter().any(|one| one.contains(name)), "{name}: {found:?}");
+    }
 }

@@ -174,3 +174,46 @@ async fn what_is_refused_is_not_acknowledged() {
     assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
     assert!(!answer.contains("away") && !answer.contains("4915100000001"));
 }
+
+/// What says nothing of itself, or says video of what may be sound, is a note until its bytes say otherwise.
+#[tokio::test(flavor = "multi_thread")]
+async fn notes_of_no_clear_type_are_worked() {
+    let scene = Scene::new().await;
+    let hook = Hook::start(&scene).await;
+    let kinds = ["", "application/octet-stream", "video/3gpp", "video/mp4", "application/amr", "image/png"];
+    for (n, kind) in kinds.into_iter().enumerate() {
+        let sid = format!("SM{n}");
+        let mut call = form(&scene, &sid, "https://x/y");
+        call.retain(|(name, _)| *name != "MediaContentType0");
+        if !kind.is_empty() {
+            call.push(("MediaContentType0", kind));
+        }
+        assert!(hook.post(&call, &scene.twilio.sign(URL, &call)).await.starts_with("HTTP/1.1 200"));
+        let is_note = kind != "image/png";
+        scene.is(&sid, "message_type", if is_note { "voice" } else { "media" }).await;
+        assert_eq!(scene.of(&sid, "processing_status").await.is_some(), is_note, "{kind}");
+    }
+}
+
+/// A database that takes the call and says nothing: Twilio hears 503 before it hangs up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_database_is_503() {
+    let mut scene = Scene::new().await;
+    let sim = windlass_engine::world::SimWorld::new(3);
+    scene.world = std::sync::Arc::new(sim.clone());
+    let hook = Hook::start(&scene).await;
+    let call = form(&scene, "SM1", "https://x/y");
+    let signature = scene.twilio.sign(URL, &call);
+    let holder = scene.admin().await;
+    holder.batch_execute("BEGIN; LOCK TABLE whatsapp_inbound_messages").await.unwrap();
+    let asked = hook.post(&call, &signature);
+    tokio::pin!(asked);
+    let answer = loop {
+        tokio::select! {
+            answer = &mut asked => break answer,
+            () = sim.step(1_000) => {}
+        }
+    };
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    holder.batch_execute("ROLLBACK").await.unwrap();
+}
