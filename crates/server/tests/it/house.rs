@@ -1,7 +1,9 @@
 //! A server of its own for each test, and a client of a few lines.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::net::SocketAddr;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -12,9 +14,13 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use windlass_engine::core::store::Store;
 use windlass_engine::world::RealWorld;
-use windlass_server::{Limits, Secret, Server, Settings, serve};
+use windlass_server::{Server, Settings, serve};
 use windlass_sqlite::{Options, SqliteStore};
+use windlass_testkit::binary::windlass;
+use windlass_testkit::eventually::eventually;
+use windlass_testkit::program::Program;
 
+const SIGTERM: i32 = 15;
 /// The token of closed houses.
 pub const TOKEN: &str = "canary-8d1c0c5b7f3e4a6e9b2d";
 
@@ -23,21 +29,47 @@ pub struct House {
     pub addr: SocketAddr,
     pub store: Arc<dyn Store>,
     pub token: Option<String>,
-    stop: Option<oneshot::Sender<()>>,
-    served: Option<JoinHandle<std::io::Result<()>>>,
+    served: Option<Served>,
     _folder: TempDir,
 }
 
+/// By whom.
+enum Served {
+    /// The program as its users get it.
+    Program(Program),
+    /// This process, with settings for which the program has no words.
+    Here { stop: oneshot::Sender<()>, served: JoinHandle<std::io::Result<()>> },
+}
+
 impl House {
-    /// Open to this machine.
+    /// The program, open to this machine.
     pub async fn open() -> Self {
-        Self::with(Settings::default()).await
+        Self::program(None).await
     }
 
-    /// With a token that may do everything.
+    /// The program, with a token that may do everything.
     pub async fn closed() -> Self {
-        let limits = Limits { refusal_ms: 1, ..Limits::default() };
-        Self::with(Settings { token: Some(Secret::new(TOKEN)), limits, ..Settings::default() }).await
+        Self::program(Some(TOKEN)).await
+    }
+
+    async fn program(token: Option<&str>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("windlass.db");
+        let log = folder.path().join("log");
+        let mut command = Command::new(windlass());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--store", &format!("sqlite:{}", path.display())]);
+        command.env_clear().stdin(Stdio::null()).stdout(File::create(&log).unwrap());
+        command.envs(token.map(|token| ("WINDLASS_TOKEN", token)));
+        let program = Program::start(&mut command);
+        let addr = eventually("it says where it serves", async || {
+            let said = std::fs::read_to_string(&log).unwrap();
+            let (_, rest) = said.split_once("http://")?;
+            rest.split_once([' ', '/'])?.0.parse().ok()
+        });
+        let addr = addr.await;
+        let store = SqliteStore::open_with(&path, Options::new(Arc::new(RealWorld::new()))).await.unwrap();
+        let token = token.map(str::to_owned);
+        Self { addr, store, token, served: Some(Served::Program(program)), _folder: folder }
     }
 
     pub async fn with(settings: Settings) -> Self {
@@ -57,7 +89,7 @@ impl House {
         let server = dress(Server::new(store.clone(), settings));
         let shutdown = async { drop(stopped.await) };
         let served = tokio::spawn(serve(listener, shutdown, server));
-        Self { addr, store, token, stop: Some(stop), served: Some(served), _folder: folder }
+        Self { addr, store, token, served: Some(Served::Here { stop, served }), _folder: folder }
     }
 
     pub async fn get(&self, path: &str) -> Reply {
@@ -99,9 +131,16 @@ impl House {
 
     /// Stops the server and waits for it.
     pub async fn close(&mut self) {
-        drop(self.stop.take());
-        if let Some(served) = self.served.take() {
-            served.await.unwrap().unwrap();
+        match self.served.take() {
+            Some(Served::Here { stop, served }) => {
+                drop(stop);
+                served.await.unwrap().unwrap();
+            }
+            Some(Served::Program(program)) => {
+                program.signal(SIGTERM);
+                assert!(tokio::task::spawn_blocking(|| program.wait()).await.unwrap().success());
+            }
+            None => {}
         }
     }
 }

@@ -329,7 +329,7 @@ async fn the_sample_starts_once() {
     assert_eq!(house.post("/v1/sample", json!({})).await.status, 204);
     assert_eq!(house.post("/v1/sample", json!({})).await.status, 409);
     assert_eq!(started.load(Ordering::Relaxed), 1);
-    let without = House::open().await;
+    let without = House::with(Settings::default()).await;
     let page = without.get("/").await.text;
     assert!(page.contains("Nothing has happened here yet") && !page.contains("Start the sample"));
 }
