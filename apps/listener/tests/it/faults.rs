@@ -340,7 +340,8 @@ async fn t11_an_idle_position_stays_fresh() {
         fill(&scene, 3).await;
         let written = now(&scene).await;
         eventually("the position follows what others write", async || {
-            let position = scene.own("listener_positions").find_one(doc! { "_id": "quiet" }).await.unwrap()?;
+            let position =
+                scene.own("listener_positions").find_one(doc! { "_id": "quiet" }).await.unwrap()?;
             (position.get_timestamp("clusterTime").ok()? >= written).then_some(())
         })
         .await;
