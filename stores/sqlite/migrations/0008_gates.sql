@@ -16,5 +16,7 @@ CREATE INDEX gates_awake ON gates (queue, kind) WHERE awake = 1;
 INSERT OR IGNORE INTO gates (number, queue, kind, budgets, awake)
 SELECT gate, queue, kind, coalesce(budgets, ''), 1 FROM jobs GROUP BY gate, queue, kind, coalesce(budgets, '');
 
--- Under another name, since a program of before that still has the file open wakes no gate.
+-- Under other names, since a program of before that still has the file open makes and wakes no gate: it can add nothing
+-- more, neither what is ready nor what waits.
 ALTER TABLE ready RENAME TO shown;
+ALTER TABLE jobs RENAME COLUMN gate TO gate_number;

@@ -1,6 +1,6 @@
 -- What must hold between the rows. Each row of the answer is a breach.
 WITH course AS MATERIALIZED (
-  SELECT jobs.seq, queue, gate, rank, run_at_ms, slot, dedupe_key, past.seq IS NOT NULL AS again,
+  SELECT jobs.seq, queue, gate_number AS gate, rank, run_at_ms, slot, dedupe_key, past.seq IS NOT NULL AS again,
     CASE WHEN leases.seq IS NULL THEN coalesce(past.state, 0) ELSE 1 END AS state
   FROM jobs LEFT JOIN leases ON leases.seq = jobs.seq LEFT JOIN past ON past.seq = jobs.seq
 ),
@@ -120,5 +120,5 @@ UNION ALL
 SELECT 'job ' || shown.seq || ' is ready at a gate that sleeps, or is gone' FROM shown
 WHERE shown.gate NOT IN (SELECT number FROM gates WHERE awake = 1)
 UNION ALL
-SELECT 'job ' || jobs.seq || ' stands at a gate of another sort' FROM jobs LEFT JOIN gates ON gates.number = jobs.gate
+SELECT 'job ' || jobs.seq || ' stands at a gate of another sort' FROM jobs LEFT JOIN gates ON gates.number = jobs.gate_number
 WHERE (jobs.queue, jobs.kind, coalesce(jobs.budgets, '')) IS NOT (gates.queue, gates.kind, gates.budgets)

@@ -1,1 +1,1 @@
-DELETE FROM line WHERE (slot, gate, rank, seq) = (SELECT slot, gate, rank, seq FROM jobs WHERE seq = ?1)
+DELETE FROM line WHERE (slot, gate, rank, seq) = (SELECT slot, gate_number, rank, seq FROM jobs WHERE seq = ?1)

@@ -1,1 +1,1 @@
-SELECT seq, queue, slot, budgets, dedupe_key, gate, rank FROM jobs WHERE id = ?1
+SELECT seq, queue, slot, budgets, dedupe_key, gate_number, rank FROM jobs WHERE id = ?1

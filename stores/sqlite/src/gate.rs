@@ -96,8 +96,7 @@ pub fn count_awake(conn: &Connection, queue: &str) -> Done<u32> {
     Ok(select.query_row(params![queue], |row| row.get(0))?)
 }
 
-/// Forgets the gates of queues that have no jobs any more, final ones neither.
-pub fn sweep(conn: &Connection) -> Done<()> {
-    conn.prepare_cached(include_str!("../sql/gates_sweep.sql"))?.execute([])?;
-    Ok(())
+/// Forgets some gates of queues that have no jobs any more, final ones neither; answers how many.
+pub fn sweep(tx: &mut Tx<'_>, most: usize) -> Done<usize> {
+    Ok(tx.sql(include_str!("../sql/gates_sweep.sql"))?.execute(params![most.cast_signed()])?)
 }

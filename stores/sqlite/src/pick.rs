@@ -63,7 +63,7 @@ pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
     for (at, gate) in gates.iter_mut().enumerate() {
         gate.room = hall.room(tx, &gate.queue)?;
         let all = alone && gate.unbudgeted && gate.has_room_for(request.limit);
-        gate.batch = if all { request.limit } else { BATCH_FIRST.min(request.limit) };
+        gate.batch = if all { request.limit } else { BATCH_FIRST.min(request.limit) }.max(1);
         match gate.head(tx, request.limit)? {
             Some(place) => heads.push(Reverse((place, at))),
             None => empty.push(gate.number),

@@ -20,6 +20,9 @@ const BITE_JOBS_MAX: u64 = 500;
 /// How many rows one statement of a sweep deletes.
 const SWEEP_ROWS_MAX: usize = 100;
 
+/// Of gates more at once, since it steps over the names of all queues.
+const SWEEP_GATES_MAX: usize = 1_000;
+
 /// How far a pruning has come.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cursor {
@@ -83,7 +86,11 @@ pub async fn rest() {
 fn sweep(tx: &mut Tx<'_>, end: &End<'_>) -> Done<bool> {
     workers::sweep(tx)?;
     tally::sweep(tx.conn)?;
-    gate::sweep(tx.conn)?;
+    while gate::sweep(tx, SWEEP_GATES_MAX)? == SWEEP_GATES_MAX {
+        if end.has_come() {
+            return Ok(false);
+        }
+    }
     for sweep in [sweep_claims, batches::sweep, events::sweep, emptied::sweep, records::sweep] {
         while sweep(tx, SWEEP_ROWS_MAX)? == SWEEP_ROWS_MAX {
             if end.has_come() {

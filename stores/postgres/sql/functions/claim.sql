@@ -113,6 +113,8 @@ DECLARE
     v_asked text;
     r record;
 BEGIN
+    -- Who asks again waits until the first is over, and is answered what that got.
+    PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_request, 0));
     SELECT c.asked INTO v_asked FROM windlass.claims c WHERE c.request_id = p_request AND c.part = 1;
     IF FOUND THEN
         IF v_asked IS DISTINCT FROM p_asked THEN

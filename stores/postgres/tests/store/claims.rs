@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio_postgres::Client;
 use windlass_core::event::fitting;
 use windlass_core::id::BudgetName;
 use windlass_core::policy::budget::BudgetPolicy;
@@ -34,13 +35,7 @@ async fn a_lease_begins_after_the_locks_of_its_claim() {
             let store = Arc::clone(&store);
             async move { store.claim(wish(1)).await }
         });
-        let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-                     AND wait_event_type = 'Lock' AND query LIKE '%claim_1%'";
-        let ask = async || {
-            let waiting: i64 = watcher.query_one(waits, &[]).await.expect("a look").get(0);
-            (waiting > 0).then_some(())
-        };
-        eventually("the claim waits for the lock", ask).await;
+        waiting(&watcher, 1).await;
         let clock = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
         let until: i64 = lock.query_one(clock, &[]).await.expect("the time").get(0);
         lock.rollback().await.expect("rollback");
@@ -49,6 +44,44 @@ async fn a_lease_begins_after_the_locks_of_its_claim() {
         assert!(lease.started_at.ms() >= until, "began {} ms too early", until - lease.started_at.ms());
         assert_eq!(lease.expires_at.ms() - lease.started_at.ms(), i64::from(lease.lease_ms), "{held}");
     }
+}
+
+/// Until so many claims wait for a lock.
+async fn waiting(watcher: &Client, claims: i64) {
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                 AND wait_event_type = 'Lock' AND query LIKE '%claim_1%'";
+    let ask = async || {
+        let waiting: i64 = watcher.query_one(waits, &[]).await.expect("a look").get(0);
+        (waiting == claims).then_some(())
+    };
+    eventually("claims wait for the lock", ask).await;
+}
+
+/// A claim that is asked again, through another server, while the first still waits: both are answered the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_is_asked_again_while_it_waits() {
+    let mut scene = Scene::new().await;
+    let stores = [scene.store(None).await, scene.store(None).await];
+    let limit = QueuePolicy { limit: Some(1), ..QueuePolicy::default() };
+    stores[0].put_queue(queue(), limit).await.expect("a limit");
+    stores[0].enqueue(vec![job(1), job(2)]).await.expect("enqueue");
+    let watcher = client(&scene.database.url()).await;
+    let lock = scene.client.transaction().await.expect("a transaction");
+    lock.batch_execute("SELECT FROM windlass.queues FOR UPDATE").await.expect("a lock");
+    let request = wish(1);
+    let mut asking = Vec::new();
+    for (store, before) in stores.into_iter().zip(1..) {
+        let request = request.clone();
+        asking.push(tokio::spawn(async move { store.claim(request).await }));
+        waiting(&watcher, before).await;
+    }
+    lock.rollback().await.expect("rollback");
+    let mut leases = Vec::new();
+    for asked in asking {
+        leases.push(asked.await.expect("no panic").expect("claim").leases);
+    }
+    assert_eq!(leases[0].len(), 1);
+    assert_eq!(leases[0], leases[1]);
 }
 
 /// Budgets that submitters invent, one for each job: as many gates, and claims go on.

@@ -250,3 +250,19 @@ async fn fault_22_an_older_program_beside_a_newer_one() {
     assert_eq!(claim(&store, 1, 1).await[0].job.id, id(1));
     assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
 }
+
+/// Fault 22: a program of the seventh schema that is still running can add nothing, neither what is ready nor what waits:
+/// it would make no gate, and nobody would ever claim it.
+#[tokio::test]
+async fn fault_22_an_older_program_adds_nothing_to_the_gates() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("w.db");
+    let store = open(&path, &FakeClock::default()).await;
+    let older = Connection::open(&path).expect("the file");
+    let insert =
+        "INSERT INTO jobs (seq, id, gate, rank, run_at_ms, created_ms, priority, kind, queue, payload)
+                  VALUES (1, x'01', 7, 0, 0, 0, 0, 'k', 'q', '1')";
+    let error = older.execute(insert, []).expect_err("another schema");
+    assert!(error.to_string().contains("no column named gate"), "{error}");
+    drop(store);
+}
