@@ -72,7 +72,8 @@ class TestKills(house.House):
     def test_a_frozen_worker_writes_nothing(self) -> None:
         self.queue(lease_ms=2000)
         id = self.client.enqueue("hold").id
-        frozen = self.start_worker()
+        # With one slot it has no claim under way when it freezes, to which the server would give the job again.
+        frozen = self.start_worker(SLOTS="1")
         house.eventually("it holds the job", lambda: self.lines("holding"))
         os.kill(frozen.pid, signal.SIGSTOP)
         other = self.start_worker()

@@ -74,7 +74,8 @@ test("a frozen worker writes nothing", async (t) => {
   const house = await House.open(t);
   await house.queue({ lease_ms: 2000 });
   const { id } = await house.client.enqueue("hold");
-  const frozen = house.startWorker();
+  // With one slot it has no claim under way when it freezes, to which the server would give the job again.
+  const frozen = house.startWorker({ SLOTS: "1" });
   await eventually("it holds the job", () => house.lines("holding").length);
   frozen.kill("SIGSTOP");
   const other = house.startWorker();
