@@ -3,7 +3,7 @@
 use rusqlite::CachedStatement;
 use windlass_core::error::StoreError;
 use windlass_core::event::What;
-use windlass_core::id::JobId;
+use windlass_core::id::{BudgetName, JobId, Kind, QueueName};
 use windlass_core::job::{JobSpec, NewJob};
 use windlass_core::state::StateName;
 use windlass_core::store::{Enqueued, check_jobs};
@@ -30,11 +30,19 @@ pub enum SameId {
     IsTheJob,
 }
 
+/// What a gate stands for, and its number.
+struct Newest {
+    queue: QueueName,
+    kind: Kind,
+    budgets: Vec<BudgetName>,
+    gate: i64,
+}
+
 /// The statements that accept jobs, prepared once for a batch.
 pub struct Accept<'a> {
     insert: CachedStatement<'a>,
     /// The gate of the job before: jobs of one batch are often alike.
-    newest: Option<(JobSpec, i64)>,
+    newest: Option<Newest>,
 }
 
 impl<'a> Accept<'a> {
@@ -44,14 +52,15 @@ impl<'a> Accept<'a> {
     }
 
     fn gate(&mut self, tx: &Tx<'_>, spec: &JobSpec) -> Done<i64> {
-        let is_same = |newest: &JobSpec| {
-            (&newest.queue, &newest.kind, &newest.budgets) == (&spec.queue, &spec.kind, &spec.budgets)
-        };
-        if let Some((_, gate)) = self.newest.as_ref().filter(|(newest, _)| is_same(newest)) {
-            return Ok(*gate);
+        let JobSpec { queue, kind, budgets, .. } = spec;
+        let is_same =
+            |newest: &&Newest| (&newest.queue, &newest.kind, &newest.budgets) == (queue, kind, budgets);
+        if let Some(newest) = self.newest.as_ref().filter(is_same) {
+            return Ok(newest.gate);
         }
         let gate = gate::of(tx, spec)?;
-        self.newest = Some((spec.clone(), gate));
+        let (queue, kind, budgets) = (queue.clone(), kind.clone(), budgets.clone());
+        self.newest = Some(Newest { queue, kind, budgets, gate });
         Ok(gate)
     }
 
