@@ -8,7 +8,7 @@ class Contestant:
     name: str
     folder: str
     language: str  # rust, node or python
-    server: str  # postgres, sqlite or redis
+    server: str  # postgres, sqlite, redis or mongo
     settings: str
     # Counts the jobs that are finished and still to be found, in the server's language; nothing where they are deleted.
     finished: str = ""
@@ -19,6 +19,8 @@ class Contestant:
     options: dict = field(default_factory=dict)
     # "windlass", "limit" or "peer": what the ratios are made of.
     role: str = "peer"
+    # How many jobs a batch has.
+    batch: int = 1_000
     # Takes part in the long measures: a million jobs, millions of finished ones.
     large: bool = False
     # Makes one finished job many, for the store that is full of them: {copies}.
@@ -58,6 +60,8 @@ WINDLASS_SQLITE_MULTIPLY = """
     UPDATE tallies SET finished = (SELECT count(*) FROM past WHERE state >= 2) WHERE sort = 0;
     UPDATE head SET next_seq = (SELECT max(seq) + 1 FROM jobs);
     DROP TABLE copies;"""
+
+AGENDA_FINISHED = 'agendaJobs {"lastFinishedAt": {"$type": "date"}}'
 
 CONTESTANTS = [
     Contestant("windlass", "windlass", "rust", "postgres",
@@ -119,6 +123,15 @@ CONTESTANTS = [
     Contestant("apalis-sqlite-off", "apalis-sqlite", "rust", "sqlite",
                "as documented: its setup says synchronous = OFF, so an answer survives no power cut",
                "SELECT count(*) FROM Jobs WHERE status = 'Done'", options={"durability": "off"}),
+    # What is finished is in the store's own memory, and is counted by nobody else.
+    Contestant("windlass-mongo", "windlass-mongo", "rust", "mongo", "batches of 100; Worker with 100 slots",
+               batch=100, role="windlass"),
+    Contestant("windlass-rows", "windlass-mongo", "rust", "mongo",
+               "a worker with 100 slots on Agenda's own collection", AGENDA_FINISHED, batch=100,
+               options={"source": "rows"}, role="adopted"),
+    *[Contestant(f"agenda-{version}", "agenda", "node", "mongo",
+                 "one by one, 50 at once, looking every 100 ms", AGENDA_FINISHED, batch=100,
+                 options={"agenda": version}) for version in ("4", "5", "hokify", "6")],
 ]
 
 

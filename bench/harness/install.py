@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 
+from .mongo import mongod
 from .places import BENCH, NODE, TARGET, WORK, postgres_bin
 
 NODE_VERSION = "26.10.0"
@@ -95,8 +96,17 @@ def _python(contestant):
 def _server(name):
     if name == "postgres" and postgres_bin() is None:
         _apt("postgresql")
+    if name == "mongo":
+        _mongod()
     if name == "redis" and not shutil.which("redis-server"):
         _apt("redis-server")
+
+
+def _mongod():
+    try:
+        mongod()
+    except (OSError, subprocess.CalledProcessError) as why:
+        raise Missing(f"needs mongod: {why}") from why
 
 
 def _apt(package):

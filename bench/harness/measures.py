@@ -44,7 +44,7 @@ def drain(contestant, server, size, name="drain", jobs=None, options=None, proce
     if finished:
         _fill_with_finished(contestant, server, url, finished)
     seconds = size.seconds * max(1, jobs // size.jobs)
-    filled = run(contestant, server, "enqueue_batch", url, {"jobs": jobs, "seconds": seconds, "batch": 1_000, **options})
+    filled = run(contestant, server, "enqueue_batch", url, {"jobs": jobs, "seconds": seconds, "batch": contestant.batch, **options})
     if name == "drain":
         yield "enqueue batch", filled
     server.settle()

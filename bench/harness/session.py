@@ -12,7 +12,8 @@ from .contest import Failed
 from .figures import OTHERS_MAX
 from .measures import MEASURES
 from .places import BENCH, WORK
-from .servers import Postgres, Redis, Sqlite
+from .mongo import Mongo
+from .servers import Postgres, Redis, Sqlite, free_port
 
 # So often a disturbed run is repeated at most.
 REPEATS_MAX = 2
@@ -68,7 +69,9 @@ class Session:
 
     def server(self, name):
         if name not in self.servers:
-            self.servers[name] = {"postgres": Postgres, "redis": Redis, "sqlite": Sqlite}[name](self.folder)
+            made = {"postgres": Postgres, "redis": Redis, "sqlite": Sqlite,
+                    "mongo": lambda folder: Mongo(folder, free_port())}
+            self.servers[name] = made[name](self.folder)
         return self.servers[name]
 
     def round(self, number, contestants, wanted):

@@ -25,6 +25,12 @@ def targets(figures):
                        figures.best("postgres", "peer", "drain", "cpu", least=True)))
     for us, server in (postgres, sqlite):
         rows += _costs(figures, us, server)
+    for what, us, measure, least in (
+        ("MongoDB, drain, against the best Agenda", "windlass-mongo", "drain", 20.0),
+        ("MongoDB, enqueue in batches of 100, against the best Agenda", "windlass-mongo", "enqueue batch", 20.0),
+        ("Agenda's own collection, drain, against the best Agenda", "windlass-rows", "drain", 5.0),
+    ):
+        rows.append(_ratio(what, figures.median(us, measure), figures.best("mongo", "peer", measure), least))
     two = figures.median("windlass", "drain by two")
     rows.append(_ratio("Postgres, drain by two processes against one", two,
                        ("one process", figures.median("windlass", "drain")), 1.0))

@@ -26,7 +26,7 @@ impl Bench {
     }
 
     fn program(&self, port: u16, more: &[(&str, &str)]) -> Program {
-        let mut command = Command::new(windlass_testkit::binary::windlass());
+        let mut command = Command::new(windlass_testkit::binary::windlass_full());
         command.args(["listener", "--listen", &format!("127.0.0.1:{port}")]);
         command.env_clear().env("MONGODB_URI", self.set.uri()).envs(more.iter().copied());
         Program::start(command.stdout(Stdio::null()))
@@ -161,7 +161,18 @@ async fn latency() {
         "1,000 events a second for {:.0} s, from commit to durable row:",
         (monotonic_ns() - began) as f64 / 1e9
     );
-    metrics.lines().filter(|line| line.contains("delay_seconds")).for_each(|line| println!("  {line}"));
+    let buckets: Vec<(&str, f64)> = metrics.lines().filter_map(bucket).collect();
+    let all = buckets.last().map_or(1.0, |(_, count)| *count);
+    for (bound, count) in &buckets {
+        println!("  within {bound} s: {:.2} %", count * 100.0 / all);
+    }
+}
+
+/// A line of the histogram: its bound, and how many lie below it.
+fn bucket(line: &str) -> Option<(&str, f64)> {
+    let rest = line.strip_prefix("windlass_listener_delay_seconds_bucket{le=\"")?;
+    let (bound, count) = rest.split_once("\"} ")?;
+    Some((bound, count.parse().ok()?))
 }
 
 async fn burst() {

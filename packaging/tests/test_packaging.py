@@ -30,7 +30,7 @@ SCHEMAS = "kubernetes-validate==1.37.0"
 def binary() -> Path:
     named = os.environ.get("WINDLASS_BIN")
     if not named or not Path(named).is_file():
-        raise RuntimeError("set WINDLASS_BIN to the windlass program: cargo build --release")
+        raise RuntimeError("set WINDLASS_BIN to the windlass program: cargo build --release --features listener")
     return Path(named).resolve()
 
 

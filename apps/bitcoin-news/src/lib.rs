@@ -32,6 +32,7 @@ mod app;
 mod bounds;
 mod cache;
 mod clock;
+mod metrics;
 mod once;
 mod questions;
 mod routes;

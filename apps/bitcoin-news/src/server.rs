@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use windlass_app::door::{Door, Guarded, bind, text};
+use axum::response::Response;
+use windlass_app::door::{Door, Guarded, Refusal, bind, text};
 use windlass_app::log::{Log, LogForm};
 use windlass_app::{AppError, Host, Parts, Stop};
 use windlass_engine::core::policy::cron::CronLine;
@@ -10,10 +11,11 @@ use windlass_engine::core::store::Store;
 
 use crate::app::Place;
 use crate::cache::Cache;
-use crate::jobs;
 use crate::routes::{self, Api};
 use crate::settings::{Roles, Settings};
 use crate::staff::Staff;
+use crate::status::Status;
+use crate::{jobs, metrics};
 
 /// Which parts a process has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,11 +82,26 @@ fn door(host: &Host, staff: Staff, settings: Settings) -> Door {
     let token = settings.admin_token.clone();
     let (archive, world) = (staff.archive, host.world.clone());
     let cache = Cache::new(archive.clone(), world.clone());
+    let (asked, counted) = (archive.client.store().clone(), archive.clone());
     let api = Arc::new(Api { archive, cache, settings });
     Door::new(routes::all(&api), world)
         .token(token.as_ref())
         .open_where(routes::is_open)
-        .health(|| async { Ok(text(http::StatusCode::OK, "text/plain; charset=utf-8", "ok\n")) })
+        .health(|| async { Ok(plain("ok\n")) })
+        .ready(move || {
+            let store = asked.clone();
+            async move { Ok(store.now().await.map(|_| plain("ready\n"))?) }
+        })
+        .metrics(move || {
+            let archive = counted.clone();
+            async move {
+                Status::look(&archive).await.map(|status| metrics::text(&status)).map_err(Refusal::internal)
+            }
+        })
+}
+
+fn plain(body: &'static str) -> Response {
+    text(http::StatusCode::OK, "text/plain; charset=utf-8", body)
 }
 
 /// The log goes to stdout. A line for each reader of the feed would hide the lines that matter.

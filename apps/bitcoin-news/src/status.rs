@@ -54,8 +54,8 @@ pub struct UpdaterStatus {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetUse {
-    /// In the last 24 hours.
-    pub used: u32,
+    /// In the last 24 hours; nothing where there is no bound, since then nobody counts.
+    pub used: Option<u32>,
     /// What may be used.
     pub per_day: Option<u32>,
     /// Nothing before this moment, when nothing may be used now.
@@ -123,9 +123,12 @@ impl Status {
             }
         }
         for (name, BudgetUse { used, per_day, free_at }) in &self.budgets {
-            let of = per_day.map_or("without bound".to_owned(), |bound| format!("of {bound}"));
+            let spent = match (used, per_day) {
+                (Some(used), Some(bound)) => format!("{used} of {bound} in 24 hours"),
+                _ => "without bound, and not counted".to_owned(),
+            };
             let rests = free_at.as_ref().map_or(String::new(), |at| format!("; nothing before {at}"));
-            lines.push(format!("{name}: {used} {of} in 24 hours{rests}"));
+            lines.push(format!("{name}: {spent}{rests}"));
         }
         if self.try_later > 0 || self.failed > 0 {
             lines.push(
@@ -148,7 +151,8 @@ async fn budgets(archive: &Archive) -> Result<BTreeMap<String, BudgetUse>, Shelf
         };
         let per_day = status.budget.policy.per_day;
         let free_at = status.free_at.map(|at| iso(at.ms()));
-        budgets.insert(what.to_owned(), BudgetUse { used: status.used_day, per_day, free_at });
+        let used = per_day.map(|_| status.used_day);
+        budgets.insert(what.to_owned(), BudgetUse { used, per_day, free_at });
     }
     Ok(budgets)
 }

@@ -6,7 +6,7 @@ use windlass_app::log::{Log, LogForm};
 use windlass_app::{App, AppError, Check, Exit, Host, Needs, Setting};
 
 use crate::check::ServerCheck;
-use crate::service;
+use crate::service::Service;
 use crate::settings::{self, TABLE};
 use crate::verbs;
 use crate::verbs::add::NewListener;
@@ -158,6 +158,6 @@ impl App for ListenerApp {
 async fn serve(host: &Host, form: LogForm) -> Result<Exit, AppError> {
     let debug = settings::debug(&host.environment);
     Log::new(form, host.world.clone()).without_callers(debug).out(std::io::stdout()).start();
-    service::run(host).await?;
+    Service::new(host.environment.clone()).in_world(host.world.clone()).run().await?;
     Ok(Exit::DONE)
 }

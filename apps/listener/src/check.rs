@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use mongodb::bson::{Document, doc};
 use windlass_app::{Check, Finding, Host};
-use windlass_mongo::agenda::INDEX_NAME;
+use windlass_mongo::agenda::{self, Finding as Lack, INDEX_NAME};
 
 use crate::home::Home;
 use crate::listener::{Listener, Neighbour, validate};
 use crate::office;
-use crate::settings::{Place, Work};
+use crate::settings::{JobsTarget, Place, Work};
 
 /// Looks at the server.
 pub(crate) struct ServerCheck;
@@ -51,21 +51,38 @@ async fn server(home: &Home, found: &mut Vec<Finding>) {
         ),
         _ => Finding::fine(format!("the server is of version {version}")),
     });
-    let names = home.jobs.list_index_names().await.unwrap_or_default();
-    found.push(if names.iter().any(|name| name == INDEX_NAME) {
-        Finding::fine(format!("{}.{} has the index {INDEX_NAME}", home.database, home.jobs_name))
-    } else {
-        Finding::wrong(
-            format!("{}.{} has no index {INDEX_NAME}", home.database, home.jobs_name),
-            "run `windlass listener init`; without it every look for work reads all rows",
-        )
-    });
+    match home.target {
+        JobsTarget::Agenda => rows(home, found).await,
+        JobsTarget::Windlass => match home.store().await {
+            Ok(_) => found.push(Finding::fine(format!("the store in {} can be read", home.database))),
+            Err(why) => found.push(Finding::wrong("the store cannot be opened", why.to_string())),
+        },
+    }
     match home.oldest().await {
         Ok(Some(_)) => found.push(Finding::fine("the oplog can be read, so that status shows how long it reaches back")),
         _ => found.push(Finding::wrong(
             "the oplog cannot be read",
             "allow this user to read local.oplog.rs; without it status does not show how long it reaches back",
         )),
+    }
+}
+
+/// What Agenda's rows lack.
+async fn rows(home: &Home, found: &mut Vec<Finding>) {
+    let name = format!("{}.{}", home.database, home.jobs_name);
+    let lacks = agenda::check(&home.jobs, home.lock_lifetime_ms).await;
+    match lacks {
+        Ok(lacks) => {
+            if !lacks.iter().any(|lack| lack.what.contains(INDEX_NAME)) {
+                found.push(Finding::fine(format!("{name} has the index {INDEX_NAME}")));
+            }
+            let finding = |lack: Lack| match lack.is_note {
+                true => Finding::fine(format!("{}; {}", lack.what, lack.then)),
+                false => Finding::wrong(lack.what, format!("{}, or run `windlass listener init`", lack.then)),
+            };
+            found.extend(lacks.into_iter().map(finding));
+        }
+        Err(why) => found.push(Finding::wrong(format!("{name} cannot be looked at"), why.to_string())),
     }
 }
 

@@ -2,17 +2,20 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures::TryStreamExt;
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::error::Error;
+use windlass_mongo::Within;
 
 use crate::event::id_text;
 use crate::home::{Home, code, is_passing, number};
 use crate::job::NewJob;
 use crate::lane::Handle;
+use crate::sink::{Trouble, write_within};
 use crate::token::Token;
 
 const DUPLICATE: i32 = 11000;
@@ -44,12 +47,26 @@ pub(crate) struct Done {
 enum Refused {
     /// These lanes belong to somebody else.
     Lost(Vec<String>),
-    Failed(Box<Error>),
+    /// The jobs could not be written.
+    Trouble(Trouble),
 }
 
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
-        Self::Failed(Box::new(error))
+        Self::Trouble(error.into())
+    }
+}
+
+impl Refused {
+    /// What passes, in words.
+    fn passing(&self) -> Option<String> {
+        match self {
+            Self::Trouble(Trouble::Passing(why)) => Some(why.clone()),
+            Self::Trouble(Trouble::Database(error)) if is_passing(error) => {
+                Some(format!("{} ({})", error.kind, code(error)))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -76,16 +93,18 @@ pub(crate) async fn commit(
                 done.lost.extend(lanes);
                 waiting.push((jobs, steps));
             }
-            Err(Refused::Failed(error)) if is_passing(&error) => {
+            Err(Refused::Trouble(Trouble::Raced)) if stop() => return None,
+            Err(Refused::Trouble(Trouble::Raced)) => waiting.push((jobs, steps)),
+            Err(refused) if refused.passing().is_some() => {
                 if stop() {
                     return None;
                 }
-                tracing::warn!(code = code(&error), error = %error.kind, "Jobs cannot be written now, and will be");
+                tracing::warn!(error = refused.passing(), "Jobs cannot be written now, and will be");
                 home.world.sleep_ms(pause_ms).await;
                 pause_ms = (pause_ms * 2).min(PAUSE_MS_MAX);
                 waiting.push((jobs, steps));
             }
-            Err(Refused::Failed(error)) if code(&error) == DUPLICATE => {
+            Err(Refused::Trouble(Trouble::Database(error))) if code(&error) == DUPLICATE => {
                 let there = match existing(home, &jobs).await {
                     Ok(there) => there,
                     Err(_) if stop() => return None,
@@ -97,17 +116,28 @@ pub(crate) async fn commit(
                 let new = without_twins(new);
                 if new.len() == before {
                     // Not one of ours: another index is in the way.
-                    split(home, new, steps, &error, &mut waiting, &mut done).await;
+                    split(home, new, steps, &said(&error), &mut waiting, &mut done).await;
                 } else {
                     // Rows that are there are as good as written.
                     done.written.extend(there);
                     waiting.push((new, steps));
                 }
             }
-            Err(Refused::Failed(error)) => split(home, jobs, steps, &error, &mut waiting, &mut done).await,
+            Err(Refused::Trouble(trouble)) => {
+                let why = match &trouble {
+                    Trouble::Database(error) => said(error),
+                    Trouble::Raced => String::new(),
+                    Trouble::Passing(why) | Trouble::Never(why) => why.clone(),
+                };
+                split(home, jobs, steps, &why, &mut waiting, &mut done).await;
+            }
         }
     }
     Some(done)
+}
+
+fn said(error: &Error) -> String {
+    format!("{} ({})", error.kind, code(error))
 }
 
 /// Halves of a batch that cannot be written, until what cannot is alone: that is a dead letter.
@@ -115,21 +145,20 @@ async fn split(
     home: &Home,
     mut jobs: Vec<NewJob>,
     steps: Vec<Step>,
-    error: &Error,
+    why: &str,
     waiting: &mut Vec<(Vec<NewJob>, Vec<Step>)>,
     done: &mut Done,
 ) {
-    let why = format!("{} ({})", error.kind, code(error));
     match jobs.len() {
-        0 => tracing::error!(error = %error.kind, "A position cannot be written"),
+        0 => tracing::error!(error = why, "A position cannot be written"),
         1 => {
             let job = jobs.remove(0);
-            let letters = [letter(home, &job, &why)];
+            let letters = [letter(home, &job, why)];
             match transaction(home, &[], &steps, &letters).await {
-                Ok(()) => done.dead.push((job, why)),
+                Ok(()) => done.dead.push((job, why.to_owned())),
                 Err(Refused::Lost(lanes)) => done.lost.extend(lanes),
-                Err(Refused::Failed(again)) => {
-                    tracing::warn!(error = %again.kind, "A dead letter cannot be written now, and will be");
+                Err(Refused::Trouble(again)) => {
+                    tracing::warn!(error = %again.into_error().kind, "A dead letter cannot be written now, and will be");
                     home.world.sleep_ms(PAUSE_MS_MAX).await;
                     waiting.push((vec![job], steps));
                 }
@@ -206,14 +235,20 @@ async fn transaction(
     session.start_transaction().await?;
     let written = write(home, &mut session, jobs, steps, letters).await;
     match written {
-        Ok(()) => match session.commit_transaction().await {
-            // The server answers the same commit once more with what became of it.
-            Err(error) if error.contains_label("UnknownTransactionCommitResult") => {
-                home.world.sleep_ms(PAUSE_MS).await;
-                Ok(session.commit_transaction().await?)
+        Ok(within) => {
+            match session.commit_transaction().await {
+                // The server answers the same commit once more with what became of it.
+                Err(error) if error.contains_label("UnknownTransactionCommitResult") => {
+                    home.world.sleep_ms(PAUSE_MS).await;
+                    session.commit_transaction().await?;
+                }
+                ended => ended?,
             }
-            ended => Ok(ended?),
-        },
+            if let Some(within) = within {
+                within.committed();
+            }
+            Ok(())
+        }
         Err(refused) => {
             // It ends by itself when this does not arrive.
             let _ = session.abort_transaction().await;
@@ -222,13 +257,13 @@ async fn transaction(
     }
 }
 
-async fn write(
-    home: &Home,
+async fn write<'a>(
+    home: &'a Home,
     session: &mut ClientSession,
     jobs: &[NewJob],
     steps: &[Step],
     letters: &[Document],
-) -> Result<(), Refused> {
+) -> Result<Option<Within<'a>>, Refused> {
     if !letters.is_empty() {
         for letter in letters {
             let id = letter.get("_id").cloned().unwrap_or(Bson::Null);
@@ -239,14 +274,11 @@ async fn write(
                 .await?;
         }
     }
-    if !jobs.is_empty() {
-        home.jobs.insert_many(jobs.iter().map(|job| &job.row)).session(&mut *session).await?;
-    }
-    let moved = move_lanes(home, steps, Some(session)).await?;
+    let moved = move_lanes(home, steps, Some(&mut *session)).await?;
     if moved < steps.len() as i64 {
         return Err(Refused::Lost(lost(home, Some(session), steps).await?));
     }
-    Ok(())
+    write_within(home, session, jobs).await.map_err(Refused::Trouble)
 }
 
 /// Moves lanes that are still ours. Answers how many.
@@ -256,7 +288,8 @@ pub(crate) async fn move_lanes(
     session: Option<&mut ClientSession>,
 ) -> Result<i64, Error> {
     let now = home.now();
-    let updates: Vec<Document> = steps.iter().map(|step| moving(step, now)).collect();
+    let boot_ms = home.world.boot_ms();
+    let updates: Vec<Document> = steps.iter().map(|step| moving(step, now, boot_ms)).collect();
     let command = doc! { "update": home.positions.name(), "updates": updates, "ordered": false };
     let database = home.client.database(&home.database);
     let run = database.run_command(command);
@@ -267,8 +300,9 @@ pub(crate) async fn move_lanes(
     Ok(number(&answer, "n"))
 }
 
-fn moving(step: &Step, now: DateTime) -> Document {
-    let seen = step.handle.seen();
+fn moving(step: &Step, now: DateTime, boot_ms: u64) -> Document {
+    let handle = &step.handle;
+    let (rate, seen) = (handle.rate(boot_ms), handle.seen());
     // Only forward: what is remembered here may be older than what was written.
     let forward = doc! {
         "token": step.token.text(),
@@ -276,11 +310,14 @@ fn moving(step: &Step, now: DateTime) -> Document {
         "statusToken": seen.status_token.min(step.token.clone()).text(),
         "runAtMax": DateTime::from_millis(step.run_at_max_ms),
     };
-    let mut set = doc! { "at": now };
+    let mut set = doc! { "at": now, "did": {
+        "jobs": handle.jobs.load(Ordering::Relaxed) as i64, "errors": handle.errors.load(Ordering::Relaxed) as i64,
+        "rate": rate, "lastError": seen.last_error,
+    } };
     if let Some(applied) = &step.applied {
         set.insert("applied", applied.clone());
     }
-    let ours = doc! { "_id": step.handle.id.text(), "fence": step.handle.fence };
+    let ours = doc! { "_id": handle.id.text(), "fence": handle.fence };
     doc! { "q": ours, "u": { "$max": forward, "$set": set } }
 }
 

@@ -8,9 +8,11 @@ use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 use mongodb::error::Error;
 use mongodb::options::{ClientOptions, IndexOptions, ReadConcern, WriteConcern};
 use mongodb::{Client, ClientSession, Collection, IndexModel};
+use tokio::sync::OnceCell;
 use windlass_engine::world::World;
+use windlass_mongo::{MongoStore, Options};
 
-use crate::settings::Place;
+use crate::settings::{JobsTarget, Place};
 
 /// The collections of this service in its own database, beside `listeners` and the jobs.
 pub(crate) const OWN: [&str; 6] = [
@@ -42,6 +44,12 @@ pub(crate) struct Home {
     pub(crate) history: Collection<Document>,
     pub(crate) instances: Collection<Document>,
     pub(crate) jobs: Collection<Document>,
+    /// What a change makes.
+    pub(crate) target: JobsTarget,
+    /// How long the lock of a row lasts.
+    pub(crate) lock_lifetime_ms: u32,
+    /// The store, once somebody has asked for it: to open it is to read it.
+    store: Arc<OnceCell<Arc<MongoStore>>>,
     pub(crate) world: Arc<dyn World>,
     /// The server's clock minus our own since boot, in milliseconds.
     offset_ms: Arc<AtomicI64>,
@@ -93,6 +101,9 @@ impl Home {
             jobs: own.collection(&place.jobs),
             database: place.database.clone(),
             jobs_name: place.jobs.clone(),
+            target: place.target,
+            lock_lifetime_ms: place.lock_lifetime_ms,
+            store: Arc::new(OnceCell::new()),
             client,
             streams,
             world,
@@ -105,6 +116,15 @@ impl Home {
             return Err(HomeError::Standalone);
         }
         Ok(home)
+    }
+
+    /// The store in this service's own database.
+    pub(crate) async fn store(&self) -> Result<&Arc<MongoStore>, Error> {
+        let open = || async {
+            let store = MongoStore::of(&self.client.database(&self.database), Options::default()).await;
+            store.map_err(Error::custom)
+        };
+        self.store.get_or_try_init(open).await
     }
 
     /// This instance has a name.
@@ -139,7 +159,8 @@ impl Home {
     pub(crate) fn own_names(&self) -> Vec<String> {
         let own = OWN.iter().map(|name| (*name).to_owned());
         let leases = format!("{}_windlass", self.jobs_name);
-        own.chain([self.jobs_name.clone(), leases, "listeners".to_owned()]).collect()
+        let store = MongoStore::COLLECTIONS.iter().map(|name| (*name).to_owned());
+        own.chain(store).chain([self.jobs_name.clone(), leases, "listeners".to_owned()]).collect()
     }
 
     /// Asks the server for its clock, and whether it is one of a set.
@@ -178,6 +199,7 @@ impl Home {
     /// Makes the indexes of this service's own collections and of the rows. They are there already, mostly.
     pub(crate) async fn ensure_indexes(&self) -> Result<(), Error> {
         windlass_mongo::agenda::ensure_index(&self.jobs).await?;
+        windlass_mongo::agenda::ensure_locked_index(&self.jobs).await?;
         let kept = IndexOptions::builder().expire_after(Duration::from_secs(HISTORY_DAYS * 86_400)).build();
         self.history.create_index(IndexModel::builder().keys(doc! { "at": 1 }).options(kept).build()).await?;
         self.history
@@ -200,6 +222,10 @@ impl Home {
             .partial_filter_expression(doc! { "failedAt": { "$type": "date" } })
             .build();
         self.jobs.create_index(IndexModel::builder().keys(failed).options(partial).build()).await?;
+        // By it the jobs of a document are found: for `doc`, and after a gap.
+        let documents = IndexOptions::builder().name("windlassDocuments".to_owned()).build();
+        let keys = doc! { "data.documentId": 1, "data.listenerId": 1 };
+        self.jobs.create_index(IndexModel::builder().keys(keys).options(documents).build()).await?;
         for keys in [doc! { "lockInfo.instanceId": 1 }, doc! { "isActive": 1 }] {
             self.listeners.create_index(IndexModel::builder().keys(keys).build()).await?;
         }

@@ -2,10 +2,15 @@
 
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, doc};
-use windlass_mongo::agenda::{NewRow, row_id};
+use uuid::Uuid;
+use windlass_engine::core::id::Key;
+use windlass_engine::core::job::{JobSpec, NewJob as StoreJob, Start};
+use windlass_engine::{BudgetName, Invalid, JobId, Kind, QueueName};
+use windlass_mongo::agenda::{NewRow, payload, row_id};
 
 use crate::event::{Event, Operation, id_text};
 use crate::listener::{Listener, Once, Payload, changed_names};
+use crate::settings::JobsTarget;
 use crate::status_field::StatusField;
 use crate::token::Token;
 
@@ -31,11 +36,22 @@ pub(crate) struct NewJob {
     /// The lane that it belongs to.
     pub(crate) lane: String,
     pub(crate) id: ObjectId,
-    pub(crate) row: Document,
+    /// Its id as whoever runs it knows it.
+    pub(crate) name: String,
+    form: Form,
     pub(crate) bytes: usize,
     /// The position of its event; nothing where it was found.
     pub(crate) token: Option<Token>,
     pub(crate) origin: Origin,
+}
+
+/// What is written.
+#[derive(Debug, Clone)]
+enum Form {
+    Row(Document),
+    Job(Box<StoreJob>),
+    /// Nothing can be, and why.
+    Unfit(String),
 }
 
 /// Where a job came from: for the status, the history, and a dead letter.
@@ -58,6 +74,7 @@ pub(crate) struct Making<'a> {
     pub(crate) instance: &'a str,
     pub(crate) due: DateTime,
     pub(crate) payload_bytes_max: usize,
+    pub(crate) target: JobsTarget,
 }
 
 /// The row's id.
@@ -80,16 +97,11 @@ pub(crate) fn id_of(listener: &Listener, event: &Event, cause: &Cause<'_>) -> Ob
 impl NewJob {
     pub(crate) fn of(listener: &Listener, event: &Event, cause: &Cause<'_>, making: &Making<'_>) -> Self {
         let id = id_of(listener, event, cause);
-        let row = NewRow {
-            id,
-            name: listener.job_name.clone(),
-            data: Bson::Document(data(listener, event, cause, making)),
-            priority: 0,
-            next_run_at: making.due,
-            last_modified_by: making.instance.to_owned(),
+        let data = data(listener, event, cause, making);
+        let (name, form, bytes) = match making.target {
+            JobsTarget::Agenda => row(listener, id, data, making),
+            JobsTarget::Windlass => store_job(listener, event, id, data),
         };
-        let row = row.document();
-        let bytes = row.to_vec().map_or(usize::MAX, |bytes| bytes.len());
         let null =
             |field: &StatusField| event.document.as_ref().is_some_and(|document| field.asks_again(document));
         let whole = matches!(event.operation, Operation::Insert | Operation::Replace);
@@ -105,8 +117,71 @@ impl NewJob {
             wall_ms: event.wall_time.map(DateTime::timestamp_millis),
         };
         let token = matches!(cause, Cause::Event(_)).then(|| event.token.clone());
-        Self { lane: making.lane.to_owned(), id, row, bytes, token, origin }
+        Self { lane: making.lane.to_owned(), id, name, form, bytes, token, origin }
     }
+
+    /// As a row of Agenda's.
+    pub(crate) fn row(&self) -> Option<&Document> {
+        match &self.form {
+            Form::Row(row) => Some(row),
+            Form::Job(_) | Form::Unfit(_) => None,
+        }
+    }
+
+    /// As a job of the store; or why it cannot be one.
+    pub(crate) fn store_job(&self) -> Result<StoreJob, &str> {
+        match &self.form {
+            Form::Job(job) => Ok(StoreJob::clone(job)),
+            Form::Unfit(why) => Err(why),
+            Form::Row(_) => Err("it is a row of Agenda's"),
+        }
+    }
+}
+
+fn row(listener: &Listener, id: ObjectId, data: Document, making: &Making<'_>) -> (String, Form, usize) {
+    let row = NewRow {
+        id,
+        name: listener.job_name.clone(),
+        data: Bson::Document(data),
+        priority: i32::from(listener.priority),
+        next_run_at: making.due,
+        last_modified_by: making.instance.to_owned(),
+    };
+    let row = row.document();
+    let bytes = row.to_vec().map_or(usize::MAX, |bytes| bytes.len());
+    (id.to_hex(), Form::Row(row), bytes)
+}
+
+fn store_job(listener: &Listener, event: &Event, id: ObjectId, data: Document) -> (String, Form, usize) {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(b"list");
+    bytes[4..].copy_from_slice(&id.bytes());
+    let id = JobId(Uuid::from_bytes(bytes));
+    let form = match spec(listener, event, data) {
+        Ok(spec) => Form::Job(Box::new(StoreJob { id, spec, start: Start::Now })),
+        Err(why) => Form::Unfit(why.to_string()),
+    };
+    let bytes = match &form {
+        Form::Job(job) => job.spec.payload.as_str().len() + 200,
+        Form::Row(_) | Form::Unfit(_) => 200,
+    };
+    (id.to_string(), form, bytes)
+}
+
+/// Jobs of one document have one key, so that they run in order and never two of them at once.
+fn spec(listener: &Listener, event: &Event, data: Document) -> Result<JobSpec, Invalid> {
+    let data = payload(Some(&Bson::Document(data)))?;
+    let mut spec = JobSpec::new(Kind::new(&listener.job_name)?, QueueName::new(&listener.queue)?, data);
+    spec.key = Some(key_of(event)?);
+    spec.priority = listener.priority;
+    spec.budgets = listener.budgets.iter().map(BudgetName::new).collect::<Result<_, _>>()?;
+    Ok(spec)
+}
+
+/// The key of a document's jobs.
+pub(crate) fn key_of(event: &Event) -> Result<Key, Invalid> {
+    let place = format!("{}.{}/{}", event.database, event.collection, id_text(event.id()));
+    Key::new(&place).or_else(|_| Key::new(row_id(&[b"key", place.as_bytes()]).to_hex()))
 }
 
 /// Small by default: keys and names, so that a job reads the document as it is when it runs.

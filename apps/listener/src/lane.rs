@@ -85,9 +85,31 @@ pub(crate) struct Seen {
     /// When an event was last heard of that became durable here, by the clock since boot.
     pub(crate) moved_boot_ms: u64,
     pub(crate) last_error: Option<String>,
+    /// Jobs per second of late, and since when and from how many jobs on it is counted.
+    pub(crate) rate: f64,
+    pub(crate) counted: (u64, u64),
 }
 
+/// How long a rate is counted before it is told anew.
+const RATE_MS: u64 = 2_000;
+
 impl Handle {
+    /// Jobs per second of late, by the clock since boot.
+    pub(crate) fn rate(&self, now_boot_ms: u64) -> f64 {
+        let jobs = self.jobs.load(Ordering::Relaxed);
+        let mut rate = 0.0;
+        self.see(|seen| {
+            let (since, from) = seen.counted;
+            let ms = now_boot_ms.saturating_sub(since);
+            if ms >= RATE_MS {
+                seen.rate = jobs.saturating_sub(from) as f64 * 1_000.0 / ms as f64;
+                seen.counted = (now_boot_ms, jobs);
+            }
+            rate = seen.rate;
+        });
+        rate
+    }
+
     pub(crate) fn seen(&self) -> Seen {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -218,6 +240,8 @@ impl Registry {
             following: Following::CatchingUp,
             moved_boot_ms: now_boot_ms,
             last_error: None,
+            rate: 0.0,
+            counted: (now_boot_ms, 0),
         };
         let handle = Arc::new(Handle {
             id,

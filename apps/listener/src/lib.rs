@@ -2,7 +2,7 @@
 //!
 //! A listener says what is watched and which job a change makes. One change stream per instance hears for all of its
 //! listeners; each has a position of its own, which moves in the transaction that writes its jobs, and only for the
-//! owner that the fence names. Jobs are rows of Agenda's.
+//! owner that the fence names. Jobs are rows of Agenda's, or jobs of the store.
 //!
 //! What this deliberately does not do: it keeps nothing about a document but its status, and it never guesses what
 //! was in a history that is gone: that is a gap, recorded and looked through.
@@ -32,6 +32,7 @@ mod recovery;
 mod report;
 mod runner;
 mod service;
+mod sink;
 mod status_field;
 mod status_writer;
 mod stream;
@@ -39,3 +40,4 @@ mod token;
 mod verbs;
 
 pub use app::ListenerApp;
+pub use service::Service;

@@ -5,11 +5,15 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 use mongodb::error::Error;
 use serde_json::{Value, json};
+use windlass_engine::Kind;
+use windlass_engine::core::query::{JobFilter, ListRequest};
+use windlass_engine::core::store::Store;
 
 use crate::event::id_text;
 use crate::home::Home;
 use crate::lane::LaneId;
 use crate::listener::{Listener, Neighbour, applied, validate};
+use crate::settings::JobsTarget;
 use crate::token::Token;
 
 /// Entries of a document's history that are shown.
@@ -69,7 +73,14 @@ async fn fits(home: &Home, document: &Document) -> Result<Listener, OfficeError>
     let others = all(home, doc! {}).await?;
     let others: Vec<Listener> = others.iter().filter_map(|other| Listener::read(other).ok()).collect();
     let neighbours: Vec<Neighbour<'_>> = others.iter().map(Neighbour).collect();
-    validate(document, &home.database, &home.own_names(), &neighbours).map_err(OfficeError::Refused)
+    let listener = validate(document, &home.database, &home.own_names(), &neighbours);
+    let listener = listener.map_err(OfficeError::Refused)?;
+    if home.target == JobsTarget::Windlass
+        && let Err(why) = Kind::new(&listener.job_name)
+    {
+        return Err(OfficeError::Refused(vec![format!("jobName is no kind of a job: {why}")]));
+    }
+    Ok(listener)
 }
 
 /// Makes a listener. It hears what is written from this moment on.
@@ -168,24 +179,42 @@ pub(crate) async fn history(home: &Home, id: &str) -> Result<Value, OfficeError>
     while let Some(letter) = found.try_next().await? {
         letters.push(as_json(letter));
     }
-    let mut rows = Vec::new();
-    let names: Vec<Bson> =
-        list(home).await?.iter().filter_map(|listener| listener.get("jobName").cloned()).collect();
-    let of_document = doc! { "name": { "$in": names }, "data.documentId": id };
-    let mut found = home
-        .jobs
-        .find(of_document)
-        .sort(doc! { "_id": -1 })
-        .limit(HISTORY_MAX)
-        .projection(doc! { "data.change": 0 })
-        .await?;
-    while let Some(row) = found.try_next().await? {
-        rows.push(as_json(row));
-    }
+    let rows = jobs_of(home, id).await?;
     if entries.is_empty() && letters.is_empty() && rows.is_empty() {
         return Err(OfficeError::NotFound(format!("nothing is known of document {id}")));
     }
     Ok(json!({ "document": id, "history": entries, "dead_letters": letters, "jobs": rows }))
+}
+
+/// The newest jobs of a document, without what they embed.
+async fn jobs_of(home: &Home, id: &str) -> Result<Vec<Value>, OfficeError> {
+    let mut jobs = Vec::new();
+    match home.target {
+        JobsTarget::Agenda => {
+            let of_document = doc! { "data.documentId": id };
+            let found = home.jobs.find(of_document).sort(doc! { "nextRunAt": -1, "lastRunAt": -1 });
+            let mut found = found.limit(HISTORY_MAX).projection(doc! { "data.change": 0 }).await?;
+            while let Some(row) = found.try_next().await? {
+                jobs.push(as_json(row));
+            }
+        }
+        JobsTarget::Windlass => {
+            let filter = JobFilter { text: Some(id.to_owned()), ..JobFilter::default() };
+            let Ok(filter) = filter.checked() else { return Ok(jobs) };
+            let request = ListRequest { filter, limit: HISTORY_MAX as u32, after: None };
+            let page = home.store().await?.list(request).await.map_err(Error::custom)?;
+            for job in page.jobs {
+                let data: Value = job.spec.payload.read().unwrap_or_default();
+                if data["documentId"] == id {
+                    jobs.push(json!({
+                        "id": job.id, "kind": job.spec.kind, "queue": job.spec.queue, "state": job.state.name(),
+                        "attempt": job.attempt, "createdAt": job.created_at, "data": data,
+                    }));
+                }
+            }
+        }
+    }
+    Ok(jobs)
 }
 
 /// What is to be done again.
@@ -218,11 +247,10 @@ pub(crate) async fn retry(home: &Home, again: Again) -> Result<u64, OfficeError>
         let last = home.history.find_one(doc! { "document": id }).sort(doc! { "at": -1 }).await?;
         let letter =
             last.ok_or_else(|| OfficeError::NotFound(format!("nothing is known of document {id}")))?;
-        let row =
-            doc! { "data.documentId": id, "data.listenerId": letter.get_str("listener").unwrap_or_default() };
-        let row = home.jobs.find_one(row).await?;
-        let key = row.and_then(|row| {
-            row.get_document("data").ok()?.get_document("documentKey").ok()?.get("_id").cloned()
+        let key = jobs_of(home, id).await?.into_iter().find_map(|job| {
+            let same = job["data"]["listenerId"].as_str() == letter.get_str("listener").ok();
+            let key = job["data"]["documentKey"]["_id"].clone();
+            same.then(|| Bson::try_from(key).ok()).flatten().filter(|key| *key != Bson::Null)
         });
         let mut letter = letter;
         letter.insert("documentId", key.unwrap_or_else(|| Bson::String(id.clone())));

@@ -38,6 +38,11 @@ pub(crate) struct LaneReport {
     pub(crate) open_gaps: u64,
     pub(crate) dead_letters: u64,
     pub(crate) waiting: u64,
+    /// Jobs per second of late, as the owner wrote it down.
+    pub(crate) rate: Option<f64>,
+    /// Errors since its owner has it, and the last of them.
+    pub(crate) errors: i64,
+    pub(crate) last_error: Option<String>,
     /// Why it cannot be understood.
     pub(crate) problem: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,6 +137,7 @@ pub(crate) async fn report(home: &Home, lock_s: f64) -> Result<Report, Error> {
             let age =
                 lock.and_then(|lock| lock.get_datetime("lastHeartbeat").ok()).map(|beat| seconds(now, *beat));
             let time = position.and_then(|position| position.get_timestamp("clusterTime").ok());
+            let did = position.and_then(|position| position.get_document("did").ok());
             lanes.push(LaneReport {
                 listener: id.clone(),
                 lane: part.text(),
@@ -150,6 +156,9 @@ pub(crate) async fn report(home: &Home, lock_s: f64) -> Result<Report, Error> {
                 open_gaps: gaps.get(&id).copied().unwrap_or(0),
                 dead_letters: dead.get(&id).copied().unwrap_or(0),
                 waiting: waiting.get(&id).copied().unwrap_or(0),
+                rate: did.and_then(|did| did.get_f64("rate").ok()),
+                errors: did.map_or(0, |did| number(did, "errors")),
+                last_error: did.and_then(|did| did.get_str("lastError").ok()).map(str::to_owned),
                 problem: read.as_ref().err().map(|wrong| wrong.join("; ")),
                 live: None,
             });

@@ -1,5 +1,5 @@
 //! Jobs that this program runs by itself, beside Node's Agenda: kinds of `listener.toml`, each a command or an HTTP
-//! endpoint.
+//! endpoint, and kinds that a program of one's own runs by handlers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,15 +12,18 @@ use serde_json::Value;
 use url::Url;
 use windlass_app::{AppError, Stop};
 use windlass_engine::core::json::Json;
+use windlass_engine::core::store::Source;
 use windlass_engine::process::Command;
 use windlass_engine::{Context as JobContext, Failure, Handler, Kind, QueueName, Worker};
 use windlass_mongo::agenda::{AgendaRows, Options};
 use windlass_outside::safe_http::{Body, Guard, Http, Limits, Request};
 
 use crate::home::Home;
+use crate::listener::QUEUE;
+use crate::settings::JobsTarget;
 
 /// The queue of rows, which Agenda has no name for.
-const QUEUE: &str = "agenda";
+const OF_ROWS: &str = "agenda";
 /// What an endpoint may answer, and how long it may take.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 const CALL_SECONDS: u64 = 300;
@@ -31,12 +34,13 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Jobs {
-    /// How many run at once.
+    /// How many run at once of all kinds that say nothing of their own.
     #[serde(default = "at_once")]
     concurrency: usize,
-    /// How long a lock lasts; that of the Node definitions.
-    #[serde(default = "lock_lifetime")]
-    lock_lifetime_seconds: u32,
+    /// The queues of the store that are worked (`JOBS_TARGET=windlass`).
+    #[serde(default = "queues")]
+    queues: Vec<String>,
+    #[serde(default)]
     jobs: BTreeMap<String, Way>,
 }
 
@@ -46,14 +50,40 @@ pub(crate) struct Jobs {
 struct Way {
     command: Option<Vec<String>>,
     url: Option<String>,
+    /// How many of this kind run at once.
+    concurrency: Option<usize>,
+}
+
+/// Handlers of a program of one's own, by kind.
+#[derive(Clone, Default)]
+pub(crate) struct Handlers(BTreeMap<String, Arc<dyn Handler>>);
+
+impl Handlers {
+    pub(crate) fn add(&mut self, kind: &str, handler: Arc<dyn Handler>) {
+        self.0.insert(kind.to_owned(), handler);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// A handler that is shared between workers.
+struct Shared(Arc<dyn Handler>);
+
+#[async_trait]
+impl Handler for Shared {
+    async fn run(&self, context: JobContext) -> Result<Option<Json>, Failure> {
+        self.0.run(context).await
+    }
 }
 
 fn at_once() -> usize {
     20
 }
 
-fn lock_lifetime() -> u32 {
-    600
+fn queues() -> Vec<String> {
+    vec![QUEUE.to_owned()]
 }
 
 /// Why jobs cannot be run; for people.
@@ -64,12 +94,21 @@ pub(crate) struct JobsError {
     why: String,
 }
 
+impl Default for Jobs {
+    fn default() -> Self {
+        Self { concurrency: at_once(), queues: queues(), jobs: BTreeMap::new() }
+    }
+}
+
 impl Jobs {
     /// Reads the file.
     pub(crate) fn read(path: &Path) -> Result<Self, JobsError> {
         let wrong = |why: String| JobsError { file: path.display().to_string(), why };
         let text = std::fs::read_to_string(path).map_err(|why| wrong(why.to_string()))?;
         let jobs: Self = toml::from_str(&text).map_err(|why| wrong(why.to_string()))?;
+        for queue in &jobs.queues {
+            QueueName::new(queue).map_err(|why| wrong(why.to_string()))?;
+        }
         for (kind, way) in &jobs.jobs {
             Kind::new(kind).map_err(|why| wrong(format!("jobs.{kind}: {why}")))?;
             if way.command.is_some() == way.url.is_some() {
@@ -77,6 +116,9 @@ impl Jobs {
             }
             if let Some(url) = &way.url {
                 Url::parse(url).map_err(|why| wrong(format!("jobs.{kind}.url: {why}")))?;
+            }
+            if way.concurrency == Some(0) {
+                return Err(wrong(format!("jobs.{kind}.concurrency is 0; leave the kind out to run none")));
             }
         }
         if jobs.jobs.is_empty() || jobs.concurrency == 0 {
@@ -87,32 +129,78 @@ impl Jobs {
         }
         Ok(jobs)
     }
+
+    /// The kinds, in groups that share their slots.
+    fn groups(&self, handlers: &Handlers) -> Vec<(Vec<String>, usize)> {
+        let own = self.jobs.iter().filter_map(|(kind, way)| Some((vec![kind.clone()], way.concurrency?)));
+        let mut groups: Vec<(Vec<String>, usize)> = own.collect();
+        let together = self.jobs.iter().filter(|(_, way)| way.concurrency.is_none()).map(|(kind, _)| kind);
+        let together: Vec<String> = together.chain(handlers.0.keys()).cloned().collect();
+        if !together.is_empty() {
+            groups.push((together, self.concurrency));
+        }
+        groups
+    }
 }
 
 /// Runs jobs until it is told to end.
-pub(crate) async fn run(home: Home, jobs: Jobs, told: Stop) -> Result<(), AppError> {
-    let names: Result<Vec<Kind>, _> = jobs.jobs.keys().map(Kind::new).collect();
+pub(crate) async fn run(
+    home: Home,
+    jobs: Option<Jobs>,
+    handlers: Handlers,
+    told: Stop,
+) -> Result<(), AppError> {
+    if jobs.is_none() && handlers.is_empty() {
+        told.wait().await;
+        return Ok(());
+    }
+    let jobs = jobs.unwrap_or_default();
+    let mut workers = Vec::new();
+    for (kinds, slots) in jobs.groups(&handlers) {
+        let (source, queues) = source(&home, &jobs, &kinds).await?;
+        let mut worker = Worker::from_source(source)
+            .queues(queues.iter().map(String::as_str))
+            .slots(slots)
+            .grace(GRACE)
+            .in_world(home.world.clone());
+        for kind in &kinds {
+            worker = match (handlers.0.get(kind), jobs.jobs.get(kind)) {
+                (Some(handler), _) => worker.handle_kind(kind, Shared(handler.clone())),
+                (None, Some(Way { command: Some(command), .. })) => {
+                    worker.handle_command(kind, Command::new(command)?)
+                }
+                (None, Some(Way { url: Some(url), .. })) => {
+                    worker.handle_kind(kind, Endpoint::to(&Url::parse(url)?)?)
+                }
+                (None, _) => worker,
+            };
+        }
+        let told = told.clone();
+        workers.push(async move { worker.run_until(told.wait()).await });
+    }
+    futures::future::try_join_all(workers).await?;
+    Ok(())
+}
+
+/// Where these kinds are claimed from.
+async fn source(
+    home: &Home,
+    jobs: &Jobs,
+    kinds: &[String],
+) -> Result<(Arc<dyn Source>, Vec<String>), AppError> {
+    if home.target == JobsTarget::Windlass {
+        let store: Arc<dyn Source> = home.store().await?.clone();
+        return Ok((store, jobs.queues.clone()));
+    }
+    let names: Result<Vec<Kind>, _> = kinds.iter().map(Kind::new).collect();
     let options = Options {
-        queue: QueueName::new(QUEUE)?,
+        queue: QueueName::new(OF_ROWS)?,
         names: Some(names?),
-        lock_lifetime_ms: jobs.lock_lifetime_seconds.saturating_mul(1_000),
+        lock_lifetime_ms: home.lock_lifetime_ms,
         ..Options::default()
     };
     let rows = AgendaRows::of(&home.client.database(&home.database), &home.jobs_name, options).await?;
-    let mut worker = Worker::from_source(rows)
-        .queues([QUEUE])
-        .slots(jobs.concurrency)
-        .grace(GRACE)
-        .in_world(home.world.clone());
-    for (kind, way) in &jobs.jobs {
-        worker = match way {
-            Way { command: Some(command), .. } => worker.handle_command(kind, Command::new(command)?),
-            Way { url: Some(url), .. } => worker.handle_kind(kind, Endpoint::to(&Url::parse(url)?)?),
-            Way { .. } => worker,
-        };
-    }
-    worker.run_until(told.wait()).await?;
-    Ok(())
+    Ok((rows, vec![OF_ROWS.to_owned()]))
 }
 
 /// Somebody's service that runs a job: `POST` with the job's data; an answer from 200 to 299 is success.
@@ -158,13 +246,17 @@ mod tests {
 
     #[test]
     fn the_file_is_read_and_what_is_wrong_is_said() {
-        let jobs = read("concurrency = 3\n[jobs.mail]\ncommand = [\"node\", \"mail.js\"]\n[jobs.hook]\nurl = \"http://127.0.0.1:1/x\"\n").unwrap();
-        assert_eq!((jobs.concurrency, jobs.lock_lifetime_seconds, jobs.jobs.len()), (3, 600, 2));
+        let jobs = read("concurrency = 3\n[jobs.mail]\ncommand = [\"node\", \"mail.js\"]\n[jobs.hook]\nurl = \"http://127.0.0.1:1/x\"\nconcurrency = 2\n").unwrap();
+        assert_eq!((jobs.concurrency, jobs.jobs.len()), (3, 2));
+        let own = (vec!["hook".to_owned()], 2);
+        assert_eq!(jobs.groups(&Handlers::default()), [own, (vec!["mail".to_owned()], 3)]);
         for (text, word) in [
             ("[jobs.mail]\n", "either"),
             ("[jobs]\n", "no job"),
             ("x = 1\n[jobs]", "unknown field"),
             ("[jobs.a]\nurl = \"nowhere\"", "url"),
+            ("queues = [\"\"]\n[jobs.a]\nurl = \"http://127.0.0.1:1/\"", "queue"),
+            ("[jobs.a]\nurl = \"http://127.0.0.1:1/\"\nconcurrency = 0", "concurrency"),
         ] {
             let why = read(text).unwrap_err().to_string();
             assert!(why.contains(word), "{text}: {why}");

@@ -1,16 +1,20 @@
 //! The service: its parts, how they start, and the order in which they end.
 
+use std::sync::Arc;
+
 use tokio::sync::mpsc;
 use windlass_app::door::{Guarded, bind};
-use windlass_app::{AppError, Host, Parts, Stop};
+use windlass_app::{AppError, Environment, Parts, Stop};
+use windlass_engine::Handler;
+use windlass_engine::world::{RealWorld, World};
 
 use crate::context::{Context, Ends};
 use crate::home::Home;
 use crate::http;
 use crate::keeper;
 use crate::recovery;
-use crate::runner::{self, Jobs};
-use crate::settings::{DoorSettings, Place, Work};
+use crate::runner::{self, Handlers, Jobs};
+use crate::settings::{DoorSettings, JobsTarget, Place, Work};
 use crate::status_writer;
 use crate::stream::{catch_up, shared};
 use crate::token::Token;
@@ -18,20 +22,73 @@ use crate::token::Token;
 /// Lanes that may wait to join at once.
 const WISHES_MAX: usize = 4;
 
+/// The service in a program of one's own, which runs jobs by functions.
+///
+/// ```no_run
+/// # use windlass_engine::{Context, Failure, Handler, Json};
+/// # use windlass_app::Environment;
+/// struct Process;
+///
+/// #[async_trait::async_trait]
+/// impl Handler for Process {
+///     async fn run(&self, context: Context) -> Result<Option<Json>, Failure> {
+///         let data: serde_json::Value = context.payload_as()?;
+///         println!("{} was changed", data["documentId"]);
+///         Ok(None)
+///     }
+/// }
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// let environment = Environment::of_process();
+/// windlass_listener::Service::new(environment).handle("processBatchResults", Process).run().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub struct Service {
+    environment: Environment,
+    world: Arc<dyn World>,
+    handlers: Handlers,
+}
+
+impl Service {
+    /// With the settings of an environment ([`crate::settings::TABLE`]).
+    pub fn new(environment: Environment) -> Self {
+        Self { environment, world: Arc::new(RealWorld::new()), handlers: Handlers::default() }
+    }
+
+    /// In another world: another clock, other chances.
+    pub fn in_world(mut self, world: Arc<dyn World>) -> Self {
+        self.world = world;
+        self
+    }
+
+    /// Runs the jobs of a kind by a handler.
+    pub fn handle(mut self, kind: &str, handler: impl Handler) -> Self {
+        self.handlers.add(kind, Arc::new(handler));
+        self
+    }
+
+    /// Runs until the process is told to end (SIGTERM, SIGINT).
+    pub async fn run(self) -> Result<(), AppError> {
+        run(&self.environment, self.world, self.handlers).await
+    }
+}
+
 /// Connects, takes a name, loads the listeners, opens the stream, and begins its rounds; ends in the order of rounds,
 /// streams, locks, jobs, door.
-pub(crate) async fn run(host: &Host) -> Result<(), AppError> {
-    let (place, work, door) = (
-        Place::read(&host.environment)?,
-        Work::read(&host.environment)?,
-        DoorSettings::read(&host.environment)?,
-    );
+async fn run(environment: &Environment, world: Arc<dyn World>, handlers: Handlers) -> Result<(), AppError> {
+    let (place, work, door) =
+        (Place::read(environment)?, Work::read(environment)?, DoorSettings::read(environment)?);
     let jobs = work.config.as_deref().map(Jobs::read).transpose()?;
     let guarded =
         Guarded { by_token: door.token.is_some(), listen: "LISTENER_LISTEN", token: "LISTENER_TOKEN" };
     let socket = bind(&door.listen, guarded).await?;
-    let home = Home::open(&place, host.world.clone()).await?;
+    let home = Home::open(&place, world).await?;
     home.ensure_indexes().await?;
+    if home.target == JobsTarget::Windlass {
+        home.store().await?;
+    }
     let stop = Stop::on_signals()?;
     let start = Token::before(home.after_everything().await?);
     let (context, Ends { behind, statuses }) = Context::new(home, work, stop.clone());
@@ -52,15 +109,7 @@ pub(crate) async fn run(host: &Host) -> Result<(), AppError> {
             told.wait().await;
             keeper::release_all(&c7).await
         })
-        .then("jobs", |told| async move {
-            match jobs {
-                Some(jobs) => runner::run(rows, jobs, told).await,
-                None => {
-                    told.wait().await;
-                    Ok(())
-                }
-            }
-        })
+        .then("jobs", |told| runner::run(rows, jobs, handlers, told))
         .then("door", |told| http::serve(c8, door, socket, told));
     parts.run().await?;
     tracing::info!("The listener has ended");

@@ -18,7 +18,8 @@ pub static TABLE: &[Setting] = &[
     Setting::optional("MONGODB_PARAMS", "none", "what follows the question mark, such as replicaSet=rs0&authSource=admin").secret(),
     Setting::new("LISTENER_DATABASE", "airank", "the database of the listeners, of the jobs and of what this service keeps"),
     Setting::new("JOBS_COLLECTION", "jobs", "the collection of Agenda's rows in that database"),
-    Setting::new("JOBS_TARGET", "agenda", "what a change makes: agenda, a row of Agenda's"),
+    Setting::new("JOBS_TARGET", "agenda", "what a change makes: agenda, a row of Agenda's; windlass, a job of the store in that database"),
+    Setting::new("LOCK_LIFETIME_SECONDS", "600", "how long a lock of a row of Agenda's lasts; that of the Node definitions"),
     Setting::optional("LISTENER_CONFIG", "Node runs the jobs", "a file that says which kinds of jobs this program runs, such as listener.toml"),
     Setting::optional("LISTENER_INSTANCE", "made up", "the beginning of this instance's name"),
     Setting::new("LISTENER_LOCK_SECONDS", "30", "how long a listener stays with an instance that is not heard of").section(TIMES),
@@ -45,6 +46,19 @@ pub struct Place {
     pub database: String,
     /// The collection of the rows.
     pub jobs: String,
+    /// What a change makes.
+    pub target: JobsTarget,
+    /// How long the lock of a row lasts.
+    pub lock_lifetime_ms: u32,
+}
+
+/// What a change makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobsTarget {
+    /// A row of Agenda's.
+    Agenda,
+    /// A job of the store.
+    Windlass,
 }
 
 /// How an instance works.
@@ -104,6 +118,8 @@ impl Place {
             uri: Secret::new(joined(uri.expose(), params.as_deref())),
             database: name(&mut reading, "LISTENER_DATABASE"),
             jobs: name(&mut reading, "JOBS_COLLECTION"),
+            target: target(&mut reading),
+            lock_lifetime_ms: reading.number("LOCK_LIFETIME_SECONDS", 1..=86_400_u32) * 1_000,
         };
         reading.finish(place)
     }
@@ -119,6 +135,15 @@ fn joined(uri: &str, params: Option<&str>) -> String {
         Some((_, rest)) if rest.contains('/') => format!("{uri}?{params}"),
         _ => format!("{uri}/?{params}"),
     }
+}
+
+fn target(reading: &mut Reading<'_>) -> JobsTarget {
+    match reading.text("JOBS_TARGET").as_str() {
+        "agenda" => return JobsTarget::Agenda,
+        "windlass" => return JobsTarget::Windlass,
+        _ => reading.refuse("JOBS_TARGET", "JOBS_TARGET must be agenda or windlass"),
+    }
+    JobsTarget::Agenda
 }
 
 fn name(reading: &mut Reading<'_>, setting: &str) -> String {
@@ -157,14 +182,6 @@ impl Work {
                 "LISTENER_HEARTBEAT_SECONDS",
                 "LISTENER_HEARTBEAT_SECONDS must be at most half of LISTENER_LOCK_SECONDS",
             );
-        }
-        match reading.text("JOBS_TARGET").as_str() {
-            "agenda" => {}
-            "windlass" => reading.refuse(
-                "JOBS_TARGET",
-                "JOBS_TARGET=windlass needs a store on MongoDB that takes jobs into a transaction, which this program does not have; say agenda",
-            ),
-            _ => reading.refuse("JOBS_TARGET", "JOBS_TARGET must be agenda"),
         }
         reading.finish(work)
     }
@@ -208,11 +225,13 @@ mod tests {
         let wrong = Environment::from_iter([
             ("MONGODB_URI", "http://canary"),
             ("LISTENER_HEARTBEAT_SECONDS", "29"),
-            ("JOBS_TARGET", "windlass"),
+            ("JOBS_TARGET", "both"),
+            ("LOCK_LIFETIME_SECONDS", "0"),
         ]);
         let why = Place::read(&wrong).unwrap_err().to_string();
         assert!(why.contains("mongodb://") && !why.contains("canary"), "{why}");
+        assert!(why.contains("JOBS_TARGET") && why.contains("LOCK_LIFETIME_SECONDS"), "{why}");
         let why = Work::read(&wrong).unwrap_err().to_string();
-        assert!(why.contains("LISTENER_HEARTBEAT_SECONDS") && why.contains("JOBS_TARGET"), "{why}");
+        assert!(why.contains("LISTENER_HEARTBEAT_SECONDS"), "{why}");
     }
 }

@@ -131,11 +131,11 @@ fn statement(context: &Context, job: &NewJob) -> Option<Document> {
         }
         query.insert("$nor", wishes);
     }
-    let job = job.id.to_hex();
+    let job = &job.name;
     if *null_is_no_wish && field.private() != field.path() {
         // Nothing can be set within a map that is null: the map is made, with what it has.
         let name = field.path().rsplit('.').next().unwrap_or_default();
-        let done = complete(context, field, listener, &job);
+        let done = complete(context, field, listener, job);
         let entry = done
             .get_document("$set")
             .ok()
@@ -146,7 +146,7 @@ fn statement(context: &Context, job: &NewJob) -> Option<Document> {
             doc! { "$mergeObjects": [ format!("${}", field.private()), { "$literal": { name: entry } } ] };
         return Some(doc! { "q": query, "u": [ { "$set": { field.private(): whole } } ] });
     }
-    Some(doc! { "q": query, "u": complete(context, field, listener, &job) })
+    Some(doc! { "q": query, "u": complete(context, field, listener, job) })
 }
 
 /// The update that says that a document is done.
@@ -163,7 +163,7 @@ pub(crate) fn complete(
 
 /// What happened to documents, for whoever asks; gone after a month.
 async fn history(context: &Context, batch: &[NewJob]) {
-    let entries = batch.iter().map(|job| entry(context, &job.origin, "job", Some(&job.id.to_hex()), None));
+    let entries = batch.iter().map(|job| entry(context, &job.origin, "job", Some(&job.name), None));
     let _ = context.home.history.insert_many(entries).ordered(false).await;
 }
 

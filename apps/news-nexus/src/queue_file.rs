@@ -59,7 +59,7 @@ impl Layout for QueueFile {
         let numbered = records.into_iter().zip(0..);
         let jobs: Result<Vec<Job>, Invalid> = numbered.map(|(record, seq)| record.into_job(seq)).collect();
         let book = jobs.and_then(Book::of_jobs).map_err(|error| damaged(error.to_string()))?;
-        Ok(Content { book: Arc::new(book), timekeeper: None, saved_at: None })
+        Ok(Content { book: Arc::new(book), ..Content::default() })
     }
 }
 

@@ -36,6 +36,9 @@ impl DatabaseError {
             "certificate" => {
                 "; name the root that signed it with sslrootcert, and check the host in DATABASE_URL against its name"
             }
+            "encryption" => {
+                "; switch `ssl` on at the server, or leave sslmode out of DATABASE_URL where the way to it is safe"
+            }
             // A table, a column or a function that is not there.
             "42P01" | "42703" | "42883" => "; run `windlass nurse-tour migrate`, or look with `check`",
             _ if self.transient => "; ask again later",
@@ -78,9 +81,8 @@ impl DatabaseError {
                 Self { what, code: Some(code.to_owned()), transient }
             }
             None => {
-                let refused = refused_certificate(error);
-                let (what, code) = match refused {
-                    Some(why) => (why, Some("certificate".to_owned())),
+                let (what, code) = match refused_handshake(error) {
+                    Some((why, code)) => (why, Some(code.to_owned())),
                     None => ("the connection was lost, or never came about".to_owned(), None),
                 };
                 Self { what, code, transient: true }
@@ -92,19 +94,21 @@ impl DatabaseError {
 /// What a person has to decide about rows that share what must be unique.
 const TWICE: &str = "two rows share a value that must be unique: decide which one to keep, then run it again";
 
-/// Why the server's certificate is not accepted, when that is why there is no connection. The words are those of
-/// the TLS library, which speaks of names and times alone.
-fn refused_certificate(error: &tokio_postgres::Error) -> Option<String> {
-    const SAID: &str = "invalid peer certificate: ";
-    let mut next: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = next {
+/// Why there is no encrypted connection, and a code for it, when that is why there is none. The words about a
+/// certificate are those of the TLS library, which speaks of names and times alone.
+fn refused_handshake(error: &tokio_postgres::Error) -> Option<(String, &'static str)> {
+    const REFUSED: &str = "invalid peer certificate: ";
+    const NONE: &str = "server does not support TLS";
+    let first: &(dyn std::error::Error + 'static) = error;
+    std::iter::successors(Some(first), |error| error.source()).find_map(|error| {
         let text = error.to_string();
-        if let Some((_, why)) = text.split_once(SAID) {
-            return Some(format!("the certificate of the server is refused ({why})"));
+        if text.ends_with(NONE) {
+            let what = "the server offers no encryption, and DATABASE_URL wants it";
+            return Some((what.to_owned(), "encryption"));
         }
-        next = error.source();
-    }
-    None
+        let (_, why) = text.split_once(REFUSED)?;
+        Some((format!("the certificate of the server is refused ({why})"), "certificate"))
+    })
 }
 
 impl From<tokio_postgres::Error> for DatabaseError {

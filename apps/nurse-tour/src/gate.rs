@@ -61,15 +61,20 @@ struct State {
     looked_ms: Option<u64>,
     /// Steps that the database will never take, and whether its schema is to blame.
     refused: HashMap<JobId, bool>,
-    /// How often each provider has done its work.
-    worked: BTreeMap<&'static str, u64>,
-    /// On account of which provider a message closed the gate, and how often that one had worked by then.
-    blamed: HashMap<JobId, (&'static str, u64)>,
+    /// How often each provider has done its work in a stage.
+    worked: BTreeMap<(&'static str, &'static str), u64>,
+    /// On account of which provider, and in which stage, a message closed the gate; and how often that one had worked
+    /// there by then.
+    blamed: HashMap<JobId, (&'static str, &'static str, u64)>,
+    /// The message that tries whether it is over.
+    trial: Option<JobId>,
 }
 
 #[derive(Debug, Clone)]
 struct Closed {
     why: String,
+    /// In which stage it was refused, if a message was: what works in another does not mean that this is over.
+    stage: Option<&'static str>,
     rest_ms: u64,
     /// Since the start of the machine.
     until_ms: u64,
@@ -105,12 +110,12 @@ impl Gate {
     /// Asks the providers before the first message does.
     pub(crate) async fn start(&self) {
         for trouble in self.probe.all().await {
-            self.close(&trouble).await;
+            self.close(&trouble, None).await;
         }
     }
 
-    /// Nothing more is claimed: the operator has to act.
-    pub(crate) async fn close(&self, trouble: &Trouble) {
+    /// Nothing more is claimed: the operator has to act. `stage` is where a message was refused.
+    pub(crate) async fn close(&self, trouble: &Trouble, stage: Option<&'static str>) {
         let now_ms = self.world.boot_ms();
         let why = trouble.to_string();
         let rest_ms = {
@@ -121,7 +126,9 @@ impl Gate {
             }
             let rest_ms = known.map_or(*REST_MS.start(), |closed| (closed.rest_ms * 2).min(*REST_MS.end()));
             let until_ms = now_ms + rest_ms;
-            let closed = Closed { why: why.clone(), rest_ms, until_ms, told: false, trying: false };
+            // A probe says nothing of a stage: the message that was refused did.
+            let stage = stage.or(known.and_then(|closed| closed.stage));
+            let closed = Closed { why: why.clone(), stage, rest_ms, until_ms, told: false, trying: false };
             state.closed.insert(trouble.provider, closed);
             rest_ms
         };
@@ -140,20 +147,21 @@ impl Gate {
     }
 
     /// Whether what a message met is its own affair, and nobody's settings are to blame: it alone closed the gate before,
-    /// and the provider has worked for others since.
-    pub(crate) fn is_its_own(&self, job: JobId, trouble: &Trouble) -> bool {
+    /// and the provider has worked for others in that stage since.
+    pub(crate) fn is_its_own(&self, job: JobId, trouble: &Trouble, stage: &'static str) -> bool {
         let mut state = self.state();
         // Others were refused as well.
         if state.closed.get(trouble.provider).is_some_and(|closed| !closed.trying) {
             state.blamed.remove(&job);
             return false;
         }
-        let worked = state.worked.get(trouble.provider).copied().unwrap_or_default();
+        let worked = state.worked.get(&(trouble.provider, stage)).copied().unwrap_or_default();
         if state.blamed.len() >= BLAMED_MAX {
             state.blamed.clear();
         }
-        let before = state.blamed.insert(job, (trouble.provider, worked));
-        before.is_some_and(|(provider, then)| provider == trouble.provider && then < worked)
+        let before = state.blamed.insert(job, (trouble.provider, stage, worked));
+        before
+            .is_some_and(|(provider, at, then)| (provider, at) == (trouble.provider, stage) && then < worked)
     }
 
     /// Claims one message that tries whether it is over: one that has not closed the gate, if there is any, since that
@@ -162,10 +170,11 @@ impl Gate {
         let limit = 1 + self.state().blamed.len().min(STEPPED_OVER_MAX) as u32;
         let mut answer = self.source.claim(ClaimRequest { limit, ..request }).await?;
         let others = {
-            let state = self.state();
+            let mut state = self.state();
             let at = answer.leases.iter().position(|leased| !state.blamed.contains_key(&leased.job.id));
             let mut leases = std::mem::take(&mut answer.leases);
             answer.leases.extend((!leases.is_empty()).then(|| leases.remove(at.unwrap_or_default())));
+            state.trial = answer.leases.first().map(|leased| leased.job.id);
             leases
         };
         if !others.is_empty() {
@@ -185,14 +194,19 @@ impl Gate {
         self.state().looked_ms = None;
     }
 
-    /// A provider has done its work: whatever was wrong with it is over.
-    pub(crate) async fn open(&self, provider: &'static str) {
+    /// A provider has done its work in a stage: whatever was wrong with it there is over.
+    pub(crate) async fn open(&self, provider: &'static str, stage: &'static str) {
         let (was_closed, was_cooling) = {
             let mut state = self.state();
-            *state.worked.entry(provider).or_default() += 1;
+            *state.worked.entry((provider, stage)).or_default() += 1;
             let before = state.cooling.len();
             state.cooling.retain(|one| one.provider != provider || one.for_ms > 0);
-            (state.closed.remove(provider).is_some(), state.cooling.len() < before)
+            let is_over = |closed: &Closed| closed.stage.is_none_or(|refused| refused == stage);
+            let was_closed = state.closed.get(provider).is_some_and(is_over);
+            if was_closed {
+                state.closed.remove(provider);
+            }
+            (was_closed, state.cooling.len() < before)
         };
         if was_cooling {
             let _ = self.stops.warm(provider).await;
@@ -277,7 +291,7 @@ impl Gate {
         let mut refused = false;
         for provider in due {
             if let Some(trouble) = self.probe.one(provider).await {
-                self.close(&trouble).await;
+                self.close(&trouble, None).await;
                 refused = true;
             }
         }
@@ -313,6 +327,19 @@ impl Gate {
         };
         if cooling {
             let _ = self.stops.untried().await;
+        }
+    }
+
+    /// The message that tried has ended well without coming to the stage that was refused, since it had that one
+    /// already: the next one tries.
+    fn tried_in_vain(&self, job: JobId) {
+        let mut state = self.state();
+        if state.trial.take_if(|trial| *trial == job).is_none() {
+            return;
+        }
+        let now_ms = self.world.boot_ms();
+        for closed in state.closed.values_mut().filter(|closed| closed.trying) {
+            (closed.until_ms, closed.trying) = (now_ms, false);
         }
     }
 
@@ -389,6 +416,7 @@ impl Gate {
         self.meter.outcome(word);
         match (written, &settlement.outcome) {
             (Written::Done, Outcome::Completed { .. }) => {
+                self.tried_in_vain(settlement.lease.job_id);
                 tracing::info!(messageSid = sid, stage = "COMPLETED", "Stage COMPLETED complete");
             }
             (Written::Done, Outcome::Failed { error }) => {
@@ -440,7 +468,7 @@ impl Source for Gate {
         };
         match claimed {
             Ok(answer) => {
-                self.open(TABLE).await;
+                self.open(TABLE, TABLE).await;
                 if tries && answer.leases.is_empty() {
                     self.untried().await;
                 }
@@ -450,7 +478,7 @@ impl Source for Gate {
             // The table is not what it was. Its owner puts that right, and then the work goes on.
             Err(error) if is_of_the_table(&error) => {
                 tracing::error!(%error, "The claim does not fit the table; look with `windlass nurse-tour check`");
-                self.close(&Trouble::new(Class::Configuration, TABLE, error.code())).await;
+                self.close(&Trouble::new(Class::Configuration, TABLE, error.code()), Some(TABLE)).await;
                 Ok(ClaimAnswer::default())
             }
             Err(error) => Err(error),

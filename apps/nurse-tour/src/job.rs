@@ -47,6 +47,14 @@ const TRANSCRIPT: Stage =
 const ANALYSIS: Stage = Stage { step: "analysis", word: "ANALYZED", providers: &["openai", "database"] };
 const DOCUMENT: Stage = Stage { step: "document", word: "DOC_CREATED", providers: &["database"] };
 
+/// The stage that shows that a provider works again which has refused a message there; none when no end of that stage
+/// does, since it asks the provider only now and then.
+fn opened_by(provider: &str, word: &str) -> Option<&'static str> {
+    let stages = [&AUDIO, &TRANSCRIPT, &ANALYSIS, &DOCUMENT];
+    let stage = stages.into_iter().find(|stage| stage.word == word && stage.providers.contains(&provider));
+    stage.map(|stage| stage.word)
+}
+
 /// Works voice messages.
 pub(crate) struct VoiceMessages {
     pub(crate) people: People,
@@ -190,7 +198,7 @@ impl VoiceMessages {
         if ran {
             let ms = self.world.boot_ms() - began_ms;
             for provider in stage.providers {
-                self.gate.open(provider).await;
+                self.gate.open(provider, stage.word).await;
             }
             self.meter.stage(stage.word, ms);
             tracing::info!(stage = stage.word, durationMs = ms, "Stage {} complete", stage.word);
@@ -209,11 +217,11 @@ impl VoiceMessages {
                 None => Failure::retry(trouble),
             },
             Class::Permanent | Class::NeedsHuman => Failure::permanent(trouble),
-            Class::Configuration if self.gate.is_its_own(context.id(), &trouble) => {
+            Class::Configuration if self.gate.is_its_own(context.id(), &trouble, stage) => {
                 Failure::permanent(Trouble { class: Class::Permanent, ..trouble })
             }
             Class::Configuration => {
-                self.gate.close(&trouble).await;
+                self.gate.close(&trouble, opened_by(trouble.provider, stage)).await;
                 Failure::park(self.spread(DOOR_WAIT))
             }
             Class::RateLimit => {

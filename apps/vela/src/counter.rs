@@ -139,9 +139,9 @@ impl Source for Counter {
         match answer.status() {
             200 => {
                 let leased = leased(read(answer).await?, &request)?;
-                Ok(ClaimAnswer { leases: vec![leased], next_due_in_ms: Some(0) })
+                Ok(ClaimAnswer { leases: vec![leased], next_due_in_ms: Some(0), instance: None })
             }
-            204 => Ok(ClaimAnswer { leases: Vec::new(), next_due_in_ms: Some(1) }),
+            204 => Ok(ClaimAnswer { leases: Vec::new(), next_due_in_ms: Some(1), instance: None }),
             status => Err(refused(status)),
         }
     }

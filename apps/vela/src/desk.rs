@@ -111,11 +111,11 @@ pub enum FailClass {
     Canceled,
 }
 
-/// What a climb of the ladder settles a task with.
-fn outcome(climbed: Failure) -> Outcome {
+/// What a climb of the ladder settles a task with. A worker may know better how long to wait, but has no more rungs.
+fn outcome(climbed: Failure, retry_after: Option<Duration>) -> Outcome {
     match climbed {
         Failure::Retry { error, after } => {
-            let ms = after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
+            let ms = retry_after.or(after).map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
             Outcome::Retry { error: error.to_string(), when: ms.map(Start::AfterMs) }
         }
         failure => Outcome::Failed { error: failure.to_string() },
@@ -246,9 +246,12 @@ impl Desk {
         let after = |time: Duration| Start::AfterMs(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         let error = fail.error.clone();
         let outcome = match fail.class {
-            FailClass::Retry => match (fail.retry_after, &job) {
-                (None, Some(job)) => outcome(climb(job, self.tasks.settings(), &*self.world, &error)),
-                (retry_after, _) => Outcome::Retry { error, when: retry_after.map(after) },
+            FailClass::Retry => match &job {
+                Some(job) => {
+                    let climbed = climb(job, self.tasks.settings(), &*self.world, &error);
+                    outcome(climbed, fail.retry_after)
+                }
+                None => Outcome::Retry { error, when: fail.retry_after.map(after) },
             },
             FailClass::Permanent => Outcome::Failed { error },
             FailClass::Quota => Outcome::Parked { until: after(fail.retry_after.unwrap_or(QUOTA_WAIT)) },

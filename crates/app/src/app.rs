@@ -5,6 +5,7 @@ use clap::{ArgMatches, Command};
 
 use crate::check::{Check, say_findings};
 use crate::host::Host;
+use crate::init::{self, with_init};
 use crate::settings::{Setting, help};
 
 /// Why an app could not do what was asked; its text says what to do next.
@@ -105,7 +106,7 @@ pub fn command(app: &dyn App) -> Command {
     let after = format!("{}\n\n{settings}\n\n{}", app.needs().sentence(), app.more());
     let after = after.trim_end().to_owned();
     // Said after the app's own arguments, whose types may say something of themselves.
-    let command = app.arguments(Command::new(app.name()));
+    let command = with_init(app, app.arguments(Command::new(app.name())));
     let command = command.about(app.about()).after_help(after);
     match app.check() {
         Some(_) => command
@@ -118,6 +119,9 @@ pub fn command(app: &dyn App) -> Command {
 pub async fn run(app: &dyn App, matches: &ArgMatches, host: Host) -> Result<Exit, AppError> {
     if let (Some("check"), Some(check)) = (matches.subcommand_name(), app.check()) {
         return Ok(say_findings(&check.look(&host).await, host.json));
+    }
+    if let Some(of_init) = init::asked(app, matches) {
+        return init::run(app, of_init, host.json);
     }
     app.run(matches, host).await
 }

@@ -12,6 +12,7 @@
 mod app;
 mod check;
 mod host;
+mod init;
 mod parts;
 mod stop;
 

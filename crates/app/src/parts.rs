@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use futures::future::BoxFuture;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::app::AppError;
@@ -25,7 +26,7 @@ struct Rank {
 
 struct Part {
     name: &'static str,
-    run: futures::future::BoxFuture<'static, Result<(), AppError>>,
+    run: BoxFuture<'static, Result<(), AppError>>,
 }
 
 /// Why an app ended although nobody told it to.
@@ -78,7 +79,11 @@ impl Parts {
     }
 
     /// Runs all of them to their end. Answers the first thing that went wrong.
-    pub async fn run(self) -> Result<(), PartError> {
+    pub fn run(self) -> BoxFuture<'static, Result<(), PartError>> {
+        Box::pin(self.ran())
+    }
+
+    async fn ran(self) -> Result<(), PartError> {
         let Self { stop, ranks } = self;
         let mut running: Vec<(Stop, JoinSet<Ended>)> = Vec::new();
         for Rank { stop: told, parts } in ranks {
@@ -155,7 +160,7 @@ mod tests {
     fn part(
         story: &Story,
         name: &'static str,
-    ) -> impl FnOnce(Stop) -> futures::future::BoxFuture<'static, Result<(), AppError>> {
+    ) -> impl FnOnce(Stop) -> BoxFuture<'static, Result<(), AppError>> {
         let story = story.clone();
         move |stop| {
             Box::pin(async move {

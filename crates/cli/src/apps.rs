@@ -2,25 +2,29 @@
 
 use std::sync::Arc;
 
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use windlass_app::{App, Host};
 
 use crate::exit::Code;
+use crate::left_out::{LeftOut, build_with};
 use crate::output;
 use crate::wiring::OurStores;
 
-const APPS: &[&dyn App] = &[
-    #[cfg(feature = "bitcoin-news")]
-    &windlass_bitcoin_news::BitcoinNews,
-    #[cfg(feature = "listener")]
-    &windlass_listener::ListenerApp,
-    #[cfg(feature = "news-nexus")]
-    &windlass_news_nexus::NewsNexus,
-    #[cfg(feature = "nurse-tour")]
-    &windlass_nurse_tour::NurseTourApp,
-    #[cfg(feature = "vela")]
-    &windlass_vela::VelaApp,
-];
+macro_rules! apps {
+    ($($name:literal: $app:expr,)*) => {
+        const APPS: &[&dyn App] = &[$(#[cfg(feature = $name)] &$app,)*];
+        /// Those that this program was built without: the name is that of the feature.
+        const LEFT_OUT: &[&str] = &[$(#[cfg(not(feature = $name))] $name,)*];
+    };
+}
+
+apps! {
+    "bitcoin-news": windlass_bitcoin_news::BitcoinNews,
+    "listener": windlass_listener::ListenerApp,
+    "news-nexus": windlass_news_nexus::NewsNexus,
+    "nurse-tour": windlass_nurse_tour::NurseTourApp,
+    "vela": windlass_vela::VelaApp,
+}
 
 /// The heading of the apps in the help.
 const HEADING: &str = "Workers";
@@ -28,20 +32,28 @@ const HEADING: &str = "Workers";
 /// The command line with the apps in it. `--help` shows them under a heading of
 /// their own, so that the list of verbs must not; completions must.
 pub fn with_apps(command: Command, listed: bool) -> Command {
-    let mut command = match APPS {
-        [] => command,
-        _ => command.help_template(template()),
-    };
-    for app in APPS {
-        command = command.subcommand(windlass_app::command(*app).hide(!listed));
-    }
-    command
+    let built = APPS.iter().map(|app| windlass_app::command(*app).hide(!listed));
+    let left_out = LEFT_OUT.iter().map(|name| command_left_out(name).hide(true));
+    command.help_template(template()).subcommands(built).subcommands(left_out)
+}
+
+/// Whatever is asked of an app that is not here is answered with how to get it.
+fn command_left_out(name: &'static str) -> Command {
+    let anything = Arg::new("anything").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
+    Command::new(name).about(about_left_out(name)).disable_help_flag(true).arg(anything.hide(true))
+}
+
+fn about_left_out(name: &str) -> String {
+    format!("Not in this program; get it with: {}", build_with(name))
 }
 
 fn template() -> String {
-    let width = APPS.iter().map(|app| app.name().len()).max().unwrap_or(0);
-    let lines = APPS.iter().map(|app| format!("  {:<width$}  {}", app.name(), app.about()));
-    let lines: Vec<String> = lines.collect();
+    let built = APPS.iter().map(|app| (app.name(), app.about().to_owned()));
+    let left_out = LEFT_OUT.iter().map(|name| (*name, about_left_out(name)));
+    let mut apps: Vec<(&str, String)> = built.chain(left_out).collect();
+    apps.sort();
+    let width = apps.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let lines: Vec<String> = apps.iter().map(|(name, about)| format!("  {name:<width$}  {about}")).collect();
     format!(
         "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\nCommands:\n{{subcommands}}\n\n\
          {HEADING}:\n{}\n\nOptions:\n{{options}}{{after-help}}",
@@ -50,9 +62,12 @@ fn template() -> String {
 }
 
 /// The app that was asked for, and with what.
-pub fn asked(matches: &ArgMatches) -> Option<(&'static dyn App, &ArgMatches)> {
-    let (name, matches) = matches.subcommand()?;
-    APPS.iter().find(|app| app.name() == name).map(|app| (*app, matches))
+pub fn asked(matches: &ArgMatches) -> Result<Option<(&'static dyn App, &ArgMatches)>, LeftOut> {
+    let Some((name, matches)) = matches.subcommand() else { return Ok(None) };
+    if let Some(&feature) = LEFT_OUT.iter().find(|left_out| **left_out == name) {
+        return Err(LeftOut { what: format!("windlass {feature}"), feature });
+    }
+    Ok(APPS.iter().find(|app| app.name() == name).map(|app| (*app, matches)))
 }
 
 /// Runs an app.
@@ -84,7 +99,28 @@ mod tests {
             assert!(!verbs.contains(app.name()), "{verbs}");
             assert!(apps.contains(&format!("  {}", app.name())) && apps.contains(app.about()), "{apps}");
         }
+        for name in LEFT_OUT {
+            assert!(!verbs.contains(name), "{verbs}");
+            assert!(apps.contains(&format!("  {name}")) && apps.contains(&build_with(name)), "{apps}");
+        }
         assert!(verbs.contains("enqueue") && apps.contains("--json"), "{help}");
+    }
+
+    #[test]
+    fn what_is_left_out_says_how_to_get_it() {
+        for name in LEFT_OUT {
+            for line in [
+                &["windlass", *name][..],
+                &["windlass", *name, "--help"],
+                &["windlass", *name, "add", "-x", "y"],
+            ] {
+                let matches = with_apps(Args::command(), false).try_get_matches_from(line).unwrap();
+                let error = asked(&matches).err().map(|error| error.to_string()).unwrap_or_default();
+                assert!(error.contains(&build_with(name)), "{line:?}: {error}");
+            }
+        }
+        let matches = with_apps(Args::command(), false).try_get_matches_from(["windlass", "jobs"]).unwrap();
+        assert!(asked(&matches).unwrap().is_none());
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! The command line: one verb for each thing to do. What a verb takes is
 //! written beside what it does, in `command/`.
 
+use std::ffi::OsString;
+
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
+#[cfg(feature = "demo")]
+use crate::command::demo;
 use crate::command::{
-    bench, budgets, cancel, completions, config, doctor, enqueue, explain, job, jobs, migrate, queues, retry,
-    schedules, serve, top, work, workers,
+    bench, budgets, cancel, completions, config, doctor, enqueue, explain, init, job, jobs, logs, mcp,
+    migrate, queues, retry, schedules, serve, top, work, workers,
 };
 
 /// Durable background work: jobs that survive any crash.
@@ -30,6 +34,9 @@ pub struct Args {
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// See it all at work: a server, the workers, and stand-ins for whoever they ask
+    #[cfg(feature = "demo")]
+    Demo(demo::DemoArgs),
     /// Serve the HTTP API and the dashboard
     Serve(serve::ServeArgs),
     /// Run jobs of one or more kinds with programs of yours
@@ -40,6 +47,8 @@ pub enum Verb {
     Jobs(jobs::JobsArgs),
     /// Show one job with all that is known of it
     Job(job::JobArgs),
+    /// Show what a job said, and go on as it says more
+    Logs(logs::LogsArgs),
     /// Cancel jobs
     Cancel(cancel::CancelArgs),
     /// Start a new life of final jobs
@@ -60,8 +69,12 @@ pub enum Verb {
     Doctor(doctor::DoctorArgs),
     /// Measure a store: enqueue, drain, latency
     Bench(bench::BenchArgs),
+    /// Serve assistants by the Model Context Protocol, on stdin and stdout
+    Mcp(mcp::McpArgs),
     /// Create or update the schema of a store, and say that it is ready
     Migrate(migrate::MigrateArgs),
+    /// Make a folder to begin in: windlass.toml and a first worker
+    Init(init::InitArgs),
     /// Check windlass.toml
     Config(config::ConfigArgs),
     /// Print a completion script for your shell
@@ -77,7 +90,8 @@ pub struct StoreArgs {
         env = "WINDLASS_STORE",
         hide_env_values = true,
         default_value = "sqlite:windlass.db",
-        value_name = "URL"
+        value_name = "URL",
+        global = true
     )]
     pub store: String,
 }
@@ -88,7 +102,7 @@ pub struct PlaceArgs {
     #[command(flatten)]
     store: StoreArgs,
     /// A server instead of a store, such as http://127.0.0.1:7717; its token is read from WINDLASS_TOKEN
-    #[arg(long, env = "WINDLASS_URL", hide_env_values = true, value_name = "URL")]
+    #[arg(long, env = "WINDLASS_URL", hide_env_values = true, value_name = "URL", global = true)]
     url: Option<String>,
 }
 
@@ -96,5 +110,49 @@ impl PlaceArgs {
     /// The URL of the one or the other.
     pub fn target(&self) -> &str {
         self.url.as_deref().unwrap_or(&self.store.store)
+    }
+}
+
+/// Puts `--store` and `--url` that stand before the verb behind it, where the verb takes them.
+pub fn placed(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words = words.peekable();
+    let mut placed: Vec<OsString> = words.next().into_iter().collect();
+    let mut moved = Vec::new();
+    while let Some(word) = words.next_if(|word| word.to_str().is_some_and(|word| word.starts_with("--"))) {
+        let text = word.to_str().unwrap_or_default();
+        match text {
+            "--store" | "--url" => {
+                moved.push(word);
+                moved.extend(words.next());
+            }
+            _ if text.starts_with("--store=") || text.starts_with("--url=") => moved.push(word),
+            _ => placed.push(word),
+        }
+    }
+    placed.extend(words.next());
+    placed.extend(moved);
+    placed.extend(words);
+    placed
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn a_place_may_stand_before_the_verb() {
+        for (said, meant) in [
+            ("windlass --url http://h jobs show x", "windlass jobs --url http://h show x"),
+            ("windlass --store=json:q --json jobs", "windlass --json jobs --store=json:q"),
+            ("windlass jobs --url http://h", "windlass jobs --url http://h"),
+            ("windlass work --kind k -- p --url x", "windlass work --kind k -- p --url x"),
+            ("windlass --help", "windlass --help"),
+            ("windlass", "windlass"),
+        ] {
+            let words = placed(said.split(' ').map(OsString::from));
+            assert_eq!(words.join(OsStr::new(" ")), meant, "{said}");
+        }
     }
 }

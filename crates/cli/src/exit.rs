@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use windlass::OpenError;
 use windlass_engine::core::error::{Invalid, StoreError};
 
+use crate::command::which::Unnamed;
+
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
@@ -28,6 +30,11 @@ impl Code {
         }
         if error.chain().any(|cause| matches!(cause.downcast_ref(), Some(OpenError::Missing { .. }))) {
             return Self::NotFound;
+        }
+        match error.chain().find_map(|cause| cause.downcast_ref::<Unnamed>()) {
+            Some(Unnamed::Nobody(_)) => return Self::NotFound,
+            Some(Unnamed::Several { .. }) => return Self::Usage,
+            None => {}
         }
         match error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()) {
             Some(StoreError::Invalid(_)) => Self::Usage,

@@ -4,7 +4,11 @@ mod apps;
 mod args;
 mod command;
 mod config;
+#[cfg(feature = "demo")]
+mod demo;
 mod exit;
+mod left_out;
+mod mcp;
 mod output;
 mod sample;
 mod top;
@@ -18,7 +22,9 @@ pub(crate) use windlass_app::say;
 use crate::args::Args;
 
 fn main() -> ExitCode {
-    let matches = apps::with_apps(Args::command(), false).get_matches();
+    #[cfg(feature = "demo")]
+    demo::end_with_parent();
+    let matches = apps::with_apps(Args::command(), false).get_matches_from(args::placed(std::env::args_os()));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ended = match runtime {
         Ok(runtime) => runtime.block_on(run(&matches)),
@@ -39,7 +45,7 @@ fn main() -> ExitCode {
 
 /// Runs an app, or a verb of the product's own.
 async fn run(matches: &ArgMatches) -> anyhow::Result<exit::Code> {
-    if let Some((app, of_app)) = apps::asked(matches) {
+    if let Some((app, of_app)) = apps::asked(matches)? {
         return apps::run(app, of_app, matches.get_flag("json")).await;
     }
     let args = Args::from_arg_matches(matches).unwrap_or_else(|error| error.exit());

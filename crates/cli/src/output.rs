@@ -82,6 +82,38 @@ pub fn cut(text: &str, width: usize) -> String {
     }
 }
 
+/// A table that fits the terminal: its last column is cut. States are coloured there; the words say it, too.
+pub fn fitted(head: &[&str], rows: &[Vec<String>]) -> String {
+    if !std::io::stdout().is_terminal() {
+        return table(head, rows);
+    }
+    let columns =
+        ratatui::crossterm::terminal::size().map_or(usize::MAX, |(columns, _)| usize::from(columns));
+    let colour = std::env::var_os("NO_COLOR").is_none();
+    let fit = |line: &str| match line.char_indices().nth(columns.saturating_sub(1)) {
+        Some((end, _)) if line.chars().count() > columns => format!("{}…", &line[..end]),
+        _ => line.to_owned(),
+    };
+    let text = table(head, rows);
+    let lines = text.lines().map(|line| if colour { coloured(&fit(line)) } else { fit(line) });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The first state that a line names, in its colour.
+fn coloured(line: &str) -> String {
+    const COLOURS: [(&str, u8); 5] =
+        [(" queued ", 2), (" running ", 36), (" completed ", 32), (" failed ", 31), (" canceled ", 2)];
+    let found =
+        COLOURS.iter().filter_map(|(word, colour)| Some((line.find(word)?, word.trim(), colour))).min();
+    match found {
+        Some((at, word, colour)) => {
+            let (before, rest) = line.split_at(at + 1);
+            format!("{before}\x1b[{colour}m{word}\x1b[0m{}", &rest[word.len()..])
+        }
+        None => line.to_owned(),
+    }
+}
+
 /// How long ago a moment was.
 pub fn ago(at: Time, now: Time) -> String {
     match now.ms_since(at) {
@@ -126,6 +158,12 @@ mod tests {
     fn thousands_are_set_apart() {
         assert_eq!(thousands(1_234_567.4), "1,234,567");
         assert_eq!(thousands(12.0), "12");
+    }
+
+    #[test]
+    fn states_have_colours() {
+        assert_eq!(coloured("ab12  failed  mail"), "ab12  \x1b[31mfailed\x1b[0m  mail");
+        assert_eq!(coloured("id  state  kind"), "id  state  kind");
     }
 
     #[test]

@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use windlass::OpenError;
-use windlass_app::{AppError, Lack, QueueFileWish, Stores};
+use windlass_app::{AppError, Stores};
+#[cfg(any(feature = "json", feature = "postgres"))]
 use windlass_engine::core::error::StoreError;
-use windlass_engine::core::mapping::Mapping;
-use windlass_engine::core::secret::Secret;
-use windlass_engine::core::store::{Source, Store};
-use windlass_engine::world::RealWorld;
-use windlass_postgres::adopted::AdoptedTable;
+use windlass_engine::core::store::Store;
+#[cfg(feature = "postgres")]
+use {
+    windlass_app::Lack, windlass_engine::core::mapping::Mapping, windlass_engine::core::secret::Secret,
+    windlass_engine::core::store::Source, windlass_postgres::adopted::AdoptedTable,
+};
 
 use crate::args::PlaceArgs;
+use crate::left_out::LeftOut;
 
 /// Opens a store that is there, or the way to a server that has one. Whoever looks into an empty folder makes nothing.
 pub async fn open_place(place: &PlaceArgs) -> anyhow::Result<Arc<dyn Store>> {
@@ -20,7 +23,7 @@ pub async fn open_place(place: &PlaceArgs) -> anyhow::Result<Arc<dyn Store>> {
     opened.map_err(|error| match error {
         OpenError::Missing { .. } => anyhow::Error::from(error)
             .context("nothing to look at: begin with windlass serve or windlass enqueue, or name another by --store or --url"),
-        error => error.into(),
+        error => not_opened(place.target(), error),
     })
 }
 
@@ -33,11 +36,21 @@ pub async fn make_place(place: &PlaceArgs) -> anyhow::Result<Arc<dyn Store>> {
 pub async fn make_store(url: &str) -> anyhow::Result<Arc<dyn Store>> {
     match windlass::open_existing(url).await {
         Err(OpenError::Missing { .. }) => {
-            let store = windlass::open(url).await?;
+            let store = windlass::open(url).await.map_err(|error| not_opened::<anyhow::Error>(url, error))?;
             eprintln!("made the store {}", without_password(url));
             Ok(store)
         }
-        opened => Ok(opened?),
+        opened => opened.map_err(|error| not_opened(url, error)),
+    }
+}
+
+/// Why a store is not open. A library is given features in Cargo.toml, this program by its build.
+fn not_opened<E: From<LeftOut> + From<OpenError>>(url: &str, error: OpenError) -> E {
+    match error {
+        OpenError::NotBuilt { feature } => {
+            LeftOut { what: format!("the store of {}", without_password(url)), feature }.into()
+        }
+        error => error.into(),
     }
 }
 
@@ -47,25 +60,28 @@ pub struct OurStores;
 #[async_trait]
 impl Stores for OurStores {
     async fn open(&self, url: &str) -> Result<Arc<dyn Store>, AppError> {
-        Ok(windlass::open(url).await?)
+        windlass::open(url).await.map_err(|error| not_opened(url, error))
     }
 
-    async fn open_queue_file(&self, wish: QueueFileWish) -> Result<Arc<dyn Store>, StoreError> {
-        let QueueFileWish { path, layout, age_ms_max } = wish;
+    #[cfg(feature = "json")]
+    async fn open_queue_file(&self, wish: windlass_app::QueueFileWish) -> Result<Arc<dyn Store>, StoreError> {
+        let windlass_app::QueueFileWish { path, layout, age_ms_max } = wish;
         let options = windlass_json::Options {
             layout,
             on_open: windlass_json::OnOpen::FailUnfinished,
             on_damage: windlass_json::OnDamage::BeginAnew,
             age_ms_max: Some(age_ms_max),
-            ..windlass_json::Options::new(Arc::new(RealWorld::new()))
+            ..windlass_json::Options::new(Arc::new(windlass_engine::world::RealWorld::new()))
         };
         Ok(windlass_json::JsonStore::open_with(path, options).await?)
     }
 
+    #[cfg(feature = "postgres")]
     async fn adopt(&self, url: &Secret<String>, mapping: Mapping) -> Result<Arc<dyn Source>, StoreError> {
         Ok(AdoptedTable::open(url.expose(), windlass_postgres::Options::default(), mapping).await?)
     }
 
+    #[cfg(feature = "postgres")]
     async fn lacks(&self, url: &Secret<String>, mapping: &Mapping) -> Result<Vec<Lack>, StoreError> {
         let options = windlass_postgres::Options::default();
         let found = AdoptedTable::check(url.expose(), options, mapping).await?;

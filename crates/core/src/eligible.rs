@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::epoch::Epoch;
 use crate::id::{BudgetName, JobId, Key, WorkerName};
 use crate::job::Job;
 use crate::policy::budget::Budget;
@@ -45,6 +46,11 @@ pub enum Hold {
     },
     /// Its queue is paused.
     QueuePaused,
+    /// The store has lost commits, and somebody may hold this job, or what it needs, by one of these.
+    EpochPause {
+        /// Until when.
+        until: Time,
+    },
     /// As many jobs of its queue are running as may.
     QueueFull {
         /// How many may.
@@ -121,6 +127,16 @@ pub struct QueueNow<'a> {
     pub running: u32,
     /// The running job that has the key in question, if one has.
     pub key_holder: Option<JobId>,
+    /// The store's epoch and until when it holds back what others may hold, where it does.
+    pub pause: Option<(&'a Epoch, Time)>,
+}
+
+impl QueueNow<'_> {
+    /// Until when the epoch holds back this job, where it does. `slotted` says whether one of its budgets has slots.
+    fn held_until(&self, job: &Job, slotted: bool, now: Time) -> Option<Time> {
+        let (epoch, until) = self.pause?;
+        (now < until && epoch.may_be_held(job, slotted || self.policy.limit.is_some())).then_some(until)
+    }
 }
 
 /// A budget, and how many running jobs name it.
@@ -147,6 +163,10 @@ pub fn holds(
     if queue.paused {
         holds.push(Hold::QueuePaused);
     }
+    let slotted = budgets.values().any(|now| now.budget.policy.slots.is_some());
+    if let Some(until) = queue.held_until(job, slotted, now) {
+        holds.push(Hold::EpochPause { until });
+    }
     if let Some(limit) = queue.policy.limit.filter(|limit| queue.running >= *limit) {
         holds.push(Hold::QueueFull { limit });
     }
@@ -169,11 +189,16 @@ pub fn is_free<'a>(
     mut budgets: impl Iterator<Item = BudgetNow<'a>>,
     now: Time,
 ) -> bool {
+    let mut slotted = false;
     job.run_at <= now
         && !queue.paused
         && queue.policy.limit.is_none_or(|limit| queue.running < limit)
         && (job.spec.key.is_none() || queue.key_holder.is_none())
-        && budgets.all(|BudgetNow { budget, slots_used }| budget.allowance(slots_used, now) > 0)
+        && budgets.all(|BudgetNow { budget, slots_used }| {
+            slotted |= budget.policy.slots.is_some();
+            budget.allowance(slots_used, now) > 0
+        })
+        && queue.held_until(job, slotted, now).is_none()
 }
 
 fn budget_hold(BudgetNow { budget, slots_used }: &BudgetNow<'_>, now: Time) -> Option<Hold> {
@@ -235,7 +260,8 @@ mod tests {
         let now = Time::from_ms(1_800_000_000_000);
         let name = BudgetName::new("b").expect("a name");
         let mut seen = [0, 0];
-        for case in 0_u32..128 {
+        let epoch = Epoch::default().next(Uuid::nil(), 0, 0, true, now);
+        for case in 0_u32..256 {
             let is = |bit: u32| case & (1 << bit) != 0;
             let mut spec = JobSpec::new(Kind::new("k").expect("a kind"), QueueName::default(), Json::null());
             spec.key = is(0).then(|| Key::new("key").expect("a key"));
@@ -249,6 +275,7 @@ mod tests {
                 paused: false,
                 running: if is(3) { 2 } else { 1 },
                 key_holder: is(4).then_some(JobId(Uuid::from_u128(2))),
+                pause: is(7).then_some((&epoch, now.plus_ms(1))),
             };
             let slots = BudgetPolicy { slots: is(5).then_some(1), per_second: Some(1), per_day: None };
             let mut budget = Budget::new(name.clone(), slots);

@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 
+use crate::event::Position;
 use crate::id::JobId;
 
 /// A value that a caller gave and that is refused: which field, and why.
@@ -30,6 +31,9 @@ pub enum StoreError {
     /// unknown; asking again with the same ids is harmless.
     #[error("the store did not answer: {0}. The outcome is unknown; ask again with the same ids")]
     Unavailable(String),
+    /// Nobody is there to be asked: the call was never sent. Nothing changed.
+    #[error("the store cannot be reached: {0}. Nothing was changed")]
+    Unreachable(String),
     /// So many ask at once that this call was not begun. Nothing changed.
     #[error("the store is busy: {0}")]
     Busy(String),
@@ -48,6 +52,12 @@ pub enum StoreError {
         "claim {0} was asked before by another worker, or for other queues or kinds; choose a new request id"
     )]
     RequestTaken(Uuid),
+    /// A position in the events that was given in another epoch of the store ([`crate::epoch`]), or by another store.
+    /// What happened since then cannot be told; this epoch's events begin after the position named here.
+    #[error(
+        "this position is of another epoch: the store was restored, copied or failed over since. Go on from {0}"
+    )]
+    AnotherEpoch(Position),
     /// This store cannot hold a value of this call, or of what the call met. Nothing changed; the store goes on.
     #[error("the store cannot hold a value: {0}. Nothing was changed")]
     Unfit(String),
@@ -73,11 +83,13 @@ impl StoreError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unavailable(_) => "store_unavailable",
+            Self::Unreachable(_) => "store_unreachable",
             Self::Busy(_) => "store_busy",
             Self::Full(_) => "store_full",
             Self::CannotWrite(_) => "store_cannot_write",
             Self::Conflict(_) => "id_conflict",
             Self::RequestTaken(_) => "request_conflict",
+            Self::AnotherEpoch(_) => "position_of_another_epoch",
             Self::Unfit(_) => "value_unfit",
             Self::Invalid(_) => "invalid",
             Self::Unsupported(_) => "unsupported",
@@ -91,13 +103,18 @@ impl StoreError {
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
-            Self::Unavailable(_) | Self::Busy(_) | Self::Full(_) | Self::CannotWrite(_) | Self::InUse(_)
+            Self::Unavailable(_)
+                | Self::Unreachable(_)
+                | Self::Busy(_)
+                | Self::Full(_)
+                | Self::CannotWrite(_)
+                | Self::InUse(_)
         )
     }
 
     /// Whether this is of one call alone, although that call would not succeed later either: whoever works on
     /// goes on with other calls.
     pub fn is_of_one_call(&self) -> bool {
-        matches!(self, Self::RequestTaken(_) | Self::Unfit(_))
+        matches!(self, Self::RequestTaken(_) | Self::Unfit(_) | Self::AnotherEpoch(_))
     }
 }

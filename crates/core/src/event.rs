@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Invalid;
+use crate::error::{Invalid, StoreError};
 use crate::id::{JobId, QueueName};
 use crate::time::Time;
 
@@ -88,19 +88,42 @@ impl fmt::Display for What {
     }
 }
 
-/// A place in the stream of events. Opaque: only a store makes one, and only
-/// the store that made it can read it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+/// A place in the stream of events of one epoch of a store. Events are numbered
+/// without gaps, so that whoever goes on from a position sees when some were pruned meanwhile.
+/// The default is before the first of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Position {
-    /// What the store orders by first (a transaction, or 0).
-    pub major: u64,
-    /// What the store orders by next.
-    pub minor: u64,
+    /// The epoch: [`crate::epoch::Epoch::tag`].
+    pub epoch: u32,
+    /// The number of the event, from 1.
+    pub place: u64,
+}
+
+impl Position {
+    /// Whether this is the next after `other`.
+    pub fn follows(self, other: Self) -> bool {
+        self.epoch == other.epoch && self.place == other.place + 1
+    }
+
+    /// Whether whoever is at `other` has heard this.
+    pub fn is_behind(self, other: Self) -> bool {
+        self.epoch == other.epoch && self.place <= other.place
+    }
+
+    /// Where to go on from `since` in a store whose epoch is tagged `epoch`; from the oldest event when nothing is said.
+    /// Refuses a position of another epoch, with `begin`, where this one begins.
+    pub fn read(since: Option<Self>, epoch: u32, begin: u64) -> Result<u64, StoreError> {
+        match since.filter(|since| *since != Self::default()) {
+            None => Ok(0),
+            Some(since) if since.epoch == epoch => Ok(since.place),
+            Some(_) => Err(StoreError::AnotherEpoch(Self { epoch, place: begin })),
+        }
+    }
 }
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.major, self.minor)
+        write!(f, "{:08x}-{}", self.epoch, self.place)
     }
 }
 
@@ -109,8 +132,15 @@ impl FromStr for Position {
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let refuse = || Invalid::new("position", format!("{text:?} is not a position in the events"));
-        let (major, minor) = text.split_once('-').ok_or_else(refuse)?;
-        Ok(Self { major: major.parse().map_err(|_| refuse())?, minor: minor.parse().map_err(|_| refuse())? })
+        let (epoch, place) = text.split_once('-').ok_or_else(refuse)?;
+        // Positions of versions before this one began with another number, in decimal: they are of another epoch.
+        let epoch = if epoch.len() == 8 {
+            u32::from_str_radix(epoch, 16).ok()
+        } else {
+            epoch.parse::<i64>().ok().filter(|number| *number >= 0).map(|_| 0)
+        };
+        let place = place.parse::<u64>().ok().filter(|place| i64::try_from(*place).is_ok());
+        epoch.zip(place).map(|(epoch, place)| Self { epoch, place }).ok_or_else(refuse)
     }
 }
 

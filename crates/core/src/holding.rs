@@ -12,6 +12,9 @@ pub const MARGIN_SHARE: u64 = 12;
 /// The margin in looks of whoever keeps the leases: one may be late, and the next is in time.
 pub const MARGIN_LOOKS: u64 = 2;
 
+/// No lease is renewed less often than this, however long it is.
+pub const RENEW_MS_MAX: u64 = 300_000;
+
 /// A lease as its holder knows it. All times are milliseconds since the start of its machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Holding {
@@ -35,9 +38,9 @@ pub enum May {
 }
 
 impl Holding {
-    /// When to renew: after a third.
+    /// When to renew: after a third, and in five minutes at the latest, so that a new epoch of the store is heard of.
     pub fn renew_at_ms(&self) -> u64 {
-        self.sent_ms + self.lease_ms / 3
+        self.sent_ms + (self.lease_ms / 3).min(RENEW_MS_MAX)
     }
 
     /// From when on nothing new is begun: two thirds.

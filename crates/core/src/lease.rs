@@ -79,10 +79,15 @@ impl Lease {
     }
 
     /// The mark, as long as it counts: one older than two waits is none. Between it and `now` the store may
-    /// have been away, and whoever holds the lease had no way to renew it. (A mark of another history of the
-    /// store would be none, too; this is the place to say so.)
+    /// have been away, and whoever holds the lease had no way to renew it. (A new epoch clears all marks.)
     fn mark(&self, now: Time) -> Option<Time> {
         self.marked_at.filter(|marked_at| now <= marked_at.plus_ms(2 * self.wait_ms()))
+    }
+
+    /// Counts the beginning of an epoch at `now` as a renewal. Clocks of two machines differ: no lease becomes shorter.
+    pub(crate) fn renew_from(&mut self, now: Time) {
+        self.expires_at = self.expires_at.max(now.plus_ms(i64::from(self.lease_ms)));
+        self.marked_at = None;
     }
 
     /// Moves its end from `now` on, and clears the mark.

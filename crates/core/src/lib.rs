@@ -5,7 +5,7 @@
 //! draws no random number and knows no runtime: the time of every decision is
 //! an argument, and so is every id.
 //!
-//! Read it in this order: [`job`], [`state`], [`lease`] and [`holding`] (the nouns), [`transition`]
+//! Read it in this order: [`job`], [`state`], [`lease`], [`holding`] and [`epoch`] (the nouns), [`transition`]
 //! (one function for every move), [`eligible`] (who may run, and why not),
 //! [`policy`] (ladders, budgets, queues, schedules), [`book`] (all of it
 //! together, in memory: the model that every store is compared with), [`memory`]
@@ -18,7 +18,9 @@ pub mod id;
 pub mod time;
 pub mod timekeeper;
 
+pub mod epoch;
 pub mod holding;
+pub mod incarnation;
 pub mod job;
 pub mod lease;
 pub mod state;
@@ -33,6 +35,7 @@ pub mod policy;
 pub mod book;
 
 pub mod event;
+pub mod log;
 pub mod mapping;
 pub mod memory;
 pub mod query;

@@ -17,9 +17,9 @@ use crate::policy::schedule::{Schedule, SchedulePolicy};
 use crate::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use crate::record::{BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan, check_read, check_text};
 use crate::store::{
-    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, Offer,
-    OfferFn, OfferFns, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store,
-    WakeFn, WakeFns, WorkerBeat, Written,
+    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, EpochStatus, Expired, Fired, LeaseRef,
+    Offer, OfferFn, OfferFns, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite,
+    Store, WakeFn, WakeFns, WorkerBeat, Written,
 };
 use crate::time::{Clock, Time};
 use crate::wake::{Registration, Work};
@@ -223,7 +223,7 @@ impl Store for MemoryStore {
     }
 
     async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
-        Ok(self.book().events(since, limit))
+        self.book().events(since, limit)
     }
 
     async fn events_end(&self) -> Result<Position, StoreError> {
@@ -236,6 +236,10 @@ impl Store for MemoryStore {
 
     async fn now(&self) -> Result<Time, StoreError> {
         Ok(self.time())
+    }
+
+    async fn epoch(&self) -> Result<EpochStatus, StoreError> {
+        Ok(self.book().epoch_status(self.time()))
     }
 }
 

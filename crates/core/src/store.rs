@@ -13,11 +13,13 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::eligible::Explanation;
+use crate::epoch::Epoch;
 use crate::error::{Invalid, StoreError};
 use crate::event::{Event, Position};
 use crate::id::{BudgetName, JobId, Kind, QueueName, ScheduleName, StepName, WorkerName};
 use crate::job::{Job, JobSpec, NewJob};
 use crate::json::Json;
+use crate::log::{LogPage, LogWrite};
 use crate::policy::budget::{Budget, BudgetPolicy};
 use crate::policy::queue::QueuePolicy;
 use crate::policy::schedule::{Schedule, SchedulePolicy};
@@ -125,6 +127,8 @@ pub struct ClaimAnswer {
     /// In how many milliseconds a job that is held back by time alone may
     /// become free, seen from the claim; a hint that may be early.
     pub next_due_in_ms: Option<u64>,
+    /// The instance of the store in its epoch; nothing where there are no epochs.
+    pub instance: Option<Uuid>,
 }
 
 /// A job that a worker now holds, with its stored steps.
@@ -153,6 +157,12 @@ pub struct RenewAnswer {
     pub lost: Vec<JobId>,
     /// Of the renewed, these are asked to cancel.
     pub cancel_requested: Vec<JobId>,
+    /// Of the renewed, these have to stand still for so many milliseconds if they stood still before: the store has lost
+    /// commits, and one of these may have given the job to somebody else.
+    pub still: Vec<(JobId, u64)>,
+    /// The instance of the store in its epoch; nothing where there are no epochs. When it changes, all leases are
+    /// renewed at once.
+    pub instance: Option<Uuid>,
 }
 
 /// The output of a step, to be stored.
@@ -269,6 +279,12 @@ pub trait Source: Send + Sync {
     /// asked to cancel, until what is returned is dropped. Not being called
     /// means nothing: a worker also asks from time to time.
     fn on_work(&self, wake: WakeFn) -> Registration;
+
+    /// Whether whoever is registered is called now, by whatever process there is new work, a cancel, or something else that a
+    /// worker waits for. Then nobody needs to ask often; asking from time to time stays the net.
+    fn tells(&self) -> bool {
+        false
+    }
 
     /// How many claims of one worker are worth having under way at once, when there is more to do than one
     /// gives: more than one where the store works on them side by side.
@@ -390,6 +406,16 @@ pub trait Store: Source {
         Err(StoreError::Unsupported("keep records"))
     }
 
+    /// Keeps what an attempt said, under its lease; see [`crate::log`].
+    async fn put_log(&self, write: LogWrite) -> Result<Written, StoreError> {
+        crate::log::put(self.records()?, write).await
+    }
+
+    /// What the newest attempts of a job said, oldest first.
+    async fn logs(&self, job: JobId) -> Result<Vec<LogPage>, StoreError> {
+        crate::log::read(self.records()?, job).await
+    }
+
     /// Whether enqueues that come at the same time share a commit by themselves. Otherwise whoever calls
     /// does well to gather them.
     fn shares_commits(&self) -> bool {
@@ -476,6 +502,40 @@ pub trait Store: Source {
 
     /// The time by the store's clock.
     async fn now(&self) -> Result<Time, StoreError>;
+
+    /// What of its set-up may lose something, or slow it down. For people; it asks the machine or the server, and
+    /// may take a moment. A store that knows of nothing says nothing.
+    async fn risks(&self) -> Result<Vec<Risk>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// The epoch that the store is in.
+    async fn epoch(&self) -> Result<EpochStatus, StoreError>;
+}
+
+/// Something in the set-up of a store that may lose something, or slows it down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Risk {
+    /// What it is, in a sentence.
+    pub what: String,
+    /// What to do about it.
+    pub next: String,
+}
+
+impl Risk {
+    /// A risk and what to do about it.
+    pub fn new(what: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { what: what.into(), next: next.into() }
+    }
+}
+
+/// The epoch of a store, and until when it holds something back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EpochStatus {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// Until when some queue holds back jobs that somebody in the lost history may hold; nothing when that is over.
+    pub paused_until: Option<Time>,
 }
 
 /// What a worker says of itself.

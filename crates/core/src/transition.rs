@@ -5,6 +5,7 @@
 //! Whether a job may be claimed *now* (key, limit, budgets) is not decided
 //! here but in [`crate::eligible`].
 
+use crate::epoch::next_fence;
 use crate::event::What;
 use crate::id::{StepName, WorkerName};
 use crate::job::{Entry, Job, NewJob, Start, bounded_error};
@@ -100,10 +101,11 @@ pub fn accept(new: NewJob, seq: u64, policy: &QueuePolicy, now: Time) -> Job {
     }
 }
 
-/// Gives the lease of a queued job to `worker`. The caller has made sure that it may run.
-pub fn claim(job: &mut Job, worker: &WorkerName, lease_ms: u32, now: Time) -> Moved {
+/// Gives the lease of a queued job to `worker`. The caller has made sure that it may run. `floor` is that of the
+/// store's epoch.
+pub fn claim(job: &mut Job, worker: &WorkerName, lease_ms: u32, floor: u64, now: Time) -> Moved {
     debug_assert_eq!(job.state, State::Queued);
-    job.fence += 1;
+    job.fence = next_fence(job.fence, floor);
     job.attempt += 1;
     job.started_at = Some(now);
     job.worker = Some(worker.clone());

@@ -61,7 +61,7 @@ const TRIES: [Try; 22] = [
     Try {
         name: "claim",
         run: |job| match job.state {
-            State::Queued => transition::claim(job, &worker(), LEASE_MS, NOW).what.to_string(),
+            State::Queued => transition::claim(job, &worker(), LEASE_MS, 0, NOW).what.to_string(),
             _ => "only a queued job is claimed".to_owned(),
         },
     },
@@ -149,7 +149,7 @@ fn jobs() -> Vec<(String, Job)> {
     let id = windlass_core::id::JobId(uuid::Uuid::from_u128(1));
     let queued = transition::accept(NewJob { id, spec, start: Start::Now }, 0, &policy(|_| ()), NOW);
     let mut running = queued.clone();
-    transition::claim(&mut running, &worker(), LEASE_MS, NOW);
+    transition::claim(&mut running, &worker(), LEASE_MS, 0, NOW);
     let mut canceling = running.clone();
     transition::cancel(&mut canceling, &policy(|_| ()), NOW);
     let ended = |outcome: Outcome| {

@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 use windlass_core::error::StoreError;
 use windlass_core::job::NewJob;
@@ -39,7 +40,11 @@ impl Batcher {
     }
 
     /// Enqueues jobs, all or none; answers when they are durable.
-    pub(crate) async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
+    pub(crate) fn enqueue(&self, jobs: Vec<NewJob>) -> BoxFuture<'_, Result<Vec<Enqueued>, StoreError>> {
+        Box::pin(self.enqueued(jobs))
+    }
+
+    async fn enqueued(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
         if jobs.len() > SHARED_MAX / 2 || self.store.shares_commits() {
             return self.store.enqueue(jobs).await;
         }

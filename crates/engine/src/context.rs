@@ -13,10 +13,11 @@ use windlass_core::holding::May;
 use windlass_core::id::{BudgetName, JobId, StepName};
 use windlass_core::job::Job;
 use windlass_core::json::{Json, PROGRESS_BYTES_MAX, STEP_BYTES_MAX};
-use windlass_core::store::{LeaseRef, ProgressWrite, Source, Spent, StepWrite, Written};
+use windlass_core::store::{LeaseRef, ProgressWrite, Source, Spent, StepWrite, Store, Written};
 use windlass_core::trace::TraceParent;
 
 use crate::failure::Failure;
+use crate::run_log::RunLog;
 use crate::signal::{Attempt, Brake, Signal, Stop, look_ms};
 use crate::slots::Slot;
 use crate::world::{World, half_jittered};
@@ -36,21 +37,26 @@ struct Inner {
     attempt: Arc<Attempt>,
     steps: Mutex<HashMap<StepName, Json>>,
     grace_ms: u64,
+    log: RunLog,
     _slot: Slot,
 }
 
+/// Where an attempt comes from, and goes back to.
+pub(crate) struct Home {
+    pub(crate) source: Arc<dyn Source>,
+    /// The same, when it is a store: it keeps what the attempt says.
+    pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) world: Arc<dyn World>,
+}
+
 impl Context {
-    pub(crate) fn new(
-        mut job: Job,
-        source: Arc<dyn Source>,
-        world: Arc<dyn World>,
-        attempt: Arc<Attempt>,
-        grace_ms: u64,
-        slot: Slot,
-    ) -> Self {
+    pub(crate) fn new(mut job: Job, home: Home, attempt: Arc<Attempt>, grace_ms: u64, slot: Slot) -> Self {
+        let Home { source, store, world } = home;
+        let log = RunLog::new(LeaseRef { job_id: job.id, fence: job.fence }, store);
         let steps = std::mem::take(&mut job.steps);
         let steps = steps.into_iter().map(|step| (step.name, step.output)).collect();
-        let inner = Inner { job, source, world, attempt, steps: Mutex::new(steps), grace_ms, _slot: slot };
+        let steps = Mutex::new(steps);
+        let inner = Inner { job, source, world, attempt, steps, grace_ms, log, _slot: slot };
         Self { inner: Arc::new(inner), state: Arc::new(()) }
     }
 
@@ -166,6 +172,16 @@ impl<S> Context<S> {
             async move { source.progress(vec![write]).await }
         });
         self.taken(written.await?)
+    }
+
+    /// Keeps a line for people who look at the job: the last 64 KiB of each of its newest attempts are kept, for a
+    /// week, where the store keeps records. It returns at once; a line of the last second is lost in a crash.
+    pub fn log(&self, line: impl std::fmt::Display) {
+        self.inner.log.push(&line.to_string());
+    }
+
+    pub(crate) fn run_log(&self) -> &RunLog {
+        &self.inner.log
     }
 
     /// Spends `amount` of a budget, waiting until it allows that.

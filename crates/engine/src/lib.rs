@@ -23,6 +23,7 @@ mod handler;
 mod job;
 pub mod process;
 mod request;
+mod run_log;
 mod runtime;
 mod schedule;
 mod shelf;

@@ -79,6 +79,8 @@ pub(crate) struct Attempt {
     sent_ms: AtomicU64,
     /// Since the start of the machine: since when it is held still; [`GOING`] for not at all.
     still_since_ms: AtomicU64,
+    /// Since the start of the machine: until when it has to stand still although its lease was renewed.
+    still_until_ms: AtomicU64,
     /// For how long it was held still before, all in all.
     stood_ms: AtomicU64,
     /// Of an attempt that runs a program.
@@ -108,6 +110,7 @@ impl Attempt {
             signaled: Notify::new(),
             sent_ms: AtomicU64::new(asked_ms),
             still_since_ms: AtomicU64::new(GOING),
+            still_until_ms: AtomicU64::new(0),
             stood_ms: AtomicU64::new(0),
             brake: Mutex::new(None),
             grace_ends_ms: AtomicU64::new(u64::MAX),
@@ -121,8 +124,12 @@ impl Attempt {
         Holding { sent_ms, lease_ms: self.lease_ms, look_ms: look_ms(self.lease_ms) }
     }
 
-    /// What may be done with the attempt at `now_ms`, by how long ago the lease was surely held.
+    /// What may be done with the attempt at `now_ms`, by how long ago the lease was surely held, and by what the store
+    /// said of commits that it lost.
     pub(crate) fn may(&self, now_ms: u64) -> May {
+        if now_ms < self.still_until_ms.load(Ordering::Acquire) {
+            return May::HoldStill;
+        }
         self.holding().may(now_ms)
     }
 
@@ -141,8 +148,12 @@ impl Attempt {
     }
 
     /// The lease was renewed by a call that was sent at `asked_ms`; the answer came at `now_ms`. An attempt that
-    /// was held still goes on, unless the lease may have ended meanwhile.
-    pub(crate) fn renewed(&self, asked_ms: u64, now_ms: u64) {
+    /// was held still goes on, unless the lease may have ended meanwhile, or the store has lost commits: then it stands
+    /// still for `still_ms` more, since one of these may have given the job to somebody else.
+    pub(crate) fn renewed(&self, asked_ms: u64, now_ms: u64, still_ms: u64) {
+        if still_ms > 0 && self.still_since_ms.load(Ordering::Acquire) != GOING {
+            self.still_until_ms.fetch_max(now_ms + still_ms, Ordering::AcqRel);
+        }
         self.sent_ms.fetch_max(asked_ms, Ordering::AcqRel);
         self.is_held_still(now_ms);
     }
@@ -205,6 +216,7 @@ impl Attempt {
     /// says. The program itself is, until it is told to end.
     pub(crate) fn release(&self, now_ms: u64) {
         self.sent_ms.store(u64::MAX / 4, Ordering::Release);
+        self.still_until_ms.store(0, Ordering::Release);
         self.stand_no_longer(now_ms);
     }
 
@@ -347,9 +359,9 @@ mod tests {
         assert!(attempt.is_held_still(27_500) && attempt.is_held_still(90_000));
         assert_eq!((braked.load(Ordering::Relaxed), attempt.still_for_ms(90_000)), (1, 62_500));
         assert!(!attempt.has_timed_out(90_000));
-        attempt.renewed(40_000, 90_000);
+        attempt.renewed(40_000, 90_000, 0);
         assert!(attempt.is_held_still(90_000), "the answer came after the end of what it renewed");
-        attempt.renewed(89_000, 90_000);
+        attempt.renewed(89_000, 90_000, 0);
         assert!(!attempt.is_held_still(90_000));
         assert_eq!((braked.load(Ordering::Relaxed), attempt.still_for_ms(90_000)), (0, 0));
         assert!(!attempt.has_timed_out(102_499) && attempt.has_timed_out(102_500));

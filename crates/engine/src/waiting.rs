@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use windlass_core::error::StoreError;
 use windlass_core::id::JobId;
@@ -107,7 +108,15 @@ pub(crate) fn output_of<O: DeserializeOwned>(job: &JobRecord) -> Option<Result<O
 }
 
 /// Looks at a job until it is over. A store that is away for a moment is asked again.
-async fn until_final(store: &dyn Store, world: &dyn World, id: JobId) -> Result<JobRecord, WaitError> {
+fn until_final<'a>(
+    store: &'a dyn Store,
+    world: &'a dyn World,
+    id: JobId,
+) -> BoxFuture<'a, Result<JobRecord, WaitError>> {
+    Box::pin(looked_at(store, world, id))
+}
+
+async fn looked_at(store: &dyn Store, world: &dyn World, id: JobId) -> Result<JobRecord, WaitError> {
     let mut wait_ms = *LOOK_MS.start();
     loop {
         match store.get(id).await {

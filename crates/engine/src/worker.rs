@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use windlass_core::error::{Invalid, StoreError};
 use windlass_core::id::{Kind, QueueName, WorkerName};
 use windlass_core::policy::queue::LEASE_MS_RANGE;
@@ -322,21 +323,8 @@ impl<S: Send + Sync + 'static> Worker<S> {
         let handlers = self.layered_handlers()?;
         let Self { source, store, world, listeners, breaker, .. } = self;
         let ambient = tokio::runtime::Handle::current();
-        let in_place = world.runs_in_place();
         let parts = Parts { source, store, world, settings, handlers, listeners, breaker, pools, ambient };
-        let (engine, settled) = Engine::new(parts);
-        if in_place {
-            return Ok(engine.run(settled, shutdown).await?);
-        }
-        let (done, summary) = tokio::sync::oneshot::channel();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        std::thread::Builder::new().name("windlass-engine".into()).spawn(move || {
-            let summary = runtime.block_on(engine.run(settled, shutdown));
-            // Whoever started the worker may have gone.
-            let _ = done.send(summary);
-        })?;
-        let summary = summary.await;
-        Ok(summary.map_err(|_| std::io::Error::other("the engine's thread ended without a word"))??)
+        run(parts, shutdown).await
     }
 
     /// The handlers as the engine knows them, with state and layers.
@@ -396,6 +384,27 @@ impl<S: Send + Sync + 'static> Worker<S> {
             until_idle,
         })
     }
+}
+
+/// Runs the engine on a thread of its own. Boxed by a plain function, so that it is compiled here, once, and not again
+/// in every crate that has a worker: the body of an `async fn` is compiled by whoever awaits it.
+fn run(parts: Parts, shutdown: Shutdown) -> BoxFuture<'static, Result<Summary, WorkerError>> {
+    Box::pin(async move {
+        let in_place = parts.world.runs_in_place();
+        let (engine, settled) = Engine::new(parts);
+        if in_place {
+            return Ok(engine.run(settled, shutdown).await?);
+        }
+        let (done, summary) = tokio::sync::oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name("windlass-engine".into()).spawn(move || {
+            let summary = runtime.block_on(engine.run(settled, shutdown));
+            // Whoever started the worker may have gone.
+            let _ = done.send(summary);
+        })?;
+        let summary = summary.await;
+        Ok(summary.map_err(|_| std::io::Error::other("the engine's thread ended without a word"))??)
+    })
 }
 
 /// Host, process and chance: no two workers have the same name.

@@ -168,9 +168,14 @@ impl From<StoreError> for Refusal {
             StoreError::Unavailable(_) => unavailable(
                 "the store did not answer; whether anything changed is unknown. Ask again with the same ids",
             ),
+            StoreError::Unreachable(_) => {
+                unavailable("the store cannot be reached; nothing was changed. Ask again later")
+            }
             StoreError::RequestTaken(id) => {
                 Self::conflict(code, error.to_string()).details(json!({ "id": id }))
             }
+            StoreError::AnotherEpoch(begin) => Self::new(StatusCode::GONE, code, error.to_string())
+                .details(json!({ "begin": begin.to_string() })),
             StoreError::Unfit(_) => {
                 tracing::error!(code, error = %error, "the store cannot hold a value");
                 Self::new(

@@ -25,6 +25,7 @@ mod api;
 mod ask;
 mod view;
 
+pub mod doctor;
 mod feed;
 mod metrics;
 mod object;

@@ -74,7 +74,11 @@ fn parameters(call: &Call) -> Value {
     let in_path = in_path.map(|name| {
         let schema = match name {
             "id" => json!({ "type": "string", "format": "uuid" }),
-            _ => json!({ "type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$" }),
+            _ => {
+                // Names of workers are longer than others.
+                let bytes_max = if call.path.starts_with("/v1/workers/") { 256 } else { 128 };
+                json!({ "type": "string", "minLength": 1, "maxLength": bytes_max, "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$" })
+            }
         };
         json!({ "name": name, "in": "path", "required": true, "schema": schema })
     });

@@ -24,6 +24,14 @@ struct Crew {
     holders: HashMap<JobId, WorkerName>,
 }
 
+/// What is newer than the last beat of a worker.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct News {
+    pub slots: u32,
+    pub running: u32,
+    pub heard_ago_ms: u64,
+}
+
 struct Member {
     queues: Vec<QueueName>,
     kinds: Option<Vec<Kind>>,
@@ -68,9 +76,14 @@ impl Roster {
     pub(crate) fn took(&self, worker: &WorkerName, jobs: impl Iterator<Item = JobId>) {
         let mut crew = self.lock();
         for job in jobs {
-            if crew.holders.len() < FOLLOWED_MAX && crew.holders.insert(job, worker.clone()).is_none() {
-                crew.count(worker, 1);
+            if crew.holders.len() >= FOLLOWED_MAX && !crew.holders.contains_key(&job) {
+                continue;
             }
+            // Whoever held it before has lost it, and may be too dead to say so.
+            if let Some(before) = crew.holders.insert(job, worker.clone()) {
+                crew.count(&before, -1);
+            }
+            crew.count(worker, 1);
         }
     }
 
@@ -92,6 +105,22 @@ impl Roster {
                 crew.count(&worker, -1);
             }
         }
+    }
+
+    /// A worker has ended, and says so.
+    pub(crate) fn left(&self, worker: &WorkerName) {
+        let mut crew = self.lock();
+        crew.workers.remove(worker);
+        crew.holders.retain(|_, holder| holder != worker);
+    }
+
+    /// What is known here of a worker since its last beat: its slots, how many jobs it runs, and how long ago it
+    /// was heard of.
+    pub(crate) fn news_of(&self, worker: &WorkerName, now_ms: u64) -> Option<News> {
+        let crew = self.lock();
+        let Member { slots, running, heard_ms, .. } = crew.workers.get(worker)?;
+        let heard_ago_ms = now_ms.saturating_sub(*heard_ms);
+        Some(News { slots: *slots.max(running), running: *running, heard_ago_ms })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Crew> {
@@ -127,6 +156,23 @@ impl Member {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jobs_of_a_dead_worker_are_counted_with_whoever_has_them_now() {
+        let roster = Roster::default();
+        let name = |name: &str| WorkerName::new(name).unwrap();
+        let queues = [QueueName::default()];
+        let jobs = || (1..=3).map(|id| JobId(uuid::Uuid::from_u128(id)));
+        roster.asked(&name("dead"), &queues, None, 3, 0);
+        roster.took(&name("dead"), jobs());
+        roster.asked(&name("alive"), &queues, None, 3, 1_000);
+        roster.took(&name("alive"), jobs());
+        let news = |worker: &str| roster.news_of(&name(worker), 5_000).unwrap();
+        assert_eq!(news("alive"), News { slots: 3, running: 3, heard_ago_ms: 4_000 });
+        assert_eq!(news("dead"), News { slots: 3, running: 0, heard_ago_ms: 5_000 });
+        roster.left(&name("alive"));
+        assert_eq!(roster.news_of(&name("alive"), 5_000), None);
+    }
 
     #[test]
     fn a_worker_is_reported_now_and_then() {

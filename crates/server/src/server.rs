@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
+use futures::future::BoxFuture;
 use http::Request;
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
@@ -60,11 +61,24 @@ impl Server {
 /// Serves until `shutdown`: then no connection is accepted any more, long
 /// polls and streams end, and requests that are being worked on are given
 /// [`Limits::shutdown_ms`](crate::Limits::shutdown_ms).
-pub async fn serve(
+pub fn serve<'s>(
     listener: TcpListener,
-    shutdown: impl Future<Output = ()> + Send,
+    shutdown: impl Future<Output = ()> + Send + 's,
     server: Server,
-) -> io::Result<()> {
+) -> BoxFuture<'s, io::Result<()>> {
+    served(listener, Box::pin(shutdown), server)
+}
+
+/// Not generic, so that all of the server is compiled here and not by whoever serves it.
+fn served(
+    listener: TcpListener,
+    shutdown: BoxFuture<'_, ()>,
+    server: Server,
+) -> BoxFuture<'_, io::Result<()>> {
+    Box::pin(serve_until(listener, shutdown, server))
+}
+
+async fn serve_until(listener: TcpListener, shutdown: BoxFuture<'_, ()>, server: Server) -> io::Result<()> {
     let addr = listener.local_addr()?;
     let Server { api, router } = server;
     api.settings.check(addr).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;

@@ -8,10 +8,25 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-/// Where `./test` says that the program is.
-const VARIABLE: &str = "WINDLASS_BIN";
-/// How to make it.
-const BUILD: &str = "cargo build --release";
+/// One of the two programs that people have.
+struct Program {
+    /// Where `./test` says that it is.
+    variable: &'static str,
+    /// How to make it.
+    build: &'static str,
+    /// The folder of its copy.
+    folder: &'static str,
+}
+
+/// What the README builds.
+const USUAL: Program = Program { variable: "WINDLASS_BIN", build: "cargo build --release", folder: "driven" };
+
+/// With the Listener and the store on MongoDB, which take long to build; what the packages and the image have.
+const FULL: Program = Program {
+    variable: "WINDLASS_FULL_BIN",
+    build: "cargo build --release --features listener",
+    folder: "driven-full",
+};
 
 /// The path of `windlass`. `./test` builds it once and names it; without that
 /// it is built here, which costs cargo's look at the sources when nothing has
@@ -22,17 +37,73 @@ const BUILD: &str = "cargo build --release";
 /// When it cannot be built, or the one that is named is older than a source.
 pub fn windlass() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| match std::env::var_os(VARIABLE) {
-        Some(named) => named_one(PathBuf::from(named)),
-        None => built(),
-    })
+    PATH.get_or_init(|| USUAL.path())
 }
 
-fn named_one(path: PathBuf) -> PathBuf {
-    if let Err(why) = is_fresh(&path) {
-        panic!("{VARIABLE} names {}, {why}; unset it, or run `./test`, which sets it", path.display());
+/// The path of the `windlass` that has everything: for tests of the Listener
+/// and of the store on MongoDB, which the usual one has not. It is named by
+/// `WINDLASS_FULL_BIN`.
+///
+/// # Panics
+///
+/// As [`windlass`].
+pub fn windlass_full() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| FULL.path())
+}
+
+impl Program {
+    fn path(&self) -> PathBuf {
+        match std::env::var_os(self.variable) {
+            Some(named) => self.named(PathBuf::from(named)),
+            None => self.built(),
+        }
     }
-    path
+
+    fn named(&self, path: PathBuf) -> PathBuf {
+        if let Err(why) = is_fresh(&path) {
+            let Self { variable, .. } = self;
+            panic!("{variable} names {}, {why}; unset it, or run `./test`, which sets it", path.display());
+        }
+        path
+    }
+
+    /// A copy of what cargo builds: both programs come out under one name, so
+    /// that one test at a time builds and copies.
+    fn built(&self) -> PathBuf {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let lock = std::fs::File::open(root.join("Cargo.toml")).expect("our manifest");
+        lock.lock().expect("one build at a time");
+        let Self { build, folder, .. } = self;
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command
+            .args(build.split(' ').skip(1))
+            .arg("--message-format=json-render-diagnostics")
+            .current_dir(root);
+        let output = command.output().unwrap_or_else(|error| panic!("cannot run `{build}`: {error}"));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "`{build}` failed, so there is nothing to test:\n{errors}");
+        let messages = String::from_utf8_lossy(&output.stdout).into_owned();
+        let made = executable(&messages).unwrap_or_else(|| panic!("`{build}` made no windlass:\n{messages}"));
+        let copy = made.with_file_name(folder).join("windlass");
+        copied(&made, &copy).unwrap_or_else(|error| panic!("cannot copy {}: {error}", made.display()));
+        copy
+    }
+}
+
+/// Copies a program, unless the copy is of the same moment. A test that runs the copy of before keeps it.
+fn copied(made: &Path, copy: &Path) -> std::io::Result<()> {
+    let at = made.metadata()?.modified()?;
+    if changed(copy) == Some(at) {
+        return Ok(());
+    }
+    let folder = copy.parent().unwrap_or(copy);
+    std::fs::create_dir_all(folder)?;
+    let begun = folder.join("windlass.begun");
+    std::fs::copy(made, &begun)?;
+    std::fs::File::options().write(true).open(&begun)?.set_modified(at)?;
+    std::fs::rename(begun, copy)
 }
 
 /// Whether no source of the program is newer than the program. What it was
@@ -74,18 +145,6 @@ fn manifests(list: &str) -> impl Iterator<Item = PathBuf> {
 
 fn changed(path: &Path) -> Option<SystemTime> {
     path.metadata().ok()?.modified().ok()
-}
-
-fn built() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(BUILD.split(' ').skip(1)).arg("--message-format=json-render-diagnostics").current_dir(root);
-    let output = command.output().unwrap_or_else(|error| panic!("cannot run `{BUILD}`: {error}"));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "`{BUILD}` failed, so there is nothing to test:\n{errors}");
-    let messages = String::from_utf8_lossy(&output.stdout).into_owned();
-    executable(&messages).unwrap_or_else(|| panic!("`{BUILD}` made no windlass:\n{messages}"))
 }
 
 /// Where cargo says that the program is.
@@ -137,6 +196,22 @@ mod tests {
         assert!(fresh(&unlisted).is_err());
         std::fs::remove_file(unlisted.path().join("windlass")).unwrap();
         assert!(fresh(&unlisted).unwrap_err().contains("not there"));
+    }
+
+    #[test]
+    fn a_copy_is_of_the_program_that_was_built_last() {
+        let folder = house(-1);
+        let (made, copy) = (folder.path().join("windlass"), folder.path().join("driven/windlass"));
+        copied(&made, &copy).unwrap();
+        assert_eq!((changed(&copy), std::fs::read(&copy).unwrap()), (changed(&made), Vec::new()));
+        std::fs::write(&copy, "the same moment, so it is left alone").unwrap();
+        let at = changed(&made).unwrap();
+        std::fs::File::options().write(true).open(&copy).unwrap().set_modified(at).unwrap();
+        copied(&made, &copy).unwrap();
+        assert!(!std::fs::read(&copy).unwrap().is_empty());
+        std::fs::write(&made, "another").unwrap();
+        copied(&made, &copy).unwrap();
+        assert_eq!(std::fs::read(&copy).unwrap(), b"another");
     }
 
     #[test]

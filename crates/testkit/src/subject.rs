@@ -19,12 +19,18 @@ pub trait Subject: Sized + Send + Sync + 'static {
     /// Whether each change writes the whole store, so that it costs what is stored.
     const REWRITES: bool = false;
 
+    /// Whether its history can be cut, by [`Subject::cut`].
+    const CUTS: bool = false;
+
     /// An empty place whose stores run on `clock`.
     async fn create(clock: FakeClock) -> Self;
 
     /// Opens the store. May be called again: after the stores before were
     /// dropped (a restart), or, when [`Subject::SHARED`], beside them.
     async fn open(&self) -> Result<Arc<dyn Store>, StoreError>;
+
+    /// Cuts the history of the store, as a restore does: the next that is opened begins a new epoch. None is open.
+    async fn cut(&self) {}
 
     /// Makes the place empty again, faster than creating a new one. Stores
     /// that are open stay open and see an empty store.

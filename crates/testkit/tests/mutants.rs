@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use windlass_core::book::Book;
 use windlass_core::eligible::Explanation;
+use windlass_core::epoch::Epoch;
 use windlass_core::error::StoreError;
 use windlass_core::event::{Event, Position};
 use windlass_core::id::{
@@ -73,6 +74,8 @@ trait Flaw: Send + Sync + 'static {
         page
     }
     fn reopened(_book: &mut Book) {}
+    /// After a new epoch has begun.
+    fn turned(_before: &Book, _book: &mut Book) {}
     /// Before anything else is done with the leases of a book.
     fn looked(_book: &mut Book, _now: Time) {}
     fn claimed(_book: &mut Book, _now: Time) {}
@@ -97,8 +100,8 @@ impl<F: Flaw> Source for Broken<F> {
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
         let now = self.now().await?;
         F::claimed(&mut self.inner.book(), now);
-        let ClaimAnswer { leases, next_due_in_ms } = self.inner.claim(F::claim(request)).await?;
-        Ok(ClaimAnswer { leases: F::leases(leases), next_due_in_ms })
+        let ClaimAnswer { leases, next_due_in_ms, instance } = self.inner.claim(F::claim(request)).await?;
+        Ok(ClaimAnswer { leases: F::leases(leases), next_due_in_ms, instance })
     }
 
     async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
@@ -257,6 +260,10 @@ impl<F: Flaw> Store for Broken<F> {
     async fn now(&self) -> Result<Time, StoreError> {
         self.inner.now().await
     }
+
+    async fn epoch(&self) -> Result<EpochStatus, StoreError> {
+        self.inner.epoch().await
+    }
 }
 
 struct BrokenSubject<F> {
@@ -269,6 +276,7 @@ struct BrokenSubject<F> {
 impl<F: Flaw> Subject for BrokenSubject<F> {
     const NAME: &'static str = "broken";
     const SHARED: bool = false;
+    const CUTS: bool = true;
 
     async fn create(clock: FakeClock) -> Self {
         Self { inner: MemoryStore::new(Arc::new(clock)), opened: AtomicU64::new(0), flaw: PhantomData }
@@ -279,6 +287,12 @@ impl<F: Flaw> Subject for BrokenSubject<F> {
             F::reopened(&mut self.inner.book());
         }
         Ok(Arc::new(Broken::<F> { inner: self.inner.clone(), flaw: PhantomData }))
+    }
+
+    async fn cut(&self) {
+        let before = self.inner.book().clone();
+        windlass_testkit::memory::cut(&self.inner).await;
+        F::turned(&before, &mut self.inner.book());
     }
 
     async fn wipe(&self) {
@@ -395,6 +409,51 @@ mutants! {
             let text = text.replace("\"fence\":4", "\"fence\":1");
             let document = serde_json::from_str(&text).expect("a document");
             *book = Book::from_document(document).expect("a book");
+        }
+    }
+    /// A new epoch does not lift the floor.
+    keeps_the_floor: KeepsTheFloor by "p27_fences_rise_over_epochs" and sequences {
+        fn turned(before: &Book, book: &mut Book) {
+            book.enter(Epoch { floor: before.epoch().floor, ..*book.epoch() });
+        }
+    }
+    /// A new epoch holds back nothing.
+    holds_back_nothing: HoldsBackNothing by "p27_what_others_may_hold_waits" and sequences {
+        fn turned(_before: &Book, book: &mut Book) {
+            let document = serde_json::to_string(&book.to_document()).expect("a document");
+            let document = document.replace("\"lossy\":true", "\"lossy\":false");
+            *book = Book::from_document(serde_json::from_str(&document).expect("a document")).expect("a book");
+        }
+    }
+    /// A new epoch holds back whatever comes.
+    holds_back_all: HoldsBackAll by "p27_what_others_may_hold_waits" {
+        fn jobs(mut jobs: Vec<NewJob>) -> Vec<NewJob> {
+            let plain = |job: &NewJob| job.spec.dedupe_key.is_none();
+            let keyed = |job: &NewJob| windlass_core::id::DedupeKey::new(job.id.to_string()).ok();
+            jobs.iter_mut().filter(|job| plain(job)).for_each(|job| job.spec.dedupe_key = keyed(job));
+            jobs
+        }
+    }
+    /// A new epoch leaves leases, their marks and the windows of budgets as they were.
+    renews_nothing: RenewsNothing by "p27_a_cut_history_is_a_new_epoch" and sequences {
+        fn turned(before: &Book, book: &mut Book) {
+            let mut document = serde_json::to_value(before.to_document()).expect("a document");
+            document["epoch"] = serde_json::to_value(book.epoch()).expect("an epoch");
+            *book = Book::from_document(serde_json::from_value(document).expect("a document")).expect("a book");
+        }
+    }
+    /// The windows of budgets are as they were.
+    fills_no_window: FillsNoWindow by "p27_a_second_is_spent" {
+        fn turned(before: &Book, book: &mut Book) {
+            let mut document = serde_json::to_value(before.to_document()).expect("a document");
+            document["epoch"] = serde_json::to_value(book.epoch()).expect("an epoch");
+            *book = Book::from_document(serde_json::from_value(document).expect("a document")).expect("a book");
+        }
+    }
+    /// Positions of before are read as if nothing had been.
+    reads_old_positions: ReadsOldPositions by "p27_a_position_of_another_epoch_is_refused" and sequences {
+        fn turned(before: &Book, book: &mut Book) {
+            book.begin(before.epoch().instance);
         }
     }
     /// Makes a second job for a dedupe key.

@@ -65,8 +65,8 @@
 //!
 //! # Features
 //!
-//! `sqlite` (the default), `postgres`, `json`, `remote` (another Windlass
-//! server as the store), `testing`, `opentelemetry` (the span of an enqueue is
+//! `sqlite` (the default), `postgres`, `mongo` (whose driver takes two minutes
+//! to build), `json`, `remote` (another Windlass server as the store), `testing`, `opentelemetry` (the span of an enqueue is
 //! the parent of its attempts), `otlp` (spans for a collector).
 
 #![deny(missing_docs)]
@@ -95,6 +95,12 @@ pub mod sqlite {
 #[cfg(feature = "json")]
 pub mod json {
     pub use windlass_json::{JsonStore, Options};
+}
+
+/// The store on MongoDB, and the rows of Node's Agenda as a source.
+#[cfg(feature = "mongo")]
+pub mod mongo {
+    pub use windlass_mongo::{MongoStore, Options, agenda};
 }
 
 /// A Windlass server as the store.

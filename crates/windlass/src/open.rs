@@ -13,7 +13,8 @@ pub enum OpenError {
     Unknown(String),
     /// This program was built without that kind of store.
     #[error(
-        "this program was built without the feature {feature:?} of windlass; add it to Cargo.toml for {feature}: URLs"
+        "this program was built without the feature {feature:?} of windlass, which this kind of store needs; \
+         add it in Cargo.toml: windlass = {{ features = [{feature:?}] }}"
     )]
     NotBuilt {
         /// The feature that is missing.
@@ -46,6 +47,9 @@ pub enum OpenError {
 /// | `mongodb://HOST/DATABASE?replicaSet=NAME` | a replica set of MongoDB | `mongo` |
 /// | `json:FILE` | one file that people can read | `json` |
 /// | `http://HOST:PORT`, `https://…` | a Windlass server; its token is read from `WINDLASS_TOKEN` | `remote` |
+///
+/// After a file, `?pause_max=5m` bounds how long a new epoch of the store holds back jobs that somebody may still hold
+/// by what was lost: 15 minutes unless it is said.
 pub async fn open(url: &str) -> Result<Arc<dyn Store>, OpenError> {
     match url.split_once(':') {
         Some(("sqlite", path)) => sqlite(url, path).await,
@@ -61,7 +65,9 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>, OpenError> {
 pub async fn open_existing(url: &str) -> Result<Arc<dyn Store>, OpenError> {
     let missing = || OpenError::Missing { url: without_password(url) };
     match url.split_once(':') {
-        Some(("sqlite" | "json", path)) if !std::path::Path::new(path).exists() => Err(missing()),
+        Some(("sqlite" | "json", path)) if !std::path::Path::new(split_pause(path).0).exists() => {
+            Err(missing())
+        }
         Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") && !is_there(url).await? => {
             Err(missing())
         }
@@ -99,12 +105,18 @@ macro_rules! opened_by {
 
 opened_by! {
     #[cfg(feature = "sqlite")]
-    fn sqlite(url, path) windlass_sqlite::SqliteStore::open(path);
+    fn sqlite(url, path) async {
+        let (path, pause_ms_max) = (split_pause(path).0, pause_ms_max(path)?);
+        let options = windlass_sqlite::Options { pause_ms_max, ..windlass_sqlite::Options::default() };
+        windlass_sqlite::SqliteStore::open_with(path, options).await
+    };
     #[cfg(feature = "json")]
-    fn json(url, path) windlass_json::JsonStore::open_with(
-        path,
-        windlass_json::Options::new(Arc::new(windlass_engine::world::RealWorld::new())),
-    );
+    fn json(url, path) async {
+        let (path, pause_ms_max) = (split_pause(path).0, pause_ms_max(path)?);
+        let clock = Arc::new(windlass_engine::world::RealWorld::new());
+        let options = windlass_json::Options { pause_ms_max, ..windlass_json::Options::new(clock) };
+        windlass_json::JsonStore::open_with(path, options).await
+    };
     #[cfg(feature = "postgres")]
     fn postgres(url) windlass_postgres::PostgresStore::connect(url);
     #[cfg(feature = "mongo")]
@@ -114,6 +126,21 @@ opened_by! {
         token: std::env::var("WINDLASS_TOKEN").ok().filter(|token| !token.is_empty()),
         ..windlass_remote::Options::default()
     });
+}
+
+/// The path of a file, and what follows it: the longest that an epoch holds back anything.
+fn split_pause(path: &str) -> (&str, Option<&str>) {
+    path.rsplit_once("?pause_max=").map_or((path, None), |(path, span)| (path, Some(span)))
+}
+
+#[cfg(any(feature = "sqlite", feature = "json"))]
+fn pause_ms_max(path: &str) -> Result<Option<u32>, StoreError> {
+    use windlass_engine::core::error::Invalid;
+    use windlass_engine::core::time::Span;
+    let refuse = |why: String| Invalid::new("url", format!("has a pause_max= that {why}"));
+    let Some(text) = split_pause(path).1 else { return Ok(None) };
+    let span: Span = text.parse().map_err(|why| refuse(format!("{why}")))?;
+    Ok(Some(u32::try_from(span.ms()).map_err(|_| refuse("is many days long".to_owned()))?))
 }
 
 fn known() -> String {
@@ -153,10 +180,27 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn a_path_may_say_how_long_an_epoch_pauses() {
+        assert_eq!(split_pause("a.db"), ("a.db", None));
+        assert_eq!(split_pause("a?b.db?pause_max=5m"), ("a?b.db", Some("5m")));
+        assert_eq!(pause_ms_max("a.db?pause_max=5m").expect("a span"), Some(300_000));
+        assert_eq!(pause_ms_max("a.db?pause_max=0s").expect("a span"), Some(0));
+        assert!(pause_ms_max("a.db?pause_max=long").is_err() && pause_ms_max("a.db?pause_max=90d").is_err());
+    }
+
     #[tokio::test]
     async fn an_unknown_url_says_what_would_be_known() {
         let error = open("mysql://me:secret@host/db").await.err().map(|error| error.to_string());
         let error = error.unwrap_or_default();
         assert!(error.contains("mysql://me@host/db") && error.contains("sqlite:FILE"), "{error}");
+    }
+
+    #[cfg(not(feature = "mongo"))]
+    #[tokio::test]
+    async fn a_store_that_is_not_built_names_its_feature() {
+        let error = open("mongodb://me:secret@host/db").await.err().map(|error| error.to_string());
+        assert!(error.unwrap_or_default().contains("features = [\"mongo\"]"));
     }
 }

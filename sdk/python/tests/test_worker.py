@@ -27,6 +27,19 @@ class TestWorker(house.House):
         job = self.run_one(lambda ctx: {"n": ctx.payload["n"], "id": ctx.id, "fence": ctx.fence}, payload={"n": 1})
         self.assertEqual((job.state, job.result), ("completed", {"n": 1, "id": job.id, "fence": 1}))
 
+    def test_what_it_says_is_kept_and_its_leaving_is_known(self) -> None:
+        def talk(ctx: Context) -> None:
+            for number in range(20_000):
+                ctx.log(f"line {number}")
+
+        job = self.run_one(talk)
+        [log] = self.api("GET", f"/v1/jobs/{job.id}/log")["logs"]
+        said = "".join(f"line {number}\n" for number in range(20_000))
+        self.assertEqual(log["dropped"] + len(log["text"]), len(said))
+        self.assertLessEqual(len(log["text"]), 64 * 1024)
+        self.assertTrue(said.endswith(log["text"]) and log["text"].startswith("line "))
+        self.assertEqual(self.api("GET", "/v1/workers")["workers"], [])
+
     def test_an_error_climbs_the_ladder(self) -> None:
         def fail(ctx: Context) -> str:
             if ctx.attempt < 3:

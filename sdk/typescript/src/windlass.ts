@@ -19,6 +19,8 @@ import { Worker as Thread } from "node:worker_threads";
 
 const VERSION = "0.1.0";
 const DEFAULT_URL = "http://127.0.0.1:7717";
+const LOG_BYTES_MAX = 64 * 1024; // of what an attempt said, the end is kept
+const LOG_MS = 1_000;
 const CALL_MS = 35_000; // the server ends a call after 30 s by itself
 const CLAIM_WAIT_MS = 30_000;
 const CLAIM_MAX = 100;
@@ -359,6 +361,9 @@ export class Context<P = any> {
   private readonly control = new AbortController();
   private readonly outputs: Map<string, string>;
   private readonly waiting = new Set<() => void>();
+  private said = "";
+  private saidBefore = 0;
+  private saying: NodeJS.Timeout | undefined;
 
   /** @internal */
   constructor(private readonly worker: Worker, private readonly servers: Servers, leased: Leased, fresh: boolean) {
@@ -441,6 +446,37 @@ export class Context<P = any> {
       if (!(error instanceof Unavailable)) throw error;
       this.worker.log(`progress of job ${this.id} was not stored: ${error.message}`);
     }
+  }
+
+  /** Keeps a line for people who look at the job; the last 64 KiB are kept. Written now and then and at the end of the
+   * attempt; a server that is away does not stop the work. */
+  log(line: unknown): void {
+    this.said += `${String(line).replaceAll("\0", "\u2400")}\n`;
+    if (this.said.length > 2 * LOG_BYTES_MAX) this.cutLog();
+    this.saying ??= setTimeout(() => void this.writeLog(), LOG_MS).unref();
+  }
+
+  /** Leaves the end, in whole lines where there are any. */
+  private cutLog(): void {
+    const bytes = Buffer.from(this.said);
+    const surplus = bytes.length - LOG_BYTES_MAX;
+    if (surplus <= 0) return;
+    const line = bytes.indexOf(10, surplus) + 1;
+    let begin = line > 0 && line < bytes.length ? line : surplus;
+    while (begin < bytes.length && (bytes[begin]! & 0xc0) === 0x80) begin += 1; // not within a letter
+    this.saidBefore += begin;
+    this.said = bytes.subarray(begin).toString();
+  }
+
+  /** @internal */
+  async writeLog(): Promise<void> {
+    if (!this.saying) return;
+    clearTimeout(this.saying);
+    this.saying = undefined;
+    this.cutLog();
+    const body = `{"fence":${this.fenceText},"dropped":${this.saidBefore},"text":${JSON.stringify(this.said)}}`;
+    const giveUp = () => this.isOver();
+    await this.servers.call("PUT", `/v1/jobs/${this.id}/log`, body, { within: 2_000, giveUp }).catch(() => {});
   }
 
   /** Lets nothing of a budget be spent by anybody for so long, or until then: an upstream's Retry-After. */
@@ -584,9 +620,16 @@ export class Worker {
       const keeper = this.keeper;
       this.keeper = undefined;
       await keeper?.terminate();
+      await this.leave();
     }
     if (this.failure) throw this.failure;
     return this.summary;
+  }
+
+  /** Says that nobody should count on this worker any more. A server that does not hear it finds out by itself. */
+  private async leave(): Promise<void> {
+    const path = `/v1/workers/${part(this.name)}`;
+    await this.servers.call("DELETE", path, undefined, { within: 0, timeout: 2_000 }).catch(() => {});
   }
 
   /** Ends `run` gracefully; as often as one likes. */
@@ -676,6 +719,7 @@ export class Worker {
   private async attempt(ctx: Context): Promise<void> {
     try {
       const outcome = await this.runHandler(ctx);
+      await ctx.writeLog();
       if (!ctx.ended) {
         ctx.ended = true;
         await this.settle(ctx, outcome);

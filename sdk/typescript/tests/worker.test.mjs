@@ -20,6 +20,18 @@ test("completed with a result", async (t) => {
   assert.deepEqual([job.state, job.result], ["completed", { n: 1, id: job.id, fence: 1 }]);
 });
 
+test("what it says is kept, and its leaving is known", async (t) => {
+  const house = await House.open(t);
+  const { id } = await house.client.enqueue("one", null);
+  const talk = (ctx) => { for (let number = 0; number < 20_000; number++) ctx.log(`line ${number}`); };
+  await house.worker().handle("one", talk).run({ untilIdle: true, signals: false });
+  const { logs: [log] } = await house.api("GET", `/v1/jobs/${id}/log`);
+  const said = Array.from({ length: 20_000 }, (_, number) => `line ${number}\n`).join("");
+  assert.equal(log.dropped + log.text.length, said.length);
+  assert.ok(log.text.length <= 64 * 1024 && said.endsWith(log.text) && log.text.startsWith("line "));
+  assert.deepEqual((await house.api("GET", "/v1/workers")).workers, []);
+});
+
 test("nothing is a result, too", async (t) => {
   const job = await one(t, () => {});
   assert.deepEqual([job.state, job.result], ["completed", null]);

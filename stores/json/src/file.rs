@@ -10,7 +10,7 @@ use windlass_core::time::Time;
 use crate::options::OnDamage;
 
 /// A document with its neighbours: `.1` (the one before), `.tmp` (the one that
-/// is being written), `.lock`, `.corrupt-<time>` (what could not be read).
+/// is being written), `.lock`, `.mark` (which document this is), `.corrupt-<time>` (what could not be read).
 #[derive(Debug, Clone)]
 pub struct StoreFile {
     path: PathBuf,
@@ -50,6 +50,10 @@ impl StoreFile {
 
     pub fn lock(&self) -> PathBuf {
         self.beside("lock")
+    }
+
+    pub fn mark(&self) -> PathBuf {
+        self.beside("mark")
     }
 
     fn beside(&self, ending: &str) -> PathBuf {

@@ -27,6 +27,7 @@ struct Writing<'a> {
     version: u32,
     saved_at: Option<Time>,
     timekeeper: Option<Timekeeper>,
+    writes: u64,
     book: Document,
 }
 
@@ -36,6 +37,8 @@ struct Reading<'a> {
     version: u32,
     saved_at: Option<Time>,
     timekeeper: Option<Timekeeper>,
+    #[serde(default)]
+    writes: u64,
     #[serde(borrow)]
     book: &'a RawValue,
 }
@@ -44,12 +47,13 @@ const FORMAT: &str = "windlass-json";
 
 impl Layout for Native {
     fn write(&self, content: &Content) -> Result<Vec<u8>, String> {
-        let Content { book, timekeeper, saved_at } = content;
+        let Content { book, timekeeper, saved_at, writes } = content;
         let writing = Writing {
             format: FORMAT,
             version: VERSION,
             saved_at: *saved_at,
             timekeeper: *timekeeper,
+            writes: *writes,
             book: book.to_document(),
         };
         let document = serde_json::to_vec(&writing).map_err(|error| error.to_string())?;
@@ -67,7 +71,7 @@ impl Layout for Native {
         let rest = verified(bytes).map_err(Unreadable::Damaged)?;
         let text = [b"{", rest].concat();
         let reading: Reading<'_> = serde_json::from_slice(&text).map_err(foreign)?;
-        let Reading { format, version, saved_at, timekeeper, book } = reading;
+        let Reading { format, version, saved_at, timekeeper, writes, book } = reading;
         if format != FORMAT || version != VERSION {
             return Err(Unreadable::Foreign(format!(
                 "it is {format} version {version}, and this program reads {FORMAT} version {VERSION}"
@@ -75,10 +79,14 @@ impl Layout for Native {
         }
         let document: Document = serde_json::from_str(book.get()).map_err(foreign)?;
         let book = Book::from_document(document).map_err(|error| Unreadable::Foreign(error.to_string()))?;
-        Ok(Content { book: Arc::new(book), timekeeper, saved_at })
+        Ok(Content { book: Arc::new(book), timekeeper, saved_at, writes })
     }
 
     fn keeps_records(&self) -> bool {
+        true
+    }
+
+    fn keeps_epochs(&self) -> bool {
         true
     }
 }

@@ -23,6 +23,7 @@ mod writer;
 mod file;
 mod layout;
 mod lock;
+mod mark;
 mod opening;
 
 mod checksum;

@@ -3,17 +3,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use uuid::Uuid;
+use windlass_core::book::Book;
 use windlass_core::book::layout::{Content, Unreadable};
+use windlass_core::epoch::Epoch;
 use windlass_core::error::StoreError;
-use windlass_core::time::Clock;
+use windlass_core::incarnation::{Cut, Here, Mark, Verdict, judge, turned};
+use windlass_core::time::{Clock, Time};
 use windlass_core::timekeeper::Timekeeper;
 
 use crate::file::{NotWritten, StoreFile};
+use crate::mark::{self, MarkFile};
 use crate::options::{OnDamage, OnOpen, Options};
-
-/// Fences are raised by this when an older copy is taken, so that leases given
-/// since that copy stay stale.
-const FENCE_LEAP: u64 = 1 << 32;
 
 /// What was found when the store was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +61,7 @@ pub fn load(file: &StoreFile, options: &Options) -> Result<(Content, Opening), S
         None => Timekeeper::begin(clock),
     };
     content.timekeeper = Some(timekeeper);
+    let cut = begin(&mut content, &opening, file, options, timekeeper.now(clock))?;
     let ended = match options.on_open {
         OnOpen::Resume => 0,
         OnOpen::FailUnfinished => Arc::make_mut(&mut content.book).end_by_restart(timekeeper.now(clock)),
@@ -70,10 +72,95 @@ pub fn load(file: &StoreFile, options: &Options) -> Result<(Content, Opening), S
     });
     // Whoever begins anew after damage says where the old file went by the new one's being there.
     let begun = options.on_damage == OnDamage::BeginAnew && !matches!(opening, Opening::Loaded);
-    if ended > 0 || pruned > 0 || begun || matches!(opening, Opening::Restored { .. }) {
+    if ended > 0 || pruned > 0 || begun || cut {
+        content.writes += 1;
         save(file, options, &content)?;
     }
     Ok((content, opening))
+}
+
+/// Names a store that is new, lifts the floor of all fences, or begins an epoch when the history was cut; answers
+/// whether it was.
+fn begin(
+    content: &mut Content,
+    opening: &Opening,
+    file: &StoreFile,
+    options: &Options,
+    now: Time,
+) -> Result<bool, StoreError> {
+    let keeps_epochs = options.layout.keeps_epochs();
+    let mark = if keeps_epochs { mark::look(&file.mark()) } else { None };
+    let verdict = match opening {
+        Opening::Restored { .. } => Verdict::Cut(Cut::Lost(1)),
+        Opening::Fresh if mark.is_some() => return Err(gone(file)),
+        _ if !keeps_epochs => Verdict::New,
+        _ => judge(mark.as_ref(), &here(content, file, options)?),
+    };
+    let book = Arc::make_mut(&mut content.book);
+    if let Some(ms) = options.pause_ms_max {
+        book.set_pause_max(ms);
+    }
+    match verdict {
+        Verdict::New => {
+            book.begin(instance()?);
+            if !matches!(opening, Opening::Fresh | Opening::Anew { .. }) {
+                book.lift(chance()?, now);
+            }
+        }
+        // A snapshot of a disk comes back with its mark.
+        Verdict::Whole => book.lift(chance()?, now),
+        Verdict::Cut(cut) => turn(book, cut, mark.as_ref(), file, now)?,
+    }
+    Ok(matches!(verdict, Verdict::Cut(_)))
+}
+
+fn here(content: &Content, file: &StoreFile, options: &Options) -> Result<Here, StoreError> {
+    let epoch = *content.book.epoch();
+    let id = mark::id_of(file.path(), options.clock.boot_id()).or_else(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Ok(mark::NOWHERE),
+        _ => Err(StoreError::Unavailable(format!("{}: {error}", file.path().display()))),
+    });
+    let was_in_one = !epoch.instance.is_nil();
+    Ok(Here { file: id?, kept: None, epoch: was_in_one.then_some(epoch), commits: content.writes })
+}
+
+fn turn(
+    book: &mut Book,
+    cut: Cut,
+    mark: Option<&Mark>,
+    file: &StoreFile,
+    now: Time,
+) -> Result<(), StoreError> {
+    let (instance, chance) = (instance()?, chance()?);
+    let last = Some(*book.epoch()).filter(|epoch| !epoch.instance.is_nil());
+    let epoch = turned(mark, last, |last: &Epoch| last.next(instance, chance, 0, true, now));
+    book.enter(epoch);
+    tracing::error!(
+        file = %file.path().display(),
+        epoch = epoch.number,
+        "{cut}. A new epoch begins: what was accepted or finished since is not known here, and jobs that somebody may \
+         hold by it are held back until their longest lease has run out"
+    );
+    Ok(())
+}
+
+/// Never makes an empty document where a store has been: somebody would take it for the store.
+fn gone(file: &StoreFile) -> StoreError {
+    StoreError::Broken(format!(
+        "{path} is gone, and {mark} says that a store was there. Put the file back, or a backup of it; to begin an \
+         empty store instead, delete {mark}",
+        path = file.path().display(),
+        mark = file.mark().display()
+    ))
+}
+
+fn instance() -> Result<Uuid, StoreError> {
+    Ok(Uuid::from_u64_pair(chance()?, chance()?))
+}
+
+fn chance() -> Result<u64, StoreError> {
+    getrandom::u64()
+        .map_err(|error| StoreError::Unavailable(format!("the machine gives no random numbers: {error}")))
 }
 
 fn save(file: &StoreFile, options: &Options, content: &Content) -> Result<(), StoreError> {
@@ -81,7 +168,11 @@ fn save(file: &StoreFile, options: &Options, content: &Content) -> Result<(), St
     file.write(&bytes).map_err(|not_written| match not_written {
         NotWritten::Refused(why) => StoreError::CannotWrite(why),
         NotWritten::Unsure(why) => StoreError::Broken(why),
-    })
+    })?;
+    if options.layout.keeps_epochs() {
+        MarkFile::new(file, options.clock.boot_id()).note(content.book.epoch(), content.writes);
+    }
+    Ok(())
 }
 
 fn find(file: &StoreFile, options: &Options) -> Result<(Content, Opening), StoreError> {
@@ -130,12 +221,11 @@ fn set_aside(file: &StoreFile, options: &Options) -> Result<PathBuf, StoreError>
 }
 
 fn restored(
-    mut content: Content,
+    content: Content,
     file: &StoreFile,
     set_aside: Option<PathBuf>,
     why: String,
 ) -> Result<(Content, Opening), StoreError> {
-    Arc::make_mut(&mut content.book).raise_fences(FENCE_LEAP);
     let copy = file.previous();
     tracing::error!(
         file = %file.path().display(),

@@ -32,6 +32,8 @@ pub struct Options {
     /// Finished jobs go this long after they were accepted, whenever they
     /// ended; beside the retention of their queue, which counts from their end.
     pub age_ms_max: Option<u64>,
+    /// The longest that an epoch holds back jobs that somebody may hold by what was lost: 15 minutes unless it is said.
+    pub pause_ms_max: Option<u32>,
 }
 
 impl Options {
@@ -45,6 +47,7 @@ impl Options {
             on_open: OnOpen::Resume,
             on_damage: OnDamage::TakeCopy,
             age_ms_max: None,
+            pause_ms_max: None,
         }
     }
 }

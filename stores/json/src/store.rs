@@ -14,6 +14,7 @@ use windlass_core::wake::Work;
 use crate::desk::{Change, Desk, Sheet};
 use crate::file::StoreFile;
 use crate::lock::Lock;
+use crate::mark::MarkFile;
 use crate::opening::{self, Opening};
 use crate::options::{OnOpen, Options};
 use crate::writer::Writer;
@@ -53,7 +54,8 @@ impl JsonStore {
         let lock = Lock::take(&file.lock())?;
         let (content, opening) = opening::load(&file, &options)?;
         let keeps_records = options.layout.keeps_records();
-        let Options { clock, jobs_max, records_max, layout, on_open, on_damage: _, age_ms_max } = options;
+        let mark = layout_mark(&file, &options);
+        let Options { clock, jobs_max, records_max, layout, on_open, age_ms_max, .. } = options;
         let timekeeper = content.timekeeper.unwrap_or_else(|| Timekeeper::begin(clock.as_ref()));
         let desk = Arc::new(Desk::new(Sheet { book: content.book, timekeeper }));
         let writer = Writer {
@@ -63,6 +65,8 @@ impl JsonStore {
             clock: clock.clone(),
             last: Vec::new(),
             is_there: file.is_there(),
+            writes: content.writes,
+            mark,
             lock,
         };
         let thread = std::thread::Builder::new().name("windlass-json".to_owned()).spawn(move || writer.run());
@@ -94,7 +98,9 @@ impl JsonStore {
     #[doc(hidden)]
     pub async fn clear(&self) -> Result<(), StoreError> {
         self.write(|book, _| {
+            let instance = book.epoch().instance;
             *book = Book::new();
+            book.begin(instance);
             Ok(Change { answer: (), changed: true })
         })
         .await
@@ -212,6 +218,11 @@ impl JsonStore {
             wake(work);
         }
     }
+}
+
+/// The mark of a document whose layout keeps epochs.
+fn layout_mark(file: &StoreFile, options: &Options) -> Option<MarkFile> {
+    options.layout.keeps_epochs().then(|| MarkFile::new(file, options.clock.boot_id()))
 }
 
 impl Drop for JsonStore {

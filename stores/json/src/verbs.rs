@@ -6,13 +6,16 @@ use windlass_core::eligible::Explanation;
 use windlass_core::error::StoreError;
 use windlass_core::event::{Event, Position};
 use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
+use windlass_core::incarnation;
 use windlass_core::job::{Job, NewJob};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::record::Records;
-use windlass_core::store::{BudgetStatus, CancelAnswer, Enqueued, Fired, RetryAnswer, Store, WorkerBeat};
+use windlass_core::store::{
+    BudgetStatus, CancelAnswer, Enqueued, EpochStatus, Fired, RetryAnswer, Risk, Store, WorkerBeat,
+};
 use windlass_core::time::Time;
 use windlass_core::wake::Work;
 
@@ -165,7 +168,7 @@ impl Store for JsonStore {
     }
 
     async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
-        self.read(|book, _| book.events(since, limit))
+        self.read(|book, _| book.events(since, limit))?
     }
 
     async fn events_end(&self) -> Result<Position, StoreError> {
@@ -178,6 +181,14 @@ impl Store for JsonStore {
 
     async fn now(&self) -> Result<Time, StoreError> {
         self.read(|_, now| now)
+    }
+
+    async fn risks(&self) -> Result<Vec<Risk>, StoreError> {
+        self.read(|book, now| incarnation::risk(book.epoch(), now).into_iter().collect())
+    }
+
+    async fn epoch(&self) -> Result<EpochStatus, StoreError> {
+        self.read(|book, now| book.epoch_status(now))
     }
 }
 

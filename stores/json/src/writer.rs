@@ -10,6 +10,7 @@ use windlass_core::time::Clock;
 use crate::desk::{Desk, Sheet};
 use crate::file::{NotWritten, StoreFile};
 use crate::lock::Lock;
+use crate::mark::MarkFile;
 
 /// What the thread works with.
 pub struct Writer {
@@ -22,6 +23,10 @@ pub struct Writer {
     pub last: Vec<u8>,
     /// Whether there is a document on the disk, as far as we know.
     pub is_there: bool,
+    /// How often it was written.
+    pub writes: u64,
+    /// Nothing where the layout keeps no epochs.
+    pub mark: Option<MarkFile>,
     // Let go of when the thread ends, and not before.
     pub lock: Lock,
 }
@@ -50,6 +55,7 @@ impl Writer {
             book: book.clone(),
             timekeeper: Some(*timekeeper),
             saved_at: Some(timekeeper.now(self.clock.as_ref())),
+            writes: self.writes + 1,
         };
         let bytes = self.layout.write(&content).map_err(NotWritten::Refused)?;
         let whole = self.make_good()?;
@@ -58,13 +64,23 @@ impl Writer {
         }
         self.last.clear();
         self.file.write(&bytes)?;
-        (self.last, self.is_there) = (bytes, true);
+        (self.last, self.is_there, self.writes) = (bytes, true, content.writes);
+        if let Some(mark) = &mut self.mark {
+            mark.note(content.book.epoch(), content.writes);
+        }
         Ok(())
     }
 
     /// Makes folder and lock again when somebody has deleted them; all that was
     /// in the document is in memory. Answers whether everything was in place.
     fn make_good(&mut self) -> Result<bool, NotWritten> {
+        if self.mark.as_ref().is_some_and(MarkFile::is_another) {
+            let path = self.file.path().display();
+            return Err(NotWritten::Unsure(format!(
+                "{path} was replaced by another file while it was open, which was left as it is. Start this program \
+                 again to go on with that one"
+            )));
+        }
         let is_held = self.lock.is_held();
         if is_held && (self.file.is_there() || !self.is_there) {
             return Ok(true);

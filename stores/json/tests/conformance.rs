@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 use async_trait::async_trait;
 use tempfile::TempDir;
 use windlass_core::error::StoreError;
+use windlass_core::incarnation::Mark;
 use windlass_core::store::Store;
 use windlass_json::{JsonStore, Options};
 use windlass_testkit::clock::FakeClock;
@@ -21,6 +22,7 @@ impl Subject for JsonSubject {
     const NAME: &'static str = "json";
     const SHARED: bool = false;
     const REWRITES: bool = true;
+    const CUTS: bool = true;
 
     async fn create(clock: FakeClock) -> Self {
         let folder = TempDir::new().expect("a temporary folder");
@@ -32,6 +34,14 @@ impl Subject for JsonSubject {
         let store = JsonStore::open_with(self.folder.path().join("jobs.json"), options).await?;
         *self.open.lock().expect("no test panics with it") = Arc::downgrade(&store);
         Ok(store)
+    }
+
+    async fn cut(&self) {
+        // As if the newest writes were gone from the file.
+        let path = self.folder.path().join("jobs.json.mark");
+        let mut mark = Mark::read(&std::fs::read(&path).expect("a mark")).expect("a whole mark");
+        mark.commits += 3;
+        std::fs::write(&path, mark.to_bytes()).expect("a mark");
     }
 
     async fn wipe(&self) {

@@ -1,7 +1,9 @@
-//! Measures the store and Agenda's rows: `cargo run --release -p windlass-mongo --example bench -- URL [JOBS]`, on an
-//! empty database of a replica set. Batches of 100, one caller.
+//! Measures what the store costs: `cargo run --release -p windlass-mongo --example bench -- URL [JOBS]`, on an empty
+//! database of a replica set. Batches of 100, one caller; then memory, opening, and claims beside what others stored.
+//! (Against Agenda: `bench/run --only windlass-mongo,windlass-rows,agenda-5`.)
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Instant;
 
 use uuid::Uuid;
@@ -11,72 +13,123 @@ use windlass_core::json::Json;
 use windlass_core::store::{ClaimRequest, Settlement, Source, Store};
 use windlass_core::transition::Outcome;
 use windlass_mongo::MongoStore;
-use windlass_mongo::agenda::{self, AgendaRows, NewRow, row_id};
-use windlass_mongo::mongodb::Client;
-use windlass_mongo::mongodb::bson::{Document, doc};
 
 const BATCH: usize = 100;
+const DELAY_MS: u64 = 86_400_000;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let url = arguments.next().ok_or("say which database: mongodb://HOST/DATABASE?replicaSet=NAME")?;
-    let jobs = arguments.next().map_or(Ok(10_000), |count| count.parse())?;
+    let jobs: usize = arguments.next().map_or(Ok(10_000), |count| count.parse())?;
     let store = MongoStore::connect(&url).await?;
+    let few = jobs.min(20_000);
+    fill(&store, "mail", 0, few, BATCH, Start::Now).await?;
+    drain(&store, "mail", few).await?;
+    println!("memory with {few} finished jobs: {:.0} MiB", memory_mib());
+    fill(&store, "later", few, jobs, 1_000, Start::AfterMs(DELAY_MS)).await?;
+    println!("memory with {jobs} jobs more: {:.0} MiB", memory_mib());
+    fill(&store, "mail", few + jobs, 2_000, BATCH, Start::Now).await?;
+    drain(&store, "mail", 2_000).await?;
+    in_vain(&store, "nothing").await?;
+    in_vain(&store, "later").await?;
     let began = now();
-    for first in (0..jobs).step_by(BATCH) {
-        store.enqueue((first..first + BATCH).map(new_job).collect::<Result<_, _>>()?).await?;
-    }
-    say("store: enqueued", jobs, began);
-    drain("store: drained", store.as_ref(), "mail", jobs).await?;
-
-    let database = Client::with_uri_str(&url).await?;
-    let database = database.default_database().ok_or("the URL names no database")?;
-    let rows = database.collection::<Document>("jobs");
-    agenda::ensure_index(&rows).await?;
-    agenda::ensure_locked_index(&rows).await?;
-    let hello = database.run_command(doc! { "hello": 1 }).await?;
-    let row = |number: usize| NewRow {
-        id: row_id(&[&number.to_be_bytes()]),
-        name: "mail".to_owned(),
-        data: doc! { "to": "someone@example.com", "n": number as i64 }.into(),
-        priority: 0,
-        next_run_at: *hello.get_datetime("localTime").expect("a primary tells its time"),
-        last_modified_by: "bench".to_owned(),
-    };
-    let documents: Vec<Document> = (0..jobs).map(|number| row(number).document()).collect();
-    rows.insert_many(documents).await?;
-    let source = AgendaRows::of(&database, "jobs", agenda::Options::default()).await?;
-    drain("Agenda's rows: drained", source.as_ref(), "agenda", jobs).await
+    let other = MongoStore::connect(&url).await?;
+    println!("opened by another in {:.2} s; memory of both {:.0} MiB", seconds(began), memory_mib());
+    by_two(store, other, few + jobs + 2_000).await
 }
 
-async fn drain(what: &str, source: &dyn Source, queue: &str, jobs: usize) -> Result<(), Box<dyn Error>> {
+/// One enqueues and another works, so that each meets what the other wrote.
+async fn by_two(store: Arc<MongoStore>, other: Arc<MongoStore>, from: usize) -> Result<(), Box<dyn Error>> {
+    const MANY: usize = 2_000;
+    let (began, mut done) = (now(), 0);
+    let writing = tokio::spawn(async move {
+        for first in (0..MANY).step_by(BATCH) {
+            let jobs = (first..first + BATCH).map(|n| new_job("two", from + n, Start::Now).expect("a job"));
+            store.enqueue(jobs.collect()).await.expect("an enqueue");
+        }
+    });
+    while done < MANY {
+        let leases = other.claim(claim("two", from + done)?).await?.leases;
+        done += leases.len();
+        if !leases.is_empty() {
+            settle(other.as_ref(), &leases).await?;
+        }
+    }
+    writing.await?;
+    say("two programs, one enqueues and one works", MANY, began);
+    Ok(())
+}
+
+async fn in_vain(store: &MongoStore, queue: &str) -> Result<(), Box<dyn Error>> {
+    const ASKED: usize = 20;
+    let began = now();
+    for at in 0..ASKED {
+        assert!(store.claim(claim(queue, at)?).await?.leases.is_empty());
+    }
+    println!("a claim in vain of {queue:?}: {:.1} ms", seconds(began) * 1e3 / ASKED as f64);
+    Ok(())
+}
+
+async fn fill(
+    store: &MongoStore,
+    queue: &str,
+    from: usize,
+    many: usize,
+    batch: usize,
+    start: Start,
+) -> Result<(), Box<dyn Error>> {
+    let began = now();
+    for first in (from..from + many).step_by(batch) {
+        let jobs: Result<Vec<NewJob>, _> = (first..first + batch).map(|n| new_job(queue, n, start)).collect();
+        store.enqueue(jobs?).await?;
+    }
+    say(&format!("{queue}: enqueued in batches of {batch}"), many, began);
+    Ok(())
+}
+
+async fn drain(store: &MongoStore, queue: &str, jobs: usize) -> Result<(), Box<dyn Error>> {
     let (began, mut done) = (now(), 0);
     while done < jobs {
-        let request = ClaimRequest {
-            request_id: Uuid::from_u128((done as u128 + 1) << 32 | queue.len() as u128),
-            worker: WorkerName::new("bench")?,
-            queues: vec![QueueName::new(queue)?],
-            kinds: None,
-            limit: BATCH as u32,
-            lease_ms: None,
-        };
-        let leases = source.claim(request).await?.leases;
+        let leases = store.claim(claim(queue, (jobs << 24) | done)?).await?.leases;
         if leases.is_empty() {
             return Err("there is less to do than was enqueued: is the database empty?".into());
         }
         done += leases.len();
-        let end = |lease| Settlement { lease, outcome: Outcome::DONE };
-        source.settle(leases.iter().map(|leased| end(leased.lease_ref())).collect()).await?;
+        settle(store, &leases).await?;
     }
-    say(what, jobs, began);
+    say(&format!("{queue}: drained in batches of {BATCH}"), jobs, began);
     Ok(())
 }
 
-fn new_job(number: usize) -> Result<NewJob, Box<dyn Error>> {
+async fn settle(store: &MongoStore, leases: &[windlass_core::store::Leased]) -> Result<(), Box<dyn Error>> {
+    let end = |lease| Settlement { lease, outcome: Outcome::DONE };
+    store.settle(leases.iter().map(|leased| end(leased.lease_ref())).collect()).await?;
+    Ok(())
+}
+
+fn claim(queue: &str, number: usize) -> Result<ClaimRequest, Box<dyn Error>> {
+    Ok(ClaimRequest {
+        request_id: Uuid::from_u128(((number as u128 + 1) << 32) | queue.len() as u128),
+        worker: WorkerName::new("bench")?,
+        queues: vec![QueueName::new(queue)?],
+        kinds: None,
+        limit: BATCH as u32,
+        lease_ms: None,
+    })
+}
+
+fn new_job(queue: &str, number: usize, start: Start) -> Result<NewJob, Box<dyn Error>> {
     let payload = Json::payload(format!(r#"{{"to":"someone@example.com","n":{number}}}"#))?;
-    let spec = JobSpec::new(Kind::new("send")?, QueueName::new("mail")?, payload);
-    Ok(NewJob { id: JobId(Uuid::from_u128(number as u128 + 1)), spec, start: Start::Now })
+    let spec = JobSpec::new(Kind::new("send")?, QueueName::new(queue)?, payload);
+    Ok(NewJob { id: JobId(Uuid::from_u128(number as u128 + 1)), spec, start })
+}
+
+fn memory_mib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let now =
+        status.lines().find(|line| line.starts_with("VmRSS")).and_then(|line| line.split_whitespace().nth(1));
+    now.and_then(|kb| kb.parse::<f64>().ok()).unwrap_or(0.0) / 1_024.0
 }
 
 #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
@@ -84,7 +137,11 @@ fn now() -> Instant {
     Instant::now()
 }
 
+fn seconds(began: Instant) -> f64 {
+    began.elapsed().as_secs_f64()
+}
+
 fn say(what: &str, jobs: usize, began: Instant) {
-    let seconds = began.elapsed().as_secs_f64();
-    println!("{what} {jobs} in {seconds:.2} s: {:.0} per second (batches of {BATCH})", jobs as f64 / seconds);
+    let seconds = seconds(began);
+    println!("{what}: {jobs} in {seconds:.2} s, {:.0} per second", jobs as f64 / seconds);
 }

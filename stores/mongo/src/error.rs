@@ -2,7 +2,7 @@
 //!
 //! Only the server's message is passed on: its details may hold a document, and with it a payload.
 
-use mongodb::error::{Error, ErrorKind, TRANSIENT_TRANSACTION_ERROR};
+use mongodb::error::{Error, ErrorKind, TRANSIENT_TRANSACTION_ERROR, WriteFailure};
 use windlass_core::error::StoreError;
 
 /// A document or a message was larger than MongoDB takes.
@@ -21,6 +21,7 @@ pub(crate) fn may_try_again(error: &Error) -> bool {
 pub(crate) fn code(error: &Error) -> Option<i32> {
     match &*error.kind {
         ErrorKind::Command(refused) => Some(refused.code),
+        ErrorKind::Write(WriteFailure::WriteError(refused)) => Some(refused.code),
         _ => None,
     }
 }

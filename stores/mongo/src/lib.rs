@@ -21,8 +21,10 @@ mod source;
 mod store;
 mod verbs;
 mod wake;
+mod within;
 mod writer;
 
 pub use mongodb;
 pub use options::Options;
 pub use store::MongoStore;
+pub use within::{Within, WithinError};

@@ -9,7 +9,7 @@ use windlass_core::time::Clock;
 pub struct Options {
     /// The clock; nothing means the server's own. Only a test sets it.
     pub clock: Option<Arc<dyn Clock>>,
-    /// How many jobs the store may keep. Every program that has it open holds all of them in memory, twice.
+    /// How many jobs the store may keep. Every program that has it open holds all of them in memory.
     pub jobs_max: usize,
     /// How many bytes of entries are written before a snapshot is, at least.
     pub snapshot_bytes_min: usize,

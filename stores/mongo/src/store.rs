@@ -1,14 +1,16 @@
 //! The store: opened, asked, closed.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use mongodb::Client;
 use mongodb::bson::oid::ObjectId;
 use mongodb::options::ClientOptions;
+use mongodb::{Client, Database};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use windlass_core::book::Book;
 use windlass_core::error::StoreError;
+use windlass_core::id::{Key, Kind, QueueName};
 use windlass_core::store::WakeFns;
 use windlass_core::time::Time;
 use windlass_core::wake::Work;
@@ -42,6 +44,10 @@ pub(crate) struct Shared {
 }
 
 impl MongoStore {
+    /// What its collections are called.
+    pub const COLLECTIONS: [&'static str; 4] =
+        ["windlass_journal", "windlass_parts", "windlass_snapshots", "windlass_chunks"];
+
     /// Opens the store of a URL, `mongodb://HOST/DATABASE?replicaSet=NAME`, and makes it when it is not there.
     pub async fn connect(url: &str) -> Result<Arc<Self>, StoreError> {
         Self::connect_with(url, Options::default()).await
@@ -55,7 +61,12 @@ impl MongoStore {
             return Err(StoreError::Schema(why.to_owned()));
         };
         let client = Client::with_options(settings).map_err(failed)?;
-        let journal = Journal::open(&client.database(&database)).await?;
+        Self::of(&client.database(&database), options).await
+    }
+
+    /// Opens the store in a database of a client that is there already.
+    pub async fn of(database: &Database, options: Options) -> Result<Arc<Self>, StoreError> {
+        let journal = Journal::open(database).await?;
         let mut copy = Copy::default();
         journal.follow(&mut copy).await?;
         let (wishes, asked) = mpsc::channel(WISHES_MAX);
@@ -63,12 +74,26 @@ impl MongoStore {
             journal,
             options,
             program: ObjectId::new(),
-            copy: Mutex::new(copy.clone()),
+            copy: Mutex::new(copy),
             wakes: WakeFns::default(),
         });
-        let writer = tokio::spawn(Writer::new(shared.clone(), copy).run(asked));
+        let writer = tokio::spawn(Writer::new(shared.clone()).run(asked));
         let listener = tokio::spawn(wake::listen(shared.clone()));
         Ok(Arc::new(Self { shared, wishes, tasks: [writer, listener] }))
+    }
+
+    /// Of these keys those that a job of this queue and kind has, in whatever state.
+    pub async fn keys_of(
+        &self,
+        queue: &QueueName,
+        kind: &Kind,
+        keys: HashSet<Key>,
+    ) -> Result<HashSet<Key>, StoreError> {
+        self.look(|book, _| {
+            let ours = book.jobs().filter(|job| job.spec.queue == *queue && job.spec.kind == *kind);
+            ours.filter_map(|job| job.spec.key.as_ref()).filter(|key| keys.contains(*key)).cloned().collect()
+        })
+        .await
     }
 
     /// Has an operation done, and answers when a majority has it.
@@ -92,12 +117,23 @@ impl Shared {
     /// Brings a copy up to date, and answers what time it is. The server's clock never goes back here, also when
     /// another node with another clock has become the primary.
     pub(crate) async fn follow(&self, copy: &mut Copy) -> Result<Time, StoreError> {
-        if let Some(clock) = &self.options.clock {
-            self.journal.follow(copy).await?;
-            return Ok(clock.wall());
-        }
-        let (_, now) = futures::try_join!(self.journal.follow(copy), self.journal.now())?;
+        let told = self.journal.follow(copy).await?;
+        let now = match (&self.options.clock, told) {
+            (Some(clock), _) => return Ok(clock.wall()),
+            (None, Some(now)) => now,
+            (None, None) => self.journal.now().await?,
+        };
         Ok(now.max(copy.at))
+    }
+
+    /// Refuses jobs beyond what a store may keep.
+    pub(crate) fn full(&self, len: usize, new: usize) -> Result<(), StoreError> {
+        let max = self.options.jobs_max;
+        if new == 0 || len + new <= max {
+            return Ok(());
+        }
+        let why = format!("it keeps {len} jobs and may keep {max}; let finished jobs go sooner (retention)");
+        Err(StoreError::Full(why))
     }
 
     pub(crate) fn wake(&self, work: &Work) {

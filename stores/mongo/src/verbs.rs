@@ -12,7 +12,9 @@ use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::record::Records;
-use windlass_core::store::{BudgetStatus, CancelAnswer, Enqueued, Fired, RetryAnswer, Store, WorkerBeat};
+use windlass_core::store::{
+    BudgetStatus, CancelAnswer, Enqueued, EpochStatus, Fired, RetryAnswer, Store, WorkerBeat, check_jobs,
+};
 use windlass_core::time::Time;
 use windlass_core::wake::Work;
 
@@ -44,6 +46,7 @@ impl Store for MongoStore {
     }
 
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
+        check_jobs(&jobs)?;
         let work = Work::in_queues(jobs.iter().map(|job| &job.spec.queue));
         let jobs = jobs.into_iter().map(New).collect();
         answered!(self.change(Op::Enqueue(jobs), Some(work)).await?, Answer::Enqueued)
@@ -130,7 +133,7 @@ impl Store for MongoStore {
     }
 
     async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
-        self.look(|book, _| book.events(since, limit)).await
+        self.look(|book, _| book.events(since, limit)).await?
     }
 
     async fn events_end(&self) -> Result<Position, StoreError> {
@@ -155,6 +158,10 @@ impl Store for MongoStore {
 
     async fn now(&self) -> Result<Time, StoreError> {
         self.look(|_, now| now).await
+    }
+
+    async fn epoch(&self) -> Result<EpochStatus, StoreError> {
+        self.look(|book, now| book.epoch_status(now)).await
     }
 }
 

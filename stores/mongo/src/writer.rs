@@ -1,25 +1,25 @@
 //! The writer: calls that come at the same time share an entry (group commit).
 //!
-//! Operations are tried on a draft, and become true when their entry is in the journal. When somebody else was
-//! first, the draft is made anew from what is true, and all are tried again.
+//! An entry says what was asked for (a log of commands); what becomes of it is the same in every copy, since each
+//! does the same in the same order. So nothing is tried before it is written, and whoever was not first in line for a
+//! number only asks for the next one.
 
 use std::sync::Arc;
 
 use mongodb::bson::oid::ObjectId;
 use tokio::sync::{mpsc, oneshot};
+use windlass_core::book::Book;
 use windlass_core::error::StoreError;
 use windlass_core::time::Time;
 use windlass_core::wake::Work;
 
-use crate::journal::entry::Entry;
+use crate::journal::entry::{Done, Entry};
 use crate::journal::op::{Answer, Op};
 use crate::journal::{Appended, Copy};
 use crate::store::Shared;
 
 /// How many calls share an entry at most.
 const TOGETHER_MAX: usize = 256;
-/// The number of a draft that holds what may not have happened.
-const SPOILED: i64 = -1;
 /// How often an entry is tried while others are first.
 const TRIES_MAX: usize = 1_000;
 
@@ -31,23 +31,16 @@ pub(crate) struct Wish {
     pub(crate) tell: oneshot::Sender<Result<Answer, StoreError>>,
 }
 
-/// What became of an operation on the draft.
-type Tried = Result<(Answer, bool), StoreError>;
-
 pub(crate) struct Writer {
     shared: Arc<Shared>,
-    draft: Copy,
-    /// How many bytes of entries there are since the last snapshot, and how many that had.
-    bytes: usize,
-    snapshot_bytes: usize,
 }
 
 impl Writer {
-    pub(crate) fn new(shared: Arc<Shared>, draft: Copy) -> Self {
-        Self { shared, draft, bytes: 0, snapshot_bytes: 0 }
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
     }
 
-    pub(crate) async fn run(mut self, mut asked: mpsc::Receiver<Wish>) {
+    pub(crate) async fn run(self, mut asked: mpsc::Receiver<Wish>) {
         let mut wishes = Vec::new();
         while asked.recv_many(&mut wishes, TOGETHER_MAX).await > 0 {
             let (ops, tellers): (Vec<Arc<Op>>, Vec<_>) =
@@ -69,53 +62,53 @@ impl Writer {
     }
 
     /// Has these operations done together.
-    async fn write(&mut self, ops: &[Arc<Op>]) -> Result<Vec<Tried>, StoreError> {
-        let shared = self.shared.clone();
+    async fn write(&self, ops: &[Arc<Op>]) -> Result<Vec<Done>, StoreError> {
+        let shared = &self.shared;
         for _ in 0..TRIES_MAX {
             let mut copy = shared.copy.lock().await;
             let at = shared.follow(&mut copy).await?;
-            if (self.draft.number, self.draft.mark) != (copy.number, copy.mark) {
-                self.draft = copy.clone();
-            }
-            let tried: Vec<Tried> = ops.iter().map(|op| self.attempt(op, at)).collect();
-            let changed = ops.iter().zip(&tried).filter(|(_, tried)| matches!(tried, Ok((_, true))));
-            let ops: Vec<Arc<Op>> = changed.map(|(op, _)| op.clone()).collect();
+            let mut done = self.done_already(ops, &mut copy.book, at);
+            let open = ops.iter().zip(&done).filter(|(_, done)| done.is_none());
+            let ops: Vec<Arc<Op>> = open.map(|(op, _)| op.clone()).collect();
             if ops.is_empty() {
-                return Ok(tried);
+                return Ok(done.into_iter().flatten().collect());
             }
             let entry = Entry { number: copy.number + 1, mark: ObjectId::new(), at, by: shared.program, ops };
-            // Whatever happens now, the draft is only true when the entry is in the journal.
-            self.draft.number = SPOILED;
             if let Appended::Done { bytes } = shared.journal.append(&entry).await? {
-                entry.replay(&mut copy)?;
-                entry.passed(&mut self.draft);
-                self.bytes += bytes;
-                self.shorten(&copy).await;
-                return Ok(tried);
+                let mut written = entry.replay(&mut copy, bytes).into_iter();
+                done.iter_mut().filter(|done| done.is_none()).for_each(|done| *done = written.next());
+                self.shorten(&mut copy).await;
+                return Ok(done.into_iter().flatten().collect());
             }
         }
         Err(StoreError::Busy("too many write to this store at once. Nothing was changed".to_owned()))
     }
 
-    fn attempt(&mut self, op: &Op, at: Time) -> Tried {
-        let new = op.new_jobs().filter(|job| self.draft.book.job(job.id).is_none()).count();
-        let (len, max) = (self.draft.book.len(), self.shared.options.jobs_max);
-        if new > 0 && len + new > max {
-            return Err(StoreError::Full(format!(
-                "it keeps {len} jobs and may keep {max}; let finished jobs go sooner (retention)"
-            )));
+    /// What changes nothing is answered without an entry; a place is left for everything else.
+    fn done_already(&self, ops: &[Arc<Op>], book: &mut Book, at: Time) -> Vec<Option<Done>> {
+        let mut len = book.len();
+        let mut answers = Vec::with_capacity(ops.len());
+        for op in ops {
+            let new = op.new_jobs().filter(|job| book.job(job.id).is_none()).count();
+            let full = self.shared.full(len, new);
+            answers.push(match (full, op.may_change(book, at)) {
+                (Err(full), _) => Some(Err(full)),
+                (Ok(()), false) => Some(op.apply(book, at)),
+                (Ok(()), true) => None,
+            });
+            len += if matches!(answers.last(), Some(None)) { new } else { 0 };
         }
-        op.apply(&mut self.draft.book, at)
+        answers
     }
 
     /// Writes a snapshot when there are as many bytes of entries as the last one had: then reading the store costs no
     /// more than twice of what is in it, and writing it neither.
-    async fn shorten(&mut self, copy: &Copy) {
-        if self.bytes < self.shared.options.snapshot_bytes_min.max(self.snapshot_bytes) {
+    async fn shorten(&self, copy: &mut Copy) {
+        if copy.bytes < self.shared.options.snapshot_bytes_min.max(copy.snapshot_bytes) {
             return;
         }
         match self.shared.journal.write_snapshot(copy).await {
-            Ok(bytes) => (self.bytes, self.snapshot_bytes) = (0, bytes),
+            Ok(bytes) => (copy.bytes, copy.snapshot_bytes, copy.since) = (0, bytes, copy.number),
             // The next entry tries again.
             Err(error) => tracing::warn!(%error, "a snapshot of the store could not be written"),
         }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use tokio_postgres::types::{ToSql, Type};
+use uuid::Uuid;
 use windlass_core::book::claim::leased;
 use windlass_core::id::QueueName;
 use windlass_core::policy::queue::QueuePolicy;
@@ -16,7 +17,7 @@ use crate::store::PostgresStore;
 
 pub(crate) const SQL: &str = include_str!("../sql/claim.sql");
 /// Where the columns of the job begin, with its number; its rank is one of them.
-const SEQ: usize = 2;
+const SEQ: usize = 3;
 const RANK: usize = SEQ + 12;
 /// The column behind them.
 const PACK: usize = SEQ + JOB_COLUMNS;
@@ -94,5 +95,6 @@ fn answer(rows: &[tokio_postgres::Row]) -> Result<Claimed, Fault> {
         None => None,
     };
     let next_due_in_ms = header.map(|(next, now)| Time::from_ms(next).ms_since(Time::from_ms(now)));
-    Ok((ClaimAnswer { leases, next_due_in_ms }, packs))
+    let instance = rows.first().map(|row| row.try_get::<_, Uuid>(2)).transpose()?;
+    Ok((ClaimAnswer { leases, next_due_in_ms, instance }, packs))
 }

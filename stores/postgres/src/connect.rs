@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Runtime};
+use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio_postgres::Config;
 use windlass_core::error::StoreError;
 
 use crate::driver::{Connector, Driver};
+use crate::epoch::configure;
 use crate::error::Fault;
 use crate::hosts::Hosts;
 use crate::link::{Lines, Link};
@@ -21,17 +23,21 @@ use crate::warm::warm_up;
 
 impl PostgresStore {
     /// Connects to the database of a URL, with the options that fit most.
-    pub async fn connect(url: &str) -> Result<Arc<Self>, StoreError> {
-        Self::connect_with(url, Options::default()).await
+    pub fn connect(url: &str) -> BoxFuture<'_, Result<Arc<Self>, StoreError>> {
+        Self::connect_with(url, Options::default())
     }
 
     /// Opens the store, and makes or updates its schema `windlass`.
     ///
-    /// `?pooler=transaction` in the URL says that a transaction pooler stands
-    /// in between: then nothing is set per session, and new work on other
+    /// Where a transaction pooler stands in between (it is recognised; `?pooler=` in
+    /// the URL says it, too), nothing is set per session, and new work on other
     /// machines is found by asking instead of by being told.
-    pub async fn connect_with(url: &str, options: Options) -> Result<Arc<Self>, StoreError> {
-        let target = Target::parse(url, &options)?;
+    pub fn connect_with(url: &str, options: Options) -> BoxFuture<'_, Result<Arc<Self>, StoreError>> {
+        Box::pin(Self::connected(url, options))
+    }
+
+    async fn connected(url: &str, options: Options) -> Result<Arc<Self>, StoreError> {
+        let target = Target::find(url, &options).await?;
         let connections = Connections::of(&target, options)?;
         let handle = connections.handle()?;
         let call_time = connections.pulse.call_time();
@@ -45,9 +51,13 @@ impl PostgresStore {
     }
 
     /// Whether the database has a store, of whatever version; nothing is made.
-    pub async fn is_there(url: &str) -> Result<bool, StoreError> {
+    pub fn is_there(url: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(Self::looked_for(url))
+    }
+
+    async fn looked_for(url: &str) -> Result<bool, StoreError> {
         let options = Options::default();
-        let target = Target::parse(url, &options)?;
+        let target = Target::find(url, &options).await?;
         let connections = Connections::of(&target, options)?;
         let (handle, call_time) = (connections.handle()?, connections.pulse.call_time());
         let looking = handle.spawn(async move { installed(&connections.link().await?).await });
@@ -62,6 +72,7 @@ impl PostgresStore {
     async fn open(target: Target, connections: Connections) -> Result<Arc<Self>, Fault> {
         let link = connections.link().await?;
         migrate(&link).await?;
+        configure(&link, target.epochs, connections.given_now()).await?;
         let instance: String = link.row(include_str!("../sql/instance.sql"), &[]).await?.try_get(0)?;
         if !target.pooled {
             warm_up(&link, &instance).await;
@@ -87,14 +98,16 @@ pub(crate) struct Connections {
     reserved: Lines,
     hosts: Arc<Hosts>,
     pulse: Pulse,
+    /// A transaction pooler stands in between.
+    pub(crate) pooled: bool,
     options: Options,
     /// Last, since fields are dropped in order: what uses it goes first.
     driver: Driver,
 }
 
 impl Connections {
-    pub(crate) fn open(url: &str, options: Options) -> Result<Self, StoreError> {
-        Self::of(&Target::parse(url, &options)?, options)
+    pub(crate) async fn open(url: &str, options: Options) -> Result<Self, StoreError> {
+        Self::of(&Target::find(url, &options).await?, options)
     }
 
     fn of(target: &Target, options: Options) -> Result<Self, StoreError> {
@@ -109,7 +122,7 @@ impl Connections {
         let call_time = Duration::from_millis(options.call_ms);
         let pulse =
             Pulse::start(&handle, Arc::clone(&hosts), vec![main.clone(), reserved.clone()], call_time);
-        Ok(Self { main, reserved, hosts, pulse, options, driver })
+        Ok(Self { main, reserved, hosts, pulse, pooled: target.pooled, options, driver })
     }
 
     pub(crate) fn handle(&self) -> Result<Handle, StoreError> {
@@ -117,10 +130,9 @@ impl Connections {
     }
 
     /// Listens on a channel, unless a pooler stands in between.
-    pub(crate) fn listen(&self, url: &str, channel: &str) -> Result<Option<Wake>, StoreError> {
-        let Target { pooled, .. } = Target::parse(url, &self.options)?;
+    pub(crate) fn listen(&self, channel: &str) -> Result<Option<Wake>, StoreError> {
         let listen = self.listen_to(format!("LISTEN {channel}"));
-        Ok(if pooled { None } else { Some(Wake::listening(&self.handle()?, listen)) })
+        Ok(if self.pooled { None } else { Some(Wake::listening(&self.handle()?, listen)) })
     }
 
     /// What waits for calls.

@@ -44,7 +44,7 @@ impl From<tokio_postgres::Error> for Fault {
             None if error.is_closed() => {
                 Self::Failed(StoreError::Unavailable("the connection to Postgres was lost".to_owned()))
             }
-            None => match refused_certificate(&error) {
+            None => match refused_certificate(&error).or_else(|| unencrypted(&error)) {
                 Some(why) => Self::Failed(StoreError::Unavailable(why)),
                 None => Self::Failed(StoreError::Unavailable(format!("Postgres: {error}"))),
             },
@@ -77,6 +77,19 @@ fn refused_certificate(error: &(dyn std::error::Error + 'static)) -> Option<Stri
         next = error.source();
     }
     None
+}
+
+/// What to do about a server that offers no encryption where the URL wants it. The driver has no other sign of it than
+/// its words.
+fn unencrypted(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    const SAID: &str = "server does not support TLS";
+    let mut chain = std::iter::successors(Some(error), |error| error.source());
+    let said = chain.any(|error| error.to_string().ends_with(SAID));
+    said.then(|| {
+        "Postgres offers no encryption, and the URL wants it (sslmode); switch `ssl` on at the server, or leave out sslmode \
+         where the way to it is safe"
+            .to_owned()
+    })
 }
 
 impl From<deadpool_postgres::PoolError> for Fault {

@@ -1,79 +1,80 @@
-//! Events, in the order of their transactions.
+//! Events, numbered in an order that everybody can follow.
 //!
-//! A reader sees only what was written by transactions older than every one
-//! of its database that is still running, so that no position ever passes over one that commits
-//! late. When something that is committed is hidden behind a running
-//! transaction, the reader waits for it, but not for long.
+//! Whoever writes an event cannot know its place: another that began later may
+//! commit sooner. So events are written without one, and whoever reads them first
+//! numbers those that are committed (`windlass.follow_1`), under a lock. A number is told only
+//! once it is durable.
 
 use tokio_postgres::types::Type;
 use uuid::Uuid;
+use windlass_core::epoch::Epoch;
 use windlass_core::event::{Event, Position, What};
 use windlass_core::id::{JobId, QueueName};
 use windlass_core::store::{EVENTS_BYTES_MAX, EVENTS_MAX};
 use windlass_core::time::Time;
 
 use crate::error::Fault;
-use crate::link::Link;
+use crate::link::{Link, Param};
 use crate::store::PostgresStore;
 
-/// How often a reader looks again, a few milliseconds apart, when something is hidden.
-const LOOKS_MAX: u32 = 20;
+/// How many events are numbered at once.
+const FOLLOW_MAX: i32 = 2_000;
+
+/// Where the numbered events begin and end.
+struct Followed {
+    numbered: i64,
+    newest: u64,
+    oldest: u64,
+    epoch: u32,
+}
 
 impl PostgresStore {
     pub(crate) async fn events_once(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, Fault> {
-        let since = since.unwrap_or_default();
         let link = self.link().await?;
-        let horizon = horizon(&link).await?;
-        let params: [crate::link::Param<'_>; 7] = [
-            (&since.major.to_string(), Type::TEXT),
-            (&i64::try_from(since.minor).unwrap_or(i64::MAX), Type::INT8),
+        let Followed { oldest, epoch, .. } = follow(&link, self.given_now()).await?;
+        let place = Position::read(since, epoch, oldest.saturating_sub(1))?;
+        let params: [Param<'_>; 5] = [
+            (&i64::try_from(place).unwrap_or(i64::MAX), Type::INT8),
             (&i64::from(limit.min(EVENTS_MAX)), Type::INT8),
-            (&horizon, Type::TEXT),
             (&(EVENTS_BYTES_MAX as i64), Type::INT8),
             (&(Event::BYTES as i64), Type::INT8),
             (&(Event::JOB_BYTES as i64), Type::INT8),
         ];
         let rows = link.rows(include_str!("../sql/events.sql"), &params).await?;
-        rows.iter().map(read_event).collect()
+        rows.iter().map(|row| read_event(row, epoch)).collect()
     }
 
     pub(crate) async fn events_end_once(&self) -> Result<Position, Fault> {
         let link = self.link().await?;
-        let horizon = horizon(&link).await?;
-        let rows = link.rows(include_str!("../sql/events_end.sql"), &[(&horizon, Type::TEXT)]).await?;
-        rows.first().map_or(Ok(Position::default()), position)
-    }
-}
-
-/// The transaction below which all is decided.
-async fn horizon(link: &Link) -> Result<String, Fault> {
-    let mut looks = 0;
-    loop {
-        let row = link.row(include_str!("../sql/events_horizon.sql"), &[]).await?;
-        let horizon: String = row.try_get(0)?;
-        let params: [crate::link::Param<'_>; 1] = [(&horizon, Type::TEXT)];
-        let hidden = link.row(include_str!("../sql/events_hidden.sql"), &params).await?;
-        looks += 1;
-        if looks == LOOKS_MAX || !hidden.try_get::<_, bool>(0)? {
-            return Ok(horizon);
+        loop {
+            let Followed { numbered, newest, oldest: _, epoch } = follow(&link, self.given_now()).await?;
+            if numbered < i64::from(FOLLOW_MAX) {
+                return Ok(Position { epoch, place: newest });
+            }
         }
     }
 }
 
-fn position(row: &tokio_postgres::Row) -> Result<Position, Fault> {
-    let major: &str = row.try_get(0)?;
-    let major = major.parse().map_err(|why| Fault::unreadable("an event's position", why))?;
-    Ok(Position { major, minor: row.try_get::<_, i64>(1)? as u64 })
+async fn follow(link: &Link, now: Option<i64>) -> Result<Followed, Fault> {
+    let params: [Param<'_>; 2] = [(&now, Type::INT8), (&FOLLOW_MAX, Type::INT4)];
+    let row = link.row(include_str!("../sql/follow.sql"), &params).await?;
+    let instance: Uuid = row.try_get(3)?;
+    Ok(Followed {
+        numbered: row.try_get(0)?,
+        newest: row.try_get::<_, i64>(1)? as u64,
+        oldest: row.try_get::<_, i64>(2)? as u64,
+        epoch: Epoch::first(instance).tag(),
+    })
 }
 
-fn read_event(row: &tokio_postgres::Row) -> Result<Event, Fault> {
-    let what: i16 = row.try_get(3)?;
-    let jobs: Vec<Uuid> = row.try_get(5)?;
+fn read_event(row: &tokio_postgres::Row, epoch: u32) -> Result<Event, Fault> {
+    let what: i16 = row.try_get(2)?;
+    let jobs: Vec<Uuid> = row.try_get(4)?;
     Ok(Event {
-        position: position(row)?,
-        at: Time::from_ms(row.try_get(2)?),
+        position: Position { epoch, place: row.try_get::<_, i64>(0)? as u64 },
+        at: Time::from_ms(row.try_get(1)?),
         what: What::from_code(what).ok_or_else(|| Fault::unreadable("an event", format!("it is {what}")))?,
-        queue: QueueName::new(row.try_get::<_, &str>(4)?)
+        queue: QueueName::new(row.try_get::<_, &str>(3)?)
             .map_err(|why| Fault::unreadable("an event", why))?,
         jobs: jobs.into_iter().map(JobId).collect(),
     })

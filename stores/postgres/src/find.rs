@@ -15,6 +15,7 @@ use windlass_core::store::Holder;
 use windlass_core::time::Time;
 
 use crate::budgets::read_budget;
+use crate::epoch::{EpochNow, epoch};
 use crate::error::Fault;
 use crate::link::Link;
 use crate::row::{Stored, read_job};
@@ -140,11 +141,13 @@ async fn held_by(
     let key = job.spec.key.as_ref().map(|key| key.as_str());
     let params: [crate::link::Param<'_>; 2] = [(&job.spec.queue.as_str(), Type::TEXT), (&key, Type::TEXT)];
     let row = link.row(include_str!("../sql/queue_now.sql"), &params).await?;
+    let EpochNow { epoch, pause_until, .. } = epoch(link, job.spec.queue.as_str(), now).await?;
     let queue = QueueNow {
         policy: &policy,
         paused: row.try_get(0)?,
         running: row.try_get::<_, i64>(1)? as u32,
         key_holder: row.try_get::<_, Option<uuid::Uuid>>(2)?.map(JobId),
+        pause: pause_until.map(|until| (&epoch, until)),
     };
     let names: Vec<&str> = job.spec.budgets.iter().map(|name| name.as_str()).collect();
     let rows = link.rows(include_str!("../sql/budgets.sql"), &[(&Some(names), Type::TEXT_ARRAY)]).await?;

@@ -14,16 +14,18 @@ struct Migration {
     parts: &'static [&'static str],
 }
 
-const MIGRATIONS: [Migration; 5] = [
+const MIGRATIONS: [Migration; 6] = [
     Migration { version: 4, parts: &[include_str!("../migrations/0004_init.sql")] },
     Migration { version: 5, parts: &[include_str!("../migrations/0005_claims.sql")] },
     Migration { version: 6, parts: &[include_str!("../migrations/0006_records.sql")] },
     Migration { version: 7, parts: &[include_str!("../migrations/0007_looks.sql")] },
+    Migration { version: 8, parts: &[include_str!("../migrations/0008_rooms.sql")] },
     Migration {
-        version: 8,
+        version: 9,
         parts: &[
-            include_str!("../migrations/0008_rooms.sql"),
+            include_str!("../migrations/0009_epochs.sql"),
             include_str!("../sql/functions/basics.sql"),
+            include_str!("../sql/functions/epoch.sql"),
             include_str!("../sql/functions/keys.sql"),
             include_str!("../sql/functions/budgets.sql"),
             include_str!("../sql/functions/places.sql"),

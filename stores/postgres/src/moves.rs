@@ -109,6 +109,10 @@ impl PostgresStore {
     pub(crate) async fn expire_once(&self) -> Result<Expired, Fault> {
         let now = self.given_now();
         let link = self.reserved_link().await?;
+        let next_in_ms = next_look(&link, now).await?;
+        if next_in_ms != Some(0) {
+            return Ok(Expired { next_in_ms, ..Expired::default() });
+        }
         let params: [crate::link::Param<'_>; 2] = [(&now, Type::INT8), (&(EXPIRE_MAX as i32), Type::INT4)];
         let rows = link.rows(include_str!("../sql/to_look_at.sql"), &params).await?;
         let ids = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<Uuid>, _>>()?;

@@ -18,6 +18,7 @@ pub(crate) struct Pack(pub(crate) i64);
 #[derive(Clone, Copy)]
 struct Number {
     seq: i64,
+    fence: u64,
     keyed: bool,
     /// The claim that alone knows that the job runs.
     pack: Option<Pack>,
@@ -54,7 +55,9 @@ impl Numbers {
         }
         for (Leased { job, .. }, pack) in leases.iter().zip(packs).take(NUMBERS_MAX) {
             let pack = pack.map(Pack);
-            numbers.insert(job.id, Number { seq: job.seq as i64, keyed: job.spec.key.is_some(), pack });
+            let number =
+                Number { seq: job.seq as i64, fence: job.fence, keyed: job.spec.key.is_some(), pack };
+            numbers.insert(job.id, number);
         }
     }
 
@@ -80,8 +83,7 @@ impl Numbers {
                 continue;
             };
             keyed = keyed.or(Some(number.keyed));
-            // What a claim holds open has the first of all fences.
-            let pack = number.pack.filter(|_| lease.fence == 1);
+            let pack = number.pack.filter(|_| lease.fence == number.fence);
             let of = pack.map_or(0, |pack| known.number(pack));
             known.of.push(of);
             if let Some(seqs) = &mut seqs {
@@ -133,7 +135,7 @@ mod tests {
     fn known(jobs: &[(u128, Option<Pack>)]) -> Numbers {
         let numbers = Numbers::default();
         for (id, pack) in jobs {
-            let number = Number { seq: *id as i64 * 10, keyed: *id == 2, pack: *pack };
+            let number = Number { seq: *id as i64 * 10, fence: 1, keyed: *id == 2, pack: *pack };
             numbers.lock().insert(JobId(Uuid::from_u128(*id)), number);
         }
         numbers

@@ -7,9 +7,11 @@ use percent_encoding::percent_decode_str;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres_rustls::MakeRustlsConnect;
 use windlass_core::error::{Invalid, StoreError};
-use windlass_core::time::Clock;
+use windlass_core::time::{Clock, Span};
 
+use crate::epoch::EpochSettings;
 use crate::hosts::Hosts;
+use crate::pooler::{SESSION, is_pooled};
 use crate::tls::Encryption;
 
 /// How a store is opened. The default is right for production.
@@ -52,6 +54,7 @@ pub(crate) struct Target {
     /// A transaction pooler stands in between: no LISTEN, no session settings.
     pub(crate) pooled: bool,
     pub(crate) tls: MakeRustlsConnect,
+    pub(crate) epochs: EpochSettings,
 }
 
 impl Target {
@@ -64,8 +67,29 @@ impl Target {
 }
 
 impl Target {
+    /// What a URL says.
     pub(crate) fn parse(url: &str, options: &Options) -> Result<Self, StoreError> {
-        let Ours { url, pooled, writable, schema, encryption } = Ours::take(url)?;
+        let ours = Ours::take(url)?;
+        let pooled = ours.pooled.unwrap_or(false);
+        Self::of(ours, pooled, options)
+    }
+
+    /// What a URL says; where it does not say whether a transaction pooler stands in between, that is found out.
+    pub(crate) async fn find(url: &str, options: &Options) -> Result<Self, StoreError> {
+        let target = Self::parse(url, options)?;
+        let ours = Ours::take(url)?;
+        // A schema is set in the session, so that there must be one.
+        if ours.pooled.is_some() || ours.schema.is_some() || !is_pooled(&target.hosts(options)).await {
+            return Ok(target);
+        }
+        tracing::info!(
+            "a transaction pooler stands between this program and Postgres; work on other machines is found by asking"
+        );
+        Self::of(ours, true, options)
+    }
+
+    fn of(ours: Ours, pooled: bool, options: &Options) -> Result<Self, StoreError> {
+        let Ours { url, pooled: _, writable, schema, encryption, epochs } = ours;
         // The text of the parser's error can hold the password.
         let mut config: tokio_postgres::Config = url.parse().map_err(|_| {
             Invalid::new("url", "is not a Postgres URL such as postgres://user@host:5432/database")
@@ -92,7 +116,7 @@ impl Target {
                        say it once in the database: ALTER ROLE … SET search_path = …";
             return Err(Invalid::new("url", why).into());
         }
-        Ok(Self { config, pooled, tls: encryption.connector()? })
+        Ok(Self { config, pooled, tls: encryption.connector()?, epochs })
     }
 }
 
@@ -102,7 +126,7 @@ fn session_settings(given: Option<&str>, call_ms: u64) -> String {
     let statement_ms = call_ms - call_ms / 10;
     format!(
         "{} -c statement_timeout={statement_ms} -c lock_timeout={} -c idle_in_transaction_session_timeout={call_ms} \
-         -c default_transaction_isolation=read\\ committed -c synchronous_commit=on",
+         -c default_transaction_isolation=read\\ committed -c synchronous_commit=on -c {SESSION}=1",
         given.unwrap_or(""),
         statement_ms / 2,
     )
@@ -112,11 +136,12 @@ fn session_settings(given: Option<&str>, call_ms: u64) -> String {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Ours {
     url: String,
-    pooled: bool,
+    pooled: Option<bool>,
     /// Only a server that takes writes will do.
     writable: bool,
     schema: Option<String>,
     encryption: Encryption,
+    epochs: EpochSettings,
 }
 
 /// What the driver understands by itself.
@@ -163,14 +188,14 @@ impl Ours {
         let Some((name, value)) = pair.split_once('=') else { return Ok(false) };
         let value = percent_decode_str(value).decode_utf8_lossy();
         match (name, value.as_ref()) {
-            ("pooler", "transaction") => self.pooled = true,
-            ("pooler", "none" | "session") => self.pooled = false,
+            ("pooler", "transaction") => self.pooled = Some(true),
+            ("pooler", "none" | "session") => self.pooled = Some(false),
             ("pooler", other) => {
                 let why = format!("has pooler={other}; it is one of transaction, session, none");
                 return Err(Invalid::new("url", why));
             }
             // As Prisma says it.
-            ("pgbouncer", "true") => self.pooled = true,
+            ("pgbouncer", "true") => self.pooled = Some(true),
             ("pgbouncer", "false") => {}
             ("pgbouncer", _) => {
                 return Err(Invalid::new("url", "has a pgbouncer= that is neither true nor false"));
@@ -179,6 +204,22 @@ impl Ours {
             ("target_session_attrs", _) => {
                 let why = "has a target_session_attrs that is none of any, read-write, primary: a store has to write";
                 return Err(Invalid::new("url", why));
+            }
+            ("replication", "synchronous") => self.epochs.synchronous = Some(true),
+            ("replication", "asynchronous") => self.epochs.synchronous = Some(false),
+            ("replication", _) => {
+                return Err(Invalid::new(
+                    "url",
+                    "has a replication= that is neither synchronous nor asynchronous",
+                ));
+            }
+            ("pause_max", span) => {
+                let span: Span = span
+                    .parse()
+                    .map_err(|why| Invalid::new("url", format!("has a pause_max= that {why}")))?;
+                let ms = u32::try_from(span.ms())
+                    .map_err(|_| Invalid::new("url", "has a pause_max= of many days"))?;
+                self.epochs.pause_ms_max = Some(ms);
             }
             ("schema", name) => self.schema = Some(plain_schema(name)?),
             (name, _) if OTHERS.contains(&name) => {}
@@ -230,9 +271,13 @@ mod tests {
             ("postgres://a@h/d?pooler=often", Err(())),
             ("postgres://a@h/d?sslmode=verify-full&sslrootcert=a%20b.pem", Ok(("postgres://a@h/d", false))),
             ("postgres://a@h/d?sslmode=perhaps", Err(())),
+            ("postgres://a@h/d?replication=synchronous&pause_max=5m", Ok(("postgres://a@h/d", false))),
+            ("postgres://a@h/d?replication=perhaps", Err(())),
+            ("postgres://a@h/d?pause_max=long", Err(())),
         ] {
             let found = Ours::take(url);
-            let found = found.as_ref().map(|ours| (ours.url.as_str(), ours.pooled)).map_err(|_| ());
+            let found =
+                found.as_ref().map(|ours| (ours.url.as_str(), ours.pooled == Some(true))).map_err(|_| ());
             assert_eq!(found, expected, "{url}");
         }
     }

@@ -41,7 +41,10 @@ impl PostgresStore {
             schedule.policy = policy.clone();
             save(&link, &schedule).await?;
         }
-        link.commit().await
+        link.commit().await?;
+        // Whoever fires schedules looks at them.
+        self.wake.work(Work::Anywhere);
+        Ok(())
     }
 
     pub(crate) async fn delete_schedule_once(&self, name: &ScheduleName) -> Result<bool, Fault> {
@@ -52,11 +55,11 @@ impl PostgresStore {
 
     pub(crate) async fn fire_schedules_once(&self) -> Result<Fired, Fault> {
         let link = self.link().await?;
-        let moment = now(&link, self.given_now()).await?;
         let seen = read_all(&link, include_str!("../sql/schedules.sql")).await?;
         if seen.iter().all(|schedule| schedule.policy.paused) {
             return Ok(Fired::default());
         }
+        let moment = now(&link, self.given_now()).await?;
         link.begin().await?;
         let mut schedules = read_all(&link, include_str!("../sql/lock_schedules.sql")).await?;
         let runs = fire(&link, &mut schedules, moment).await?;

@@ -19,9 +19,9 @@ use windlass_core::record::{
     BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan, check_read, check_text,
 };
 use windlass_core::store::{
-    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, Holder, LeaseRef,
-    OfferFn, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn,
-    WorkerBeat, Written, check_jobs,
+    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, EpochStatus, Expired, Fired, Holder,
+    LeaseRef, OfferFn, ProgressWrite, RenewAnswer, RetryAnswer, Risk, Settlement, Source, Spent, StepWrite,
+    Store, WakeFn, WorkerBeat, Written, check_jobs,
 };
 use windlass_core::time::Time;
 use windlass_core::wake::{Registration, Work};
@@ -77,6 +77,11 @@ impl PostgresStore {
         let gather = Gather::new(Arc::clone(&connections), Arc::clone(&numbers), Arc::clone(&offers));
         let scribe = Scribe::new(Arc::clone(&connections));
         Self { wake, numbers, offers, gather, scribe, connections }
+    }
+
+    /// Whether a transaction pooler stands in between.
+    pub(crate) fn is_pooled(&self) -> bool {
+        self.connections.pooled
     }
 
     pub(crate) fn pulse(&self) -> &Pulse {
@@ -144,6 +149,10 @@ impl Source for PostgresStore {
 
     fn on_work(&self, wake: WakeFn) -> Registration {
         self.wake.register(wake)
+    }
+
+    fn tells(&self) -> bool {
+        self.wake.listens()
     }
 
     fn on_commit(&self, offer: OfferFn) -> Registration {
@@ -264,6 +273,14 @@ impl Store for PostgresStore {
 
     async fn now(&self) -> Result<Time, StoreError> {
         call!(self, self.now_once())
+    }
+
+    async fn risks(&self) -> Result<Vec<Risk>, StoreError> {
+        call!(self, self.risks_once())
+    }
+
+    async fn epoch(&self) -> Result<EpochStatus, StoreError> {
+        call!(self, self.epoch_once())
     }
 }
 

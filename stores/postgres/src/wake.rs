@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ const RECONNECT_MAX: Duration = Duration::from_secs(5);
 /// Who is to be told, and the tasks that tell and listen.
 pub(crate) struct Wake {
     callbacks: Arc<Callbacks>,
+    /// Whether others are heard at this moment.
+    listens: Arc<AtomicBool>,
     untold: Arc<Untold>,
     tasks: Vec<AbortHandle>,
 }
@@ -116,19 +119,30 @@ impl Wake {
     /// Starts to tell others, and to listen to them when there is a way to.
     pub(crate) fn start(instance: String, lines: Lines, listen: Option<Listen>) -> Self {
         let callbacks = Arc::new(Callbacks::default());
+        let listens = Arc::new(AtomicBool::new(false));
         let untold = Arc::new(Untold::default());
         let mut tasks = vec![tokio::spawn(tell(instance.clone(), lines, Arc::clone(&untold))).abort_handle()];
         if let Some(listen) = listen {
-            tasks.push(tokio::spawn(hear(instance, listen, Arc::clone(&callbacks))).abort_handle());
+            tasks.push(
+                tokio::spawn(hear(instance, listen, Arc::clone(&callbacks), Arc::clone(&listens)))
+                    .abort_handle(),
+            );
         }
-        Self { callbacks, untold, tasks }
+        Self { callbacks, listens, untold, tasks }
     }
 
     /// Only listens: others are told by somebody else, such as a trigger.
     pub(crate) fn listening(runtime: &Handle, listen: Listen) -> Self {
         let callbacks = Arc::new(Callbacks::default());
-        let hearing = runtime.spawn(hear(String::new(), listen, Arc::clone(&callbacks)));
-        Self { callbacks, untold: Arc::default(), tasks: vec![hearing.abort_handle()] }
+        let listens = Arc::new(AtomicBool::new(false));
+        let hearing =
+            runtime.spawn(hear(String::new(), listen, Arc::clone(&callbacks), Arc::clone(&listens)));
+        Self { callbacks, listens, untold: Arc::default(), tasks: vec![hearing.abort_handle()] }
+    }
+
+    /// Whether others are heard at this moment.
+    pub(crate) fn listens(&self) -> bool {
+        self.listens.load(Ordering::Acquire)
     }
 
     pub(crate) fn register(&self, wake: WakeFn) -> Registration {
@@ -170,10 +184,14 @@ async fn tell_once(note: &str, lines: &Lines) -> Result<(), Fault> {
     Ok(())
 }
 
-async fn hear(instance: String, listen: Listen, callbacks: Arc<Callbacks>) {
+async fn hear(instance: String, listen: Listen, callbacks: Arc<Callbacks>, listens: Arc<AtomicBool>) {
     let mut wait = RECONNECT_MIN;
     loop {
-        match hear_once(&instance, &listen, &callbacks, &mut wait).await {
+        let ended = hear_once(&instance, &listen, &callbacks, &listens, &mut wait).await;
+        listens.store(false, Ordering::Release);
+        // Whoever relied on being called asks for itself from here on.
+        callbacks.call(&Work::Anywhere);
+        match ended {
             Ok(()) => tracing::warn!("the connection that listens for new work ended; connecting again"),
             Err(error) => tracing::warn!(%error, "cannot listen for new work; trying again"),
         }
@@ -187,6 +205,7 @@ async fn hear_once(
     instance: &str,
     listen: &Listen,
     callbacks: &Callbacks,
+    listens: &AtomicBool,
     wait: &mut Duration,
 ) -> Result<(), tokio_postgres::Error> {
     let mut losses = listen.losses.clone();
@@ -195,6 +214,7 @@ async fn hear_once(
     let talk = async {
         client.batch_execute(&listen.listen).await?;
         *wait = RECONNECT_MIN;
+        listens.store(true, Ordering::Release);
         // Whatever was said while nobody listened is made up for.
         callbacks.call(&Work::Anywhere);
         loop {

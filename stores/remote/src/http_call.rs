@@ -156,11 +156,10 @@ fn not_a_url() -> Invalid {
 }
 
 fn unreachable(base: &str, error: &hyper_util::client::legacy::Error) -> StoreError {
-    let why = match error.is_connect() {
-        true => format!("no server answers at {base}; `windlass serve` starts one"),
-        false => format!("the connection to {base} broke"),
-    };
-    StoreError::Unavailable(why)
+    match error.is_connect() {
+        true => StoreError::Unreachable(format!("no server answers at {base}; `windlass serve` starts one")),
+        false => StoreError::Unavailable(format!("the connection to {base} broke")),
+    }
 }
 
 fn cut() -> StoreError {

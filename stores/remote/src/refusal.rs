@@ -26,6 +26,7 @@ pub(crate) struct Refused {
 struct Details {
     id: Option<JobId>,
     job_id: Option<JobId>,
+    begin: Option<String>,
 }
 
 impl Refused {
@@ -70,6 +71,10 @@ impl From<Refused> for StoreError {
             (409, "request_conflict") => match details.id {
                 Some(id) => Self::RequestTaken(id.0),
                 None => Invalid::new("request_id", message).into(),
+            },
+            (410, "position_of_another_epoch") => match details.begin.and_then(|begin| begin.parse().ok()) {
+                Some(begin) => Self::AnotherEpoch(begin),
+                None => Invalid::new("position", message).into(),
             },
             (422, "value_unfit") => Self::Unfit(message),
             (_, "store_busy") => Self::Busy(message),

@@ -41,6 +41,8 @@ struct LeasesWire {
     leases: Vec<LeasedWire>,
     #[serde(default)]
     next_due_in_ms: Option<u64>,
+    #[serde(default)]
+    instance: Option<Uuid>,
 }
 
 #[derive(Deserialize)]
@@ -54,6 +56,16 @@ struct RenewWire {
     renewed: Vec<JobId>,
     lost: Vec<JobId>,
     cancel_requested: Vec<JobId>,
+    #[serde(default)]
+    still: Vec<StillWire>,
+    #[serde(default)]
+    instance: Option<Uuid>,
+}
+
+#[derive(Deserialize)]
+struct StillWire {
+    job_id: JobId,
+    for_ms: u64,
 }
 
 // Structs and not `json!`: a value of serde_json would write 1.10 as 1.1.
@@ -116,18 +128,20 @@ impl Source for RemoteStore {
         let answer: LeasesWire = self.caller.send_json(Method::POST, "/v1/claim", &wish).await?;
         let leased = |wire: LeasedWire| Leased { job: wire.job.job(), retry_delay_ms: wire.retry_delay_ms };
         let leases = answer.leases.into_iter().map(leased).collect();
-        Ok(ClaimAnswer { leases, next_due_in_ms: answer.next_due_in_ms })
+        Ok(ClaimAnswer { leases, next_due_in_ms: answer.next_due_in_ms, instance: answer.instance })
     }
 
     async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
         let mut all = RenewAnswer::default();
         for leases in leases.chunks(LEASES_MAX) {
             let wish = json!({ "leases": leases });
-            let RenewWire { renewed, lost, cancel_requested } =
+            let RenewWire { renewed, lost, cancel_requested, still, instance } =
                 self.caller.send_json(Method::POST, "/v1/leases/renew", &wish).await?;
             all.renewed.extend(renewed);
             all.lost.extend(lost);
             all.cancel_requested.extend(cancel_requested);
+            all.still.extend(still.into_iter().map(|StillWire { job_id, for_ms }| (job_id, for_ms)));
+            all.instance = instance;
         }
         Ok(all)
     }

@@ -1,22 +1,28 @@
 //! What everybody else asks of a server.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use http::Method;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 use windlass_core::eligible::Explanation;
+use windlass_core::epoch::Epoch;
 use windlass_core::error::StoreError;
 use windlass_core::event::{Event, Position};
 use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
 use windlass_core::job::{Job, NewJob};
+use windlass_core::log::{LogPage, LogWrite};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{Cursor, ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::record::Records;
-use windlass_core::store::{BudgetStatus, CancelAnswer, Enqueued, Fired, RetryAnswer, Store, WorkerBeat};
+use windlass_core::store::{
+    BudgetStatus, CancelAnswer, Enqueued, EpochStatus, Fired, RetryAnswer, Risk, Store, WorkerBeat, Written,
+};
 use windlass_core::time::Time;
 
 use crate::http_call::{Caller, NOTHING, part};
@@ -49,7 +55,14 @@ pub struct RemoteStore {
 impl RemoteStore {
     /// The store of the server at a URL such as `http://127.0.0.1:7717`, after
     /// it has answered once.
-    pub async fn connect(url: &str, options: Options) -> Result<Arc<Self>, StoreError> {
+    pub fn connect(
+        url: &str,
+        options: Options,
+    ) -> Pin<Box<dyn Future<Output = Result<Arc<Self>, StoreError>> + Send + '_>> {
+        Box::pin(Self::connected(url, options))
+    }
+
+    async fn connected(url: &str, options: Options) -> Result<Arc<Self>, StoreError> {
         let Options { token, call_ms } = options;
         let caller = Caller::new(url, token.as_deref(), Duration::from_millis(call_ms))?;
         let _: serde::de::IgnoredAny = caller.get("/healthz").await?;
@@ -114,9 +127,23 @@ struct WorkersWire {
     workers: Vec<WorkerStatus>,
 }
 
+#[derive(Serialize)]
+struct LogWire {
+    fence: u64,
+    dropped: u64,
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct LogsWire {
+    logs: Vec<LogPage>,
+}
+
 #[derive(Deserialize)]
 struct AuditWire {
     findings: Vec<String>,
+    #[serde(default)]
+    risks: Vec<Risk>,
 }
 
 #[async_trait]
@@ -126,6 +153,21 @@ impl Store for RemoteStore {
             "keep records: the API of a server has none. Give the program the URL of the database itself, such as \
              sqlite:FILE or postgres://USER@HOST/DATABASE",
         ))
+    }
+
+    async fn put_log(&self, write: LogWrite) -> Result<Written, StoreError> {
+        let LogWrite { request_id: _, lease, dropped, text } = write;
+        let body = LogWire { fence: lease.fence, dropped, text };
+        let path = format!("/v1/jobs/{}/log", lease.job_id);
+        match self.caller.ask::<serde::de::IgnoredAny>(Method::PUT, &path, Some(&body)).await? {
+            Ok(_) => Ok(Written::Done),
+            Err(refused) if refused.code() == "lease_lost" => Ok(Written::Lost),
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
+    async fn logs(&self, job: JobId) -> Result<Vec<LogPage>, StoreError> {
+        Ok(self.caller.get::<LogsWire>(&format!("/v1/jobs/{job}/log")).await?.logs)
     }
 
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
@@ -243,9 +285,14 @@ impl Store for RemoteStore {
         Ok(self.caller.get::<WorkersWire>("/v1/workers").await?.workers)
     }
 
-    /// The server forgets whom it does not hear of.
-    async fn forget_worker(&self, _name: WorkerName) -> Result<(), StoreError> {
-        Ok(())
+    async fn forget_worker(&self, name: WorkerName) -> Result<(), StoreError> {
+        let path = format!("/v1/workers/{}", part(name.as_str()));
+        match self.caller.ask::<serde::de::IgnoredAny>(Method::DELETE, &path, NOTHING).await? {
+            Ok(_) => Ok(()),
+            // A server of before forgets whom it does not hear of.
+            Err(refused) if refused.is_not_found() => Ok(()),
+            Err(refused) => Err(refused.into()),
+        }
     }
 
     /// The server does it.
@@ -269,8 +316,19 @@ impl Store for RemoteStore {
         Ok(self.caller.get::<AuditWire>("/v1/audit").await?.findings)
     }
 
+    async fn risks(&self) -> Result<Vec<Risk>, StoreError> {
+        Ok(self.caller.get::<AuditWire>("/v1/audit").await?.risks)
+    }
+
     async fn now(&self) -> Result<Time, StoreError> {
         Ok(self.caller.get::<NowWire>("/v1/now").await?.at)
+    }
+
+    async fn epoch(&self) -> Result<EpochStatus, StoreError> {
+        let EpochWire { number, instance, floor, began_at, first_seq, lossy, paused_until } =
+            self.caller.get::<NowWire>("/v1/now").await?.epoch;
+        let epoch = Epoch { number, instance, floor, began_at, first_seq, lossy };
+        Ok(EpochStatus { epoch, paused_until })
     }
 }
 
@@ -283,6 +341,18 @@ struct EventsWire {
 #[derive(Deserialize)]
 struct NowWire {
     at: Time,
+    epoch: EpochWire,
+}
+
+#[derive(Deserialize)]
+struct EpochWire {
+    number: u64,
+    instance: Uuid,
+    floor: u64,
+    began_at: Time,
+    first_seq: u64,
+    lossy: bool,
+    paused_until: Option<Time>,
 }
 
 fn query(request: &ListRequest) -> String {

@@ -204,11 +204,13 @@ async fn a_worker_works_over_it() {
     let ids =
         [client.enqueue(Staged { n: 1 }).await.unwrap().id(), client.enqueue(Broken).await.unwrap().id()];
     let runs = Arc::new(AtomicU32::new(0));
-    let counted = runs.clone();
+    let (counted, far) = (runs.clone(), scene.far.clone());
     let worker = Worker::new(scene.far.clone())
         .handle(move |Staged { n }: Staged, ctx: Context| {
-            let counted = counted.clone();
+            let (counted, far) = (counted.clone(), far.clone());
             async move {
+                let seen = async || Some(far.workers().await.ok()?.len()).filter(|workers| *workers == 1);
+                assert_eq!(answered(seen).await, Some(1), "the server knows the worker by its claims");
                 let once = || async move {
                     counted.fetch_add(1, Ordering::Relaxed);
                     Ok(n + 40)
@@ -230,8 +232,8 @@ async fn a_worker_works_over_it() {
     assert_eq!((job.attempt, job.steps.len()), (2, 1));
     let job = scene.job(ids[1]).await;
     assert_eq!((job.state.name(), job.last_error()), (StateName::Failed, Some("no good")));
-    let seen = async || Some(scene.far.workers().await.ok()?.len()).filter(|workers| *workers == 1);
-    assert_eq!(answered(seen).await, Some(1), "the server knows the worker by its claims");
+    let gone = async || Some(scene.far.workers().await.ok()?.len()).filter(|workers| *workers == 0);
+    assert_eq!(answered(gone).await, Some(0), "it has said goodbye");
 }
 
 /// Work that comes while a worker waits is told to it.

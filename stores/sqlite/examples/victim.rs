@@ -1,7 +1,7 @@
 //! A program to be killed: it adds, claims and completes jobs, with a record and
 //! a further job from each, and says on stdout what was answered. The tests of crash points run it under strace.
 //!
-//! `victim FILE JOBS`
+//! `victim FILE JOBS [abort]`: with `abort` it dies at the end, as if it was killed
 
 use std::sync::Arc;
 
@@ -48,6 +48,9 @@ async fn main() {
     }
     let found = store.get(JobId(Uuid::from_u128(1))).await;
     println!("get {}", found.map_or_else(|error| error.code(), |_| "ok"));
+    if args.next().is_some() {
+        std::process::abort();
+    }
 }
 
 /// One life of a job, as far as it goes.

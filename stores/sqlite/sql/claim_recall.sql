@@ -1,1 +1,1 @@
-SELECT leases, asked FROM claims WHERE request_id = ?1
+SELECT leases, asked FROM claims_made WHERE request_id = ?1

@@ -1,1 +1,1 @@
-INSERT INTO claims (request_id, at_ms, leases, asked) VALUES (?1, ?2, ?3, ?4)
+INSERT INTO claims_made (request_id, at_ms, leases, asked) VALUES (?1, ?2, ?3, ?4)

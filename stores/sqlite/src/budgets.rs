@@ -76,6 +76,15 @@ pub fn spend(tx: &mut Tx<'_>, name: &BudgetName, amount: u32) -> Done<Spent> {
     Ok(spent)
 }
 
+/// Takes what a second allows for spent, of all budgets.
+pub fn fill_seconds(conn: &Connection, now: Time) -> Done<()> {
+    for mut budget in all(conn)? {
+        budget.fill_second(now);
+        save(conn, &budget)?;
+    }
+    Ok(())
+}
+
 /// Follows a step of the store's clock.
 pub fn shift_all(tx: &mut Tx<'_>, ms: i64) -> Done<()> {
     for mut budget in all(tx.conn)? {

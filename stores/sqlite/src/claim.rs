@@ -2,7 +2,9 @@
 
 use rusqlite::{OptionalExtension, params};
 use windlass_core::book::claim::{check, leased};
+use windlass_core::epoch::next_fence;
 use windlass_core::error::StoreError;
+use windlass_core::id::QueueName;
 use windlass_core::job::Job;
 use windlass_core::state::{Lease, StateName};
 use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased};
@@ -17,7 +19,7 @@ use crate::many::{Grouped, numbers};
 use crate::pick::{Picked, Taken, is_wanted, pick};
 use crate::row::{self, Stored};
 use crate::tx::Tx;
-use crate::{budgets, gate, lanes, past};
+use crate::{budgets, epoch, gate, lanes, past};
 
 /// Gives leases of jobs that may run now, in order; to a request that was answered before, the same.
 pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<ClaimAnswer> {
@@ -52,7 +54,8 @@ pub fn claim_anew(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<ClaimAnswer> 
     };
     // Who claims is awake; what it left is for its next claim.
     tx.wake = false;
-    Ok(ClaimAnswer { leases, next_due_in_ms: next_due.map(|at| at.ms_since(tx.now)) })
+    let instance = Some(tx.epoch()?.epoch.instance);
+    Ok(ClaimAnswer { leases, next_due_in_ms: next_due.map(|at| at.ms_since(tx.now)), instance })
 }
 
 /// Takes the jobs of a claim out of the ready ones: at once those of a gate of which none was left out.
@@ -75,13 +78,21 @@ fn take_out(tx: &Tx<'_>, jobs: &[Stored], taken: &[Taken]) -> Done<()> {
 fn lease_all(tx: &mut Tx<'_>, request: &ClaimRequest, picked: Vec<Stored>, gates: u32) -> Done<Vec<Leased>> {
     let mut leases = Vec::with_capacity(picked.len());
     let mut by_length: Grouped<u32, i64> = Grouped::default();
+    let mut noted: Option<QueueName> = None;
     let mut keys = keys::Take::new(gates);
+    let floor = tx.epoch()?.epoch.floor;
     for mut stored in picked {
         let place = Place::of(&stored)?;
         let queue = tx.queue(stored.job.spec.queue.as_str())?;
         let policy = &queue.queue.policy;
+        if let Some(longer) =
+            request.lease_ms.filter(|ms| *ms > policy.lease_ms && noted.as_ref() != Some(&queue.name))
+        {
+            epoch::note_lease(tx, queue.name.as_str(), longer)?;
+            noted = Some(queue.name.clone());
+        }
         let lease_ms = request.lease_ms.unwrap_or(policy.lease_ms);
-        let moved = transition::claim(&mut stored.job, &request.worker, lease_ms, tx.now);
+        let moved = transition::claim(&mut stored.job, &request.worker, lease_ms, floor, tx.now);
         if place.again {
             lease_again(tx, &stored.job)?;
         } else {
@@ -95,11 +106,13 @@ fn lease_all(tx: &mut Tx<'_>, request: &ClaimRequest, picked: Vec<Stored>, gates
         leases.push(leased(stored.with_steps(tx.conn)?, policy));
     }
     keys.write(tx)?;
+    // As transition::claim counts: none of these was claimed before.
+    let fence = signed(next_fence(0, floor))?;
     for (lease_ms, seqs) in by_length.0 {
         let expires_at = tx.now.plus_ms(i64::from(lease_ms));
         let mut insert = tx.sql(include_str!("../sql/claim.sql"))?;
         let worker = request.worker.as_str();
-        insert.execute(params![numbers(seqs), tx.now.ms(), lease_ms, expires_at.ms(), worker])?;
+        insert.execute(params![numbers(seqs), tx.now.ms(), lease_ms, expires_at.ms(), worker, fence])?;
     }
     Ok(leases)
 }
@@ -139,7 +152,8 @@ fn claimed_before(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Option<ClaimA
             leases.push(leased(held.with_steps(tx.conn)?, &queue.queue.policy));
         }
     }
-    Ok(Some(ClaimAnswer { leases, next_due_in_ms: None }))
+    let instance = Some(tx.epoch()?.epoch.instance);
+    Ok(Some(ClaimAnswer { leases, next_due_in_ms: None, instance }))
 }
 
 fn remember(tx: &Tx<'_>, request: &ClaimRequest, leases: &[Leased]) -> Done<()> {

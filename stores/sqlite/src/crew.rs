@@ -19,10 +19,13 @@ use crate::due::DueChanges;
 use crate::fail::{Done, Fail, NO_ROOM};
 use crate::file;
 use crate::head::Head;
+use crate::incarnation;
+use crate::mark::MarkFile;
 use crate::offered::Offered;
 use crate::options::Options;
 use crate::tx::{Finished, Memory, Tx};
 use crate::wake::Wakers;
+use crate::watch::Watch;
 use crate::writer::{Call, Health, Sort};
 
 /// How many calls one commit carries.
@@ -36,6 +39,8 @@ const PATIENCE: Duration = Duration::from_micros(40);
 const COME_BACK: Duration = Duration::from_millis(1);
 /// How long a checkpoint waits for readers when the log has grown long.
 const CHECKPOINT_WAIT: Duration = Duration::from_millis(50);
+/// How often an idle store looks whether its files are still there.
+const LOOK: Duration = Duration::from_millis(500);
 /// What a page of the log takes at most, with its header.
 const PAGE_BYTES: u64 = 4_096 + 24;
 
@@ -45,6 +50,10 @@ pub struct Crew {
     clock: Arc<dyn Clock>,
     memory: Memory,
     ballast: Ballast,
+    mark: MarkFile,
+    watch: Watch,
+    /// The number of the newest commit that was seen.
+    commits: u64,
     wakers: Arc<Wakers>,
     health: Health,
     wal_pages: Arc<AtomicU32>,
@@ -93,6 +102,7 @@ impl GroupState {
 impl Crew {
     /// Opens the file, brings its schema up to date and begins the store's time.
     pub fn open(path: &Path, options: &Options, wakers: Arc<Wakers>, health: Health) -> Done<Self> {
+        incarnation::refuse_to_start_empty(path)?;
         file::create(path)?;
         let mut conn = file::open_writer(path, options.busy_ms)?;
         let wal_pages = Arc::new(AtomicU32::new(0));
@@ -101,11 +111,16 @@ impl Crew {
             seen.store(pages.unsigned_abs(), Ordering::Relaxed);
             Ok(())
         }))?;
-        let mut crew = Self {
+        let mark = incarnation::settle(&conn, path, options)?;
+        file::sync_folder(path)?;
+        Ok(Self {
             conn,
             clock: Arc::clone(&options.clock),
-            memory: Memory::default(),
+            memory: Memory::new(options.pause_ms_max),
             ballast: Ballast::new(path, options.ballast_bytes),
+            mark,
+            watch: Watch::new(path),
+            commits: 0,
             wakers,
             health,
             wal_pages,
@@ -115,21 +130,7 @@ impl Crew {
             busy: Duration::from_millis(u64::from(options.busy_ms)),
             expected: 1,
             callers: 0,
-        };
-        crew.begin()?;
-        file::sync_folder(path)?;
-        Ok(crew)
-    }
-
-    /// Begins the store's time, or goes on with it.
-    fn begin(&mut self) -> Done<()> {
-        self.conn.execute_batch("BEGIN IMMEDIATE")?;
-        let begun = Head::load(&self.conn, &*self.clock).and_then(|head| head.save(&self.conn));
-        let done = begun.and_then(|()| Ok(self.conn.execute_batch("COMMIT")?));
-        if done.is_err() {
-            self.roll_back();
-        }
-        done
+        })
     }
 
     /// Takes calls until no caller is left.
@@ -182,7 +183,22 @@ impl Crew {
                 Err(RecvTimeoutError::Timeout) => self.expected = 1,
             }
         }
-        calls.recv().ok()
+        loop {
+            match calls.recv_timeout(LOOK) {
+                Ok(call) => return Some(call),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => self.look(),
+            }
+        }
+    }
+
+    /// Stops when the files are not there any more.
+    fn look(&self) {
+        if self.health.get().is_none()
+            && let Err(error) = self.watch.look()
+        {
+            self.stop(&error);
+        }
     }
 
     /// What the callers of a group are told; answers where there is new work.
@@ -230,11 +246,7 @@ impl Crew {
         self.room = None;
         self.run("BEGIN IMMEDIATE")?;
         self.memory.begin();
-        let mut state = GroupState {
-            head: Head::load(&self.conn, &*self.clock)?,
-            due: DueChanges::default(),
-            wake: None,
-        };
+        let mut state = GroupState { head: self.load_head()?, due: DueChanges::default(), wake: None };
         let changes = self.conn.total_changes();
         let mut at = 0;
         while at < group.len() {
@@ -252,14 +264,35 @@ impl Crew {
             self.callers = group.len();
             self.run_offers(group, &mut state)?;
         }
-        let GroupState { head, due, wake } = state;
+        let GroupState { mut head, due, wake } = state;
         due.save(&self.conn)?;
         // A claim that found nothing writes nothing, not even the time.
         if self.conn.total_changes() != changes {
             head.save(&self.conn)?;
         }
         self.run("COMMIT")?;
-        Ok(wake)
+        if head.commits != self.commits {
+            self.commits = head.commits;
+            self.mark.note(head.commits);
+        }
+        // After the commit and before any answer: what went into a file that is gone is not there.
+        self.look();
+        match self.health.get() {
+            Some(stopped) => Err(Fail::Store(stopped.clone())),
+            None => Ok(wake),
+        }
+    }
+
+    /// The counters, which never go back while the file is open.
+    fn load_head(&mut self) -> Done<Head> {
+        let head = Head::load(&self.conn, &*self.clock)?;
+        if head.commits < self.commits {
+            self.stop(&StoreError::Broken(
+                "its file was overwritten with an older one while it was open; start this program again"
+                    .into(),
+            ));
+        }
+        Ok(head)
     }
 
     /// Runs the claims of those who wait for the work that this group brings.
@@ -313,7 +346,7 @@ impl Crew {
                 if first {
                     // Another process may have written between the two transactions.
                     self.memory.begin();
-                    state.head = Head::load(&self.conn, &*self.clock)?;
+                    state.head = self.load_head()?;
                 }
                 call.fail(fail.into_store_error());
                 Ok(())

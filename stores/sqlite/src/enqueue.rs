@@ -35,6 +35,7 @@ struct Newest {
     queue: QueueName,
     kind: Kind,
     budgets: Vec<BudgetName>,
+    epoch: u64,
     gate: i64,
 }
 
@@ -51,16 +52,17 @@ impl<'a> Accept<'a> {
         Ok(Self { insert: tx.sql(include_str!("../sql/job_insert.sql"))?, newest: None })
     }
 
-    fn gate(&mut self, tx: &Tx<'_>, spec: &JobSpec) -> Done<i64> {
+    fn gate(&mut self, tx: &Tx<'_>, spec: &JobSpec, epoch: u64) -> Done<i64> {
         let JobSpec { queue, kind, budgets, .. } = spec;
-        let is_same =
-            |newest: &&Newest| (&newest.queue, &newest.kind, &newest.budgets) == (queue, kind, budgets);
+        let is_same = |newest: &&Newest| {
+            (&newest.queue, &newest.kind, &newest.budgets, newest.epoch) == (queue, kind, budgets, epoch)
+        };
         if let Some(newest) = self.newest.as_ref().filter(is_same) {
             return Ok(newest.gate);
         }
-        let gate = gate::of(tx, spec)?;
+        let gate = gate::of(tx, spec, epoch)?;
         let (queue, kind, budgets) = (queue.clone(), kind.clone(), budgets.clone());
-        self.newest = Some(Newest { queue, kind, budgets, gate });
+        self.newest = Some(Newest { queue, kind, budgets, epoch, gate });
         Ok(gate)
     }
 
@@ -74,7 +76,8 @@ impl<'a> Accept<'a> {
         }
         let queue = tx.queue(new.spec.queue.as_str())?;
         let job = transition::accept(new.clone(), tx.head.next_seq, &queue.queue.policy, tx.now);
-        let gate = self.gate(tx, &job.spec)?;
+        let epoch = tx.epoch()?.gate_of(&job, tx.now);
+        let gate = self.gate(tx, &job.spec, epoch)?;
         let slot = job.spec.key.as_ref().map(|key| slot::of(job.spec.queue.as_str(), key.as_str()));
         if !row_write::insert(&mut self.insert, &job, gate, slot)? {
             let id = there(tx, new, same_id)?

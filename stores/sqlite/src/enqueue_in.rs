@@ -42,7 +42,7 @@ fn accept(conn: &Connection, clock: &dyn Clock, jobs: &[NewJob]) -> Done<Vec<Enq
     memory.begin();
     let mut tx = Tx::new(conn, head, &mut memory, now);
     let enqueued = enqueue(&mut tx, jobs)?;
-    let Finished { head, due, .. } = tx.finish()?;
+    let Finished { mut head, due, .. } = tx.finish()?;
     due.save(conn)?;
     head.save(conn)?;
     Ok(enqueued)

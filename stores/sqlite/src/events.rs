@@ -7,6 +7,7 @@ use windlass_core::id::{JobId, QueueName};
 use windlass_core::store::{EVENTS_BYTES_MAX, EVENTS_KEPT, EVENTS_MAX};
 use windlass_core::time::Time;
 
+use crate::epoch::EpochNow;
 use crate::fail::{Done, Fail};
 use crate::head::{Head, signed};
 use crate::tx::Tx;
@@ -31,12 +32,10 @@ pub fn insert(
 
 /// What happened after `since`, of what is kept.
 pub fn list(conn: &Connection, head: &Head, since: Option<Position>, limit: u32) -> Done<Vec<Event>> {
-    let since = since.unwrap_or_default();
-    if since.major > 0 {
-        return Ok(Vec::new());
-    }
+    let epoch = tag(conn)?;
     let oldest = head.next_event.saturating_sub(EVENTS_KEPT);
-    let from = i64::try_from(since.minor.max(oldest)).unwrap_or(i64::MAX);
+    let since = Position::read(since, epoch, oldest)?;
+    let from = i64::try_from(since.max(oldest)).unwrap_or(i64::MAX);
     let mut select = conn.prepare_cached(include_str!("../sql/event_list.sql"))?;
     let mut rows = select.query(params![from, limit.min(EVENTS_MAX)])?;
     let mut events = Vec::new();
@@ -50,7 +49,7 @@ pub fn list(conn: &Connection, head: &Head, since: Option<Position>, limit: u32)
             break;
         }
         events.push(Event {
-            position: Position { major: 0, minor: row.get::<_, i64>(0)?.unsigned_abs() },
+            position: Position { epoch, place: row.get::<_, i64>(0)?.unsigned_abs() },
             at: Time::from_ms(row.get(1)?),
             what: What::from_code(code).ok_or_else(|| Fail::damaged(format!("an event of code {code}")))?,
             queue: QueueName::new(row.get::<_, String>(3)?)?,
@@ -58,6 +57,15 @@ pub fn list(conn: &Connection, head: &Head, since: Option<Position>, limit: u32)
         });
     }
     Ok(events)
+}
+
+/// The newest position.
+pub fn end(conn: &Connection, head: &Head) -> Done<Position> {
+    Ok(Position { epoch: tag(conn)?, place: head.next_event })
+}
+
+fn tag(conn: &Connection) -> Done<u32> {
+    Ok(EpochNow::load(conn, None)?.epoch.tag())
 }
 
 /// Deletes events that are not kept any more, the oldest first and `most` at most; answers how many.

@@ -12,7 +12,7 @@ use crate::head::signed;
 use crate::row::{Stored, select_jobs};
 use crate::settle::end_attempt;
 use crate::tx::Tx;
-use crate::{budgets, due};
+use crate::{budgets, due, epoch};
 
 /// Marks leases that are near their end and takes back those that have run out, in the order in which they
 /// were to be looked at.
@@ -66,6 +66,7 @@ fn follow_wall_clock(tx: &mut Tx<'_>, clock: &dyn Clock) -> Done<()> {
     tx.head.seen = tx.now;
     tx.sql(include_str!("../sql/leases_shift.sql"))?.execute(params![ms, Time::MIN.ms(), Time::MAX.ms()])?;
     budgets::shift_all(tx, ms)?;
+    epoch::shift(tx, ms)?;
     // What was due stays due.
     let shifted = tx.sql(include_str!("../sql/due_shift.sql"))?.execute(params![tx.now.ms(), before.ms()])?;
     tx.sql(include_str!("../sql/delayed_shift.sql"))?.execute(params![tx.now.ms(), before.ms()])?;

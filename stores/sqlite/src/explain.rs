@@ -10,18 +10,21 @@ use windlass_core::query::WORKER_ALIVE_MS;
 use windlass_core::state::State;
 use windlass_core::time::Time;
 
+use crate::epoch::EpochNow;
 use crate::fail::Done;
 use crate::gate::{self, Awake};
 use crate::head::signed;
+use crate::readers::View;
 use crate::row;
 use crate::{budgets, keys, queues, tally, workers};
 
 /// Why a job is not running; nothing when there is no such job.
-pub fn explain(conn: &Connection, id: JobId, now: Time) -> Done<Option<Explanation>> {
+pub fn explain(view: &View<'_>, id: JobId) -> Done<Option<Explanation>> {
+    let View { conn, now, .. } = *view;
     let Some(stored) = row::by_id(conn, id)? else { return Ok(None) };
     let job = stored.job;
     let holds = match job.state {
-        State::Queued => holds_of(conn, &job, stored.slot, now)?,
+        State::Queued => holds_of(view, &job, stored.slot)?,
         _ => Vec::new(),
     };
     let ready = matches!(job.state, State::Queued) && holds.is_empty();
@@ -30,14 +33,18 @@ pub fn explain(conn: &Connection, id: JobId, now: Time) -> Done<Option<Explanati
     Ok(Some(explain_job(&job, holds, ahead, workers)))
 }
 
-fn holds_of(conn: &Connection, job: &Job, slot: Option<i64>, now: Time) -> Done<Vec<Hold>> {
+fn holds_of(view: &View<'_>, job: &Job, slot: Option<i64>) -> Done<Vec<Hold>> {
+    let View { conn, now, .. } = *view;
     let queue = queues::load(conn, job.spec.queue.as_str())?.unwrap_or_default();
     let running = tally::of_queue(conn, job.spec.queue.as_str())?.running;
+    let epoch = EpochNow::load(conn, view.pause_ms_max)?;
+    let until = epoch.pause_until(conn, job.spec.queue.as_str(), &queue.policy, now)?;
     let queue_now = QueueNow {
         policy: &queue.policy,
         paused: queue.paused,
         running: u32::try_from(running).unwrap_or(u32::MAX),
         key_holder: key_holder(conn, slot)?,
+        pause: until.map(|until| (&epoch.epoch, until)),
     };
     let mut named = Vec::new();
     for name in &job.spec.budgets {

@@ -11,6 +11,7 @@ use windlass_core::job::JobSpec;
 use windlass_core::store::ClaimRequest;
 
 use crate::fail::Done;
+use crate::head::signed;
 use crate::many::numbers;
 use crate::row::text;
 use crate::row_write::opt_budgets;
@@ -20,14 +21,17 @@ use crate::tx::Tx;
 const EMPTY_MAX: usize = 64;
 
 /// The number of a job's gate, which is made if it is new.
-pub fn of(tx: &Tx<'_>, spec: &JobSpec) -> Done<i64> {
+/// Which epoch does not hold back its jobs is part of what it stands for: 0 for any other gate.
+pub fn of(tx: &Tx<'_>, spec: &JobSpec, epoch: u64) -> Done<i64> {
     let budgets = opt_budgets(&spec.budgets)?.unwrap_or_default();
     let (queue, kind) = (spec.queue.as_str(), spec.kind.as_str());
     let mut find = tx.sql(include_str!("../sql/gate_find.sql"))?;
-    if let Some(number) = find.query_row(params![queue, kind, budgets], |row| row.get(0)).optional()? {
+    if let Some(number) =
+        find.query_row(params![queue, kind, budgets, signed(epoch)?], |row| row.get(0)).optional()?
+    {
         return Ok(number);
     }
-    tx.sql(include_str!("../sql/gate_insert.sql"))?.execute(params![queue, kind, budgets])?;
+    tx.sql(include_str!("../sql/gate_insert.sql"))?.execute(params![queue, kind, budgets, signed(epoch)?])?;
     Ok(tx.conn.last_insert_rowid())
 }
 
@@ -54,11 +58,18 @@ pub struct Awake {
     pub kind: String,
     /// Its jobs name budgets.
     pub budgeted: bool,
+    /// The epoch that does not hold back its jobs, if there is one.
+    pub epoch: u64,
 }
 
 impl Awake {
     fn read(row: &Row<'_>) -> Done<Self> {
-        Ok(Self { number: row.get(0)?, kind: text(row, 1)?.to_owned(), budgeted: !text(row, 2)?.is_empty() })
+        Ok(Self {
+            number: row.get(0)?,
+            kind: text(row, 1)?.to_owned(),
+            budgeted: !text(row, 2)?.is_empty(),
+            epoch: row.get::<_, i64>(3)?.cast_unsigned(),
+        })
     }
 }
 
@@ -94,6 +105,11 @@ pub fn all_awake(conn: &Connection, queue: &str) -> Done<Vec<Awake>> {
 pub fn count_awake(conn: &Connection, queue: &str) -> Done<u32> {
     let mut select = conn.prepare_cached(include_str!("../sql/gates_awake_count.sql"))?;
     Ok(select.query_row(params![queue], |row| row.get(0))?)
+}
+
+/// Whether a gate has a ready job.
+pub fn has_ready(conn: &Connection, gate: i64) -> Done<bool> {
+    Ok(conn.prepare_cached(include_str!("../sql/shown_any.sql"))?.exists(params![gate])?)
 }
 
 /// Forgets some gates of queues that have no jobs any more, final ones neither; answers how many.

@@ -23,6 +23,10 @@ pub struct Head {
     pub queues_rev: i64,
     /// The newest revision of a record.
     pub next_rev: u64,
+    /// The number of the newest commit.
+    pub commits: u64,
+    /// Rises when the epoch changes: what was remembered of it is then stale.
+    pub epoch_rev: i64,
 }
 
 impl Head {
@@ -38,6 +42,8 @@ impl Head {
                 next_event: 0,
                 queues_rev: 0,
                 next_rev: 0,
+                commits: 0,
+                epoch_rev: 0,
             },
         };
         head.timekeeper = Timekeeper::resume(head.timekeeper, head.seen, clock);
@@ -52,11 +58,14 @@ impl Head {
             next_event: row.get::<_, i64>(4)?.unsigned_abs(),
             queues_rev: row.get(5)?,
             next_rev: row.get::<_, i64>(6)?.unsigned_abs(),
+            commits: row.get::<_, i64>(7)?.unsigned_abs(),
+            epoch_rev: row.get(8)?,
         })
     }
 
-    /// Writes the row.
-    pub fn save(&self, conn: &Connection) -> Done<()> {
+    /// Writes the row, as that of the commit after the newest.
+    pub fn save(&mut self, conn: &Connection) -> Done<()> {
+        self.commits += 1;
         let Self {
             timekeeper: Timekeeper { boot_id, offset_ms },
             seen,
@@ -64,7 +73,9 @@ impl Head {
             next_event,
             queues_rev,
             next_rev,
-        } = self;
+            commits,
+            epoch_rev,
+        } = &*self;
         conn.prepare_cached(include_str!("../sql/head_save.sql"))?.execute(params![
             boot_id.as_bytes(),
             offset_ms,
@@ -73,6 +84,8 @@ impl Head {
             signed(*next_event)?,
             queues_rev,
             signed(*next_rev)?,
+            signed(*commits)?,
+            epoch_rev,
         ])?;
         Ok(())
     }

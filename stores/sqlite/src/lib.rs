@@ -19,7 +19,11 @@ mod options;
 mod store;
 
 mod file;
+mod incarnation;
+mod log;
+mod mark;
 mod migrate;
+mod watch;
 
 mod audit;
 mod ballast;
@@ -31,6 +35,7 @@ mod writer;
 mod dedupe;
 mod due;
 mod ended;
+mod epoch;
 mod head;
 mod known;
 mod many;

@@ -22,6 +22,8 @@ pub struct Options {
     pub ballast_bytes: u64,
     /// The log is written back into the file when it is longer than this.
     pub wal_pages: u32,
+    /// The longest that an epoch holds back jobs that somebody may hold by what was lost: 15 minutes unless it is said.
+    pub pause_ms_max: Option<u32>,
 }
 
 impl Options {
@@ -34,6 +36,7 @@ impl Options {
             waiting_max: 1_024,
             ballast_bytes: 512 * 1024,
             wal_pages: 4_096,
+            pause_ms_max: None,
         }
     }
 }

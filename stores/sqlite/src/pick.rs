@@ -55,9 +55,9 @@ pub struct Taken {
 
 /// Chooses the jobs of a claim. Writes nothing.
 pub fn pick(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<Picked> {
-    let (mut gates, seen) = open_gates(tx, request)?;
+    let OpenGates { mut gates, seen, next_free } = open_gates(tx, request)?;
     let alone = gates.len() == 1;
-    let mut hall = Hall { alone, ..Hall::default() };
+    let mut hall = Hall { alone, next_free, ..Hall::default() };
     let mut heads = BinaryHeap::new();
     let mut empty = Vec::new();
     for (at, gate) in gates.iter_mut().enumerate() {
@@ -217,11 +217,20 @@ impl Gate {
     }
 }
 
-/// The gates that are asked for and may have ready jobs, and how many of their queues may have some, asked for or
-/// not: counted up to two of each queue.
-fn open_gates(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<(Vec<Gate>, u32)> {
+/// The gates that a claim looks at.
+struct OpenGates {
+    /// Those that are asked for and may have ready jobs.
+    gates: Vec<Gate>,
+    /// How many of their queues may have some, asked for or not: counted up to two of each queue.
+    seen: u32,
+    /// When the epoch lets go of jobs of a gate that was passed by.
+    next_free: Option<Time>,
+}
+
+fn open_gates(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<OpenGates> {
     let mut gates = Vec::new();
     let mut seen = 0;
+    let mut next_free: Option<Time> = None;
     for (at, name) in request.queues.iter().enumerate() {
         if request.queues[..at].contains(name) {
             continue;
@@ -231,7 +240,16 @@ fn open_gates(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<(Vec<Gate>, u32)>
             continue;
         }
         seen += gate::count_awake(tx.conn, name.as_str())?;
-        for Awake { number, kind, budgeted } in gate::awake(tx.conn, name.as_str(), request)? {
+        let held_until = held_until(tx, &queue)?;
+        for Awake { number, kind, budgeted, epoch } in gate::awake(tx.conn, name.as_str(), request)? {
+            if let Some(until) =
+                held_until.filter(|held| held.holds_back(&queue, epoch)).map(|held| held.until)
+            {
+                if next_free.is_none_or(|other| until < other) && gate::has_ready(tx.conn, number)? {
+                    next_free = Some(until);
+                }
+                continue;
+            }
             gates.push(Gate {
                 unbudgeted: !budgeted,
                 number,
@@ -247,7 +265,27 @@ fn open_gates(tx: &mut Tx<'_>, request: &ClaimRequest) -> Done<(Vec<Gate>, u32)>
             });
         }
     }
-    Ok((gates, seen))
+    Ok(OpenGates { gates, seen, next_free })
+}
+
+/// Jobs of a queue that the epoch holds back.
+#[derive(Clone, Copy)]
+struct HeldUntil {
+    epoch: u64,
+    until: Time,
+}
+
+impl HeldUntil {
+    /// Whether all jobs of a gate are held back; mirrors `Epoch::may_be_held`, but for budgets with slots.
+    fn holds_back(&self, queue: &NamedQueue, epoch: u64) -> bool {
+        epoch != self.epoch || queue.queue.policy.limit.is_some()
+    }
+}
+
+fn held_until(tx: &mut Tx<'_>, queue: &NamedQueue) -> Done<Option<HeldUntil>> {
+    let now = tx.epoch()?;
+    let until = now.pause_until(tx.conn, queue.name.as_str(), &queue.queue.policy, tx.now)?;
+    Ok(until.map(|until| HeldUntil { epoch: now.epoch.number, until }))
 }
 
 /// Whether a claim asks for jobs of this queue and kind.
@@ -300,12 +338,15 @@ impl Hall {
     fn may_enter(&mut self, tx: &mut Tx<'_>, job: &Job) -> Done<Entry> {
         self.learn(tx, job)?;
         let Some((queue, running)) = self.queues.get(&job.spec.queue) else { return Ok(Entry::Held) };
+        let epoch = tx.epoch()?;
+        let until = epoch.pause_until(tx.conn, queue.name.as_str(), &queue.queue.policy, tx.now)?;
         let queue_now = QueueNow {
             policy: &queue.queue.policy,
             paused: queue.queue.paused,
             running: running.get(),
             // A ready job's key is free: that is what the lane means.
             key_holder: None,
+            pause: until.map(|until| (&epoch.epoch, until)),
         };
         let named = |name| {
             let Named { budget, slots_used, spent: _ } = self.budgets.get(name)?;

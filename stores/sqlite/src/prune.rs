@@ -11,7 +11,7 @@ use windlass_core::time::Clock;
 use crate::ended::{self, Ended};
 use crate::fail::Done;
 use crate::tx::Tx;
-use crate::{batches, emptied, events, gate, records, row_write, tally, workers};
+use crate::{batches, emptied, epoch, events, gate, records, row_write, tally, workers};
 
 /// How long a bite may take, but for its commit. Between two bites the file is left to others for as long.
 const BITE_MS: u64 = 10;
@@ -86,6 +86,7 @@ pub async fn rest() {
 fn sweep(tx: &mut Tx<'_>, end: &End<'_>) -> Done<bool> {
     workers::sweep(tx)?;
     tally::sweep(tx.conn)?;
+    epoch::sweep(tx)?;
     while gate::sweep(tx, SWEEP_GATES_MAX)? == SWEEP_GATES_MAX {
         if end.has_come() {
             return Ok(false);

@@ -21,6 +21,8 @@ pub struct View<'a> {
     pub head: Head,
     /// The store's time.
     pub now: Time,
+    /// The longest that this program lets an epoch hold back anything.
+    pub pause_ms_max: Option<u32>,
 }
 
 /// The connections that read.
@@ -33,6 +35,7 @@ struct Shared {
     path: PathBuf,
     busy_ms: u32,
     clock: Arc<dyn Clock>,
+    pause_ms_max: Option<u32>,
     /// Nothing when the store is closed.
     idle: Mutex<Option<Vec<Connection>>>,
 }
@@ -51,6 +54,7 @@ impl Readers {
             path: path.to_owned(),
             busy_ms: options.busy_ms,
             clock: Arc::clone(&options.clock),
+            pause_ms_max: options.pause_ms_max,
             idle: Mutex::new(Some(Vec::new())),
         };
         Self { shared: Arc::new(shared), free: Arc::new(Semaphore::new(options.readers.max(1))) }
@@ -98,7 +102,7 @@ impl Shared {
         conn.prepare_cached("BEGIN")?.execute([])?;
         let answer = Head::load(conn, &*self.clock).and_then(|head| {
             let now = head.timekeeper.now(&*self.clock);
-            question(&View { conn, head, now })
+            question(&View { conn, head, now, pause_ms_max: self.pause_ms_max })
         });
         conn.prepare_cached("COMMIT")?.execute([])?;
         answer

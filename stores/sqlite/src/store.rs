@@ -10,6 +10,7 @@ use windlass_core::event::{Event, Position};
 use windlass_core::id::{
     BudgetName, JobId, Label, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName,
 };
+use windlass_core::incarnation;
 use windlass_core::job::{Job, NewJob};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
@@ -19,9 +20,9 @@ use windlass_core::record::{
     BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan, check_read, check_text,
 };
 use windlass_core::store::{
-    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, Holder, LeaseRef,
-    OfferFn, PRUNE_MAX, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite, Store,
-    WakeFn, WorkerBeat, Written,
+    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, EpochStatus, Expired, Fired, Holder,
+    LeaseRef, OfferFn, PRUNE_MAX, ProgressWrite, RenewAnswer, RetryAnswer, Risk, Settlement, Source, Spent,
+    StepWrite, Store, WakeFn, WorkerBeat, Written,
 };
 use windlass_core::time::{Clock, Time};
 use windlass_core::wake::Registration;
@@ -34,8 +35,8 @@ use crate::tx::Tx;
 use crate::wake::Wakers;
 use crate::writer::{Health, Sort, Writer};
 use crate::{
-    audit, budgets, claim, enqueue, events, expire, explain, list, operate, prune, queues, records, row,
-    scan, schedules, settle, worker_writes, workers,
+    audit, budgets, claim, enqueue, epoch, events, expire, explain, list, operate, prune, queues, records,
+    row, scan, schedules, settle, worker_writes, workers,
 };
 
 /// A store in one SQLite file. Dropping the last of it closes the file, after
@@ -178,7 +179,7 @@ impl Store for SqliteStore {
     }
 
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
-        self.read(move |view| explain::explain(view.conn, id, view.now)).await
+        self.read(move |view| explain::explain(view, id)).await
     }
 
     async fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
@@ -250,7 +251,7 @@ impl Store for SqliteStore {
     }
 
     async fn events_end(&self) -> Result<Position, StoreError> {
-        self.read(|view| Ok(Position { major: 0, minor: view.head.next_event })).await
+        self.read(|view| events::end(view.conn, &view.head)).await
     }
 
     async fn audit(&self) -> Result<Vec<String>, StoreError> {
@@ -259,6 +260,15 @@ impl Store for SqliteStore {
 
     async fn now(&self) -> Result<Time, StoreError> {
         self.read(|view| Ok(view.now)).await
+    }
+
+    async fn risks(&self) -> Result<Vec<Risk>, StoreError> {
+        let risk = |view: &View<'_>| Ok(incarnation::risk(&epoch::status(view)?.epoch, view.now));
+        Ok(self.read(risk).await?.into_iter().collect())
+    }
+
+    async fn epoch(&self) -> Result<EpochStatus, StoreError> {
+        self.read(epoch::status).await
     }
 }
 

@@ -15,6 +15,7 @@ use windlass_core::wake::Work;
 
 use crate::due::DueChanges;
 use crate::emptied::Emptied;
+use crate::epoch::EpochNow;
 use crate::fail::Done;
 use crate::head::Head;
 use crate::known::KnownJobs;
@@ -47,12 +48,21 @@ pub struct Memory {
     /// The lines that have run empty.
     pub emptied: Emptied,
     others: Others,
+    /// The epoch, and since which change of it.
+    epoch: Option<(i64, EpochNow)>,
+    /// The longest that this program lets an epoch hold back anything.
+    pause_ms_max: Option<u32>,
 }
 
 /// Names beyond this are not remembered: queues may be many.
 const QUEUES_REMEMBERED: usize = 10_000;
 
 impl Memory {
+    /// That of a program that lets an epoch hold back nothing for longer than this.
+    pub fn new(pause_ms_max: Option<u32>) -> Self {
+        Self { pause_ms_max, ..Self::default() }
+    }
+
     /// Forgets the queues when one has changed since.
     pub fn follow(&mut self, rev: i64) {
         if self.rev != rev || self.queues.len() > QUEUES_REMEMBERED {
@@ -71,6 +81,11 @@ impl Memory {
         self.forget_queues();
         self.leased.forget();
         self.forget_lines();
+        self.forget_epoch();
+    }
+
+    fn forget_epoch(&mut self) {
+        self.epoch = None;
     }
 
     fn forget_lines(&mut self) {
@@ -165,6 +180,17 @@ impl<'a> Tx<'a> {
     /// A statement that stays prepared.
     pub fn sql(&self, sql: &'static str) -> Done<CachedStatement<'a>> {
         Ok(self.conn.prepare_cached(sql)?)
+    }
+
+    /// The epoch that the store is in.
+    pub fn epoch(&mut self) -> Done<EpochNow> {
+        let rev = self.head.epoch_rev;
+        if let Some((_, epoch)) = self.memory.epoch.filter(|(known, _)| *known == rev) {
+            return Ok(epoch);
+        }
+        let epoch = EpochNow::load(self.conn, self.memory.pause_ms_max)?;
+        self.memory.epoch = Some((rev, epoch));
+        Ok(epoch)
     }
 
     /// A queue, by its name.

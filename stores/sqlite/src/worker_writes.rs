@@ -6,12 +6,14 @@ use windlass_core::json::Json;
 use windlass_core::step::STEPS_MAX;
 use windlass_core::store::{LeaseRef, ProgressWrite, RenewAnswer, StepWrite, Written};
 
+use crate::epoch::EpochNow;
 use crate::fail::Done;
 use crate::tx::Tx;
 
 /// Moves the expiry of leases.
 pub fn renew(tx: &mut Tx<'_>, leases: &[LeaseRef]) -> Done<RenewAnswer> {
-    let mut answer = RenewAnswer::default();
+    let epoch = tx.epoch()?;
+    let mut answer = RenewAnswer { instance: Some(epoch.epoch.instance), ..RenewAnswer::default() };
     let mut update = tx.sql(include_str!("../sql/lease_renew.sql"))?;
     for lease in leases {
         let Some(held) = held(tx.conn, *lease)? else {
@@ -20,11 +22,25 @@ pub fn renew(tx: &mut Tx<'_>, leases: &[LeaseRef]) -> Done<RenewAnswer> {
         };
         update.execute(params![held.seq, tx.now.plus_ms(held.lease_ms).ms()])?;
         answer.renewed.push(lease.job_id);
+        if epoch.may_pause(tx.now)
+            && let Some(ms) = still_ms(tx, &epoch, held.seq)?
+        {
+            answer.still.push((lease.job_id, ms));
+        }
         if held.cancel_requested {
             answer.cancel_requested.push(lease.job_id);
         }
     }
     Ok(answer)
+}
+
+/// For how long an attempt stands still that stood still before it was renewed; mirrors `Book::still_ms`.
+fn still_ms(tx: &mut Tx<'_>, epoch: &EpochNow, seq: i64) -> Done<Option<u64>> {
+    let mut select = tx.sql(include_str!("../sql/lease_queue.sql"))?;
+    let queue: String = select.query_row(params![seq], |row| row.get(0))?;
+    let queue = tx.queue(&queue)?;
+    let until = epoch.pause_until(tx.conn, queue.name.as_str(), &queue.queue.policy, tx.now)?;
+    Ok(until.map(|until| until.ms_since(tx.now)))
 }
 
 /// Of these leases, the jobs that are asked to cancel.

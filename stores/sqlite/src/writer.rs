@@ -3,6 +3,7 @@
 //! it says is on the disk.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -37,7 +38,16 @@ pub struct Writer {
 
 impl Writer {
     /// Starts the thread, which opens the file, and waits until it is open.
-    pub async fn start(
+    pub fn start(
+        path: PathBuf,
+        options: Options,
+        wakers: Arc<Wakers>,
+        health: Health,
+    ) -> Pin<Box<dyn Future<Output = Result<Self, StoreError>> + Send>> {
+        Box::pin(Self::started(path, options, wakers, health))
+    }
+
+    async fn started(
         path: PathBuf,
         options: Options,
         wakers: Arc<Wakers>,

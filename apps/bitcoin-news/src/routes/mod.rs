@@ -45,7 +45,7 @@ pub fn all(api: &Arc<Api>) -> Router {
 /// What anybody may ask for, from wherever.
 pub fn is_open(method: &Method, path: &str) -> bool {
     let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-    reads && !is_below(path, "/kv") && !is_below(path, "/admin")
+    reads && !["/kv", "/admin", "/metrics"].iter().any(|place| is_below(path, place))
 }
 
 fn is_below(path: &str, place: &str) -> bool {

@@ -215,6 +215,10 @@ impl Store for Dying {
     async fn now(&self) -> Result<Time, StoreError> {
         self.op(self.store.now()).await
     }
+
+    async fn epoch(&self) -> Result<windlass_engine::core::store::EpochStatus, StoreError> {
+        self.op(self.store.epoch()).await
+    }
 }
 
 #[async_trait]

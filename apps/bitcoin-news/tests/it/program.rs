@@ -58,6 +58,17 @@ async fn five_per_run() {
     assert_eq!(house.json(&["processor", "--once"]).await["articles"], 0);
 }
 
+/// The way in: a file with all settings, what is missing in it, and then nothing is.
+#[tokio::test]
+async fn init_makes_a_file_that_the_program_can_be_started_with() {
+    let house = House::new().await;
+    let said = house.said(&["init"]).await;
+    assert!(said.contains("bitcoin-news.env") && said.contains("windlass bitcoin-news check"), "{said}");
+    let file = std::fs::read_to_string(house.folder.path().join("bitcoin-news.env")).unwrap();
+    assert!(file.contains("#NEWSDATA_API_KEY=\n") && file.contains("#UPDATER_CRON='0 * * * *'\n"), "{file}");
+    assert!(house.said(&["init"]).await.contains("kept"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_whole_program_and_its_feed() {
     let mut house = House::new().await;
@@ -101,6 +112,7 @@ async fn the_whole_program_and_its_feed() {
     assert_eq!(get(&address, "/feed.json").await.json()["items"][0]["id"], "newsdata:100003");
     assert!(get(&address, "/").await.text().contains("<title>Bitcoin News</title>"));
     assert_eq!(get(&address, "/health").await.status, 200);
+    assert_eq!(get(&address, "/readyz").await.status, 200);
     origins(&address).await;
     tokens(&house, &address).await;
     assert!(running.stop().await.success());
@@ -119,10 +131,15 @@ async fn origins(address: &str) {
 
 async fn tokens(house: &House, address: &str) {
     let token = [("authorization", "Bearer secret-of-the-house")];
-    for path in ["/kv/BTC_CHECKPOINT", "/admin/status"] {
+    for path in ["/kv/BTC_CHECKPOINT", "/admin/status", "/metrics"] {
         assert_eq!(get(address, path).await.status, 401, "{path}");
         assert_eq!(ask(address, "GET", path, &token).await.status, 200, "{path}");
     }
+    let metrics = ask(address, "GET", "/metrics", &token).await.text();
+    assert!(metrics.contains("bitcoin_news_articles{state=\"done\"} 3\n"), "{metrics}");
+    let budgets = &house.json(&["status"]).await["budgets"];
+    assert!(budgets["news pages"]["used"].as_u64() > Some(0), "{budgets}");
+    assert!(budgets["model calls"]["used"].is_null(), "without a bound nobody counts: {budgets}");
     assert_eq!(ask(address, "POST", "/admin/updater/run", &[]).await.status, 401);
     assert_eq!(ask(address, "POST", "/admin/updater/run", &token).await.status, 202);
     let done = ask(address, "POST", "/admin/articles/newsdata:100001/process", &token).await;

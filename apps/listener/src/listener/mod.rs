@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use mongodb::bson::{Bson, Document};
 
 pub(crate) use matching::changed_names;
-pub(crate) use read::applied;
+pub(crate) use read::{QUEUE, applied};
 pub(crate) use target::Target;
 pub(crate) use validate::{Neighbour, validate};
 
@@ -83,6 +83,11 @@ pub(crate) struct Listener {
     pub(crate) trigger: Trigger,
     pub(crate) backfill: bool,
     pub(crate) partitions: u32,
+    /// The queue of its jobs in the store; Agenda has none.
+    pub(crate) queue: String,
+    pub(crate) priority: i16,
+    /// Sorted, without repeats; Agenda has none.
+    pub(crate) budgets: Vec<String>,
     /// Whether filters of deletes are matched against images from before.
     pub(crate) pre_images: bool,
 }

@@ -3,13 +3,17 @@
 use std::collections::BTreeSet;
 
 use mongodb::bson::{Bson, Document};
+use windlass_engine::{BudgetName, QueueName};
 
 use super::target::TENANT;
 use super::{Dialect, Listener, OnResume, Once, Payload, Target, Trigger};
 use crate::event::Operation;
 use crate::filter::Filter;
+use crate::home::number;
 use crate::status_field::{DEFAULT, StatusField};
 
+/// The queue of jobs in the store when nothing is said.
+pub(crate) const QUEUE: &str = "listener";
 /// The most parts that a listener may be split into.
 pub(super) const PARTITIONS_MAX: u32 = 64;
 
@@ -75,6 +79,9 @@ impl Listener {
             backfill: flag(document, "backfill", false, &mut wrong),
             pre_images: flag(document, "preImages", false, &mut wrong),
             partitions: partitions(document.get("partitions"), &mut wrong),
+            queue: queue(document, &mut wrong),
+            priority: priority(document, &mut wrong),
+            budgets: budgets(document, &mut wrong),
             key,
             collection,
             operations,
@@ -201,6 +208,48 @@ fn flag(document: &Document, name: &str, default: bool, wrong: &mut Vec<String>)
             default
         }
     }
+}
+
+fn queue(document: &Document, wrong: &mut Vec<String>) -> String {
+    let name = match document.get("queue") {
+        None | Some(Bson::Null) => return QUEUE.to_owned(),
+        Some(name) => name.as_str().unwrap_or_default(),
+    };
+    if let Err(why) = QueueName::new(name) {
+        wrong.push(why.to_string());
+    }
+    name.to_owned()
+}
+
+fn priority(document: &Document, wrong: &mut Vec<String>) -> i16 {
+    let is_there = document.get("priority").is_some_and(|value| !matches!(value, Bson::Null));
+    match i16::try_from(number(document, "priority")) {
+        Ok(priority) if !is_there || !matches!(document.get("priority"), Some(Bson::String(_))) => priority,
+        _ => {
+            wrong.push("priority must be a whole number from -32768 to 32767".to_owned());
+            0
+        }
+    }
+}
+
+fn budgets(document: &Document, wrong: &mut Vec<String>) -> Vec<String> {
+    let names = match document.get("budgets") {
+        None | Some(Bson::Null) => return Vec::new(),
+        Some(Bson::Array(names)) => names,
+        Some(_) => {
+            wrong.push("budgets must be a list of names".to_owned());
+            return Vec::new();
+        }
+    };
+    let mut found = BTreeSet::new();
+    for name in names {
+        let name = name.as_str().unwrap_or_default();
+        match BudgetName::new(name) {
+            Ok(_) => _ = found.insert(name.to_owned()),
+            Err(why) => wrong.push(why.to_string()),
+        }
+    }
+    found.into_iter().collect()
 }
 
 fn partitions(value: Option<&Bson>, wrong: &mut Vec<String>) -> u32 {

@@ -14,6 +14,7 @@ use crate::job::{Cause, Making, NewJob};
 use crate::lane::Handle;
 use crate::listener::Listener;
 use crate::metrics::add;
+use crate::sink::{Trouble, write_within};
 use crate::status_field::StatusField;
 use crate::status_writer::{complete, entry};
 use crate::token::Token;
@@ -133,6 +134,7 @@ async fn redo(context: &Context, handle: &Handle, listener: &Listener, event: &E
         instance: &context.instance,
         due: home.now(),
         payload_bytes_max: context.work.payload_bytes_max,
+        target: home.target,
     };
     let job = NewJob::of(listener, event, &Cause::Again(u64::try_from(times).unwrap_or(0) + 1), &making);
     let siblings = siblings(context, listener, event).await?;
@@ -143,7 +145,7 @@ async fn redo(context: &Context, handle: &Handle, listener: &Listener, event: &E
             let documents = home.client.database(&event.database).collection::<Document>(&event.collection);
             let mut asks = field.query_again();
             asks.insert("_id", event.id().clone());
-            let done = complete(context, field, &listener.id(), &job.id.to_hex());
+            let done = complete(context, field, &listener.id(), &job.name);
             // The map of all listeners may be null as a whole: then each of them was asked, and it is made anew so.
             if field.private() != field.path() {
                 let parent = doc! { "_id": event.id().clone(), field.private(): { "$type": 10 } };
@@ -152,21 +154,26 @@ async fn redo(context: &Context, handle: &Handle, listener: &Listener, event: &E
             }
             let ended = documents.update_one(asks, done).session(&mut session).await?;
             if ended.matched_count == 0 {
-                return Ok(false);
+                return Ok(None);
             }
         }
-        home.jobs.insert_one(&job.row).session(&mut session).await?;
         let booked = doc! {
             "$inc": { "times": 1_i64 },
             "$setOnInsert": { "listener": listener.id(), "state": "again", "attempts": 0_i64, "database": &event.database,
                 "collection": &event.collection, "document": crate::event::id_text(event.id()), "documentId": event.id().clone() },
         };
         home.dead.update_one(doc! { "_id": id }, booked).upsert(true).session(&mut session).await?;
-        Ok::<bool, Error>(true)
+        let jobs = std::slice::from_ref(&job);
+        write_within(home, &mut session, jobs).await.map(Some).map_err(Trouble::into_error)
     }
     .await;
     match written {
-        Ok(true) => session.commit_transaction().await?,
+        Ok(Some(within)) => {
+            session.commit_transaction().await?;
+            if let Some(within) = within {
+                within.committed();
+            }
+        }
         other => {
             let _ = session.abort_transaction().await;
             return match other {
@@ -180,7 +187,7 @@ async fn redo(context: &Context, handle: &Handle, listener: &Listener, event: &E
     add(&context.metrics.recovered, 1);
     add(&context.metrics.jobs, 1);
     handle.jobs.fetch_add(1, Ordering::Relaxed);
-    let _ = home.history.insert_one(entry(context, &job.origin, "again", Some(&job.id.to_hex()), None)).await;
+    let _ = home.history.insert_one(entry(context, &job.origin, "again", Some(&job.name), None)).await;
     Ok(true)
 }
 

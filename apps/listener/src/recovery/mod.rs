@@ -24,8 +24,10 @@ use crate::context::Context;
 use crate::home::{code, is_passing};
 use crate::lane::{Following, Handle};
 use crate::listener::{Listener, Target};
+use crate::settings::JobsTarget;
 use crate::status_field::StatusField;
 
+use self::failed::Failed;
 pub(crate) use ledger::entry_id;
 
 /// What recovery remembers between two looks; a hint.
@@ -39,11 +41,15 @@ struct Memory {
 pub(crate) async fn run(context: Arc<Context>) -> Result<(), AppError> {
     let memory = Memory::default();
     loop {
+        let failed = failed::of_store(&context).await.unwrap_or_else(|error| {
+            tracing::warn!(error = %error.kind, "Failed jobs of the store cannot be looked at now, and will be");
+            Vec::new()
+        });
         for handle in context.registry.all() {
             if context.stop.is_asked() {
                 return Ok(());
             }
-            if let Err(error) = recover(&context, &memory, &handle).await {
+            if let Err(error) = recover(&context, &memory, &handle, &failed).await {
                 // One listener that fails never holds up another.
                 handle.failed(&error.kind.to_string());
                 context.metrics.failed(&handle.id.text(), code(&error));
@@ -60,14 +66,22 @@ pub(crate) async fn run(context: Arc<Context>) -> Result<(), AppError> {
     }
 }
 
-async fn recover(context: &Arc<Context>, memory: &Memory, handle: &Arc<Handle>) -> Result<(), Error> {
+async fn recover(
+    context: &Arc<Context>,
+    memory: &Memory,
+    handle: &Arc<Handle>,
+    failed: &[Failed],
+) -> Result<(), Error> {
     let seen = handle.seen();
     let Some(listener) = seen.listener.filter(|listener| listener.is_active) else { return Ok(()) };
     // One that is behind hears of its documents soon.
     if seen.following != Following::Live || handle.stop.load(Ordering::Relaxed) || !context.holds() {
         return Ok(());
     }
-    failed::note(context, handle, &listener).await?;
+    match context.home.target {
+        JobsTarget::Agenda => failed::note_rows(context, handle, &listener).await?,
+        JobsTarget::Windlass => failed::note_jobs(context, handle, &listener, failed).await?,
+    }
     again::due(context, handle, &listener).await?;
     for database in databases(context, &listener.target).await? {
         if let Some(field) = &listener.status_field {

@@ -1,6 +1,5 @@
 //! Looking through collections: after a gap, and for a listener that wants what was there before it.
 
-use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use futures::TryStreamExt;
@@ -11,14 +10,13 @@ use super::again::as_event;
 use super::databases;
 use crate::context::Context;
 use crate::event::id_text;
-use crate::home::code;
 use crate::job::{Cause, Making, NewJob};
 use crate::lane::Handle;
 use crate::listener::{Dialect, Listener};
 use crate::metrics::add;
+use crate::sink::{Trouble, ensure, known};
 use crate::token::Token;
 
-const DUPLICATE: i32 = 11000;
 const PAUSE_MS: u64 = 20;
 /// How long the stream may take to come to where the scan is.
 const STREAM_MS_MAX: u64 = 20_000;
@@ -151,34 +149,20 @@ async fn take(
     while handle.seen().token < here && home.world.boot_ms() < until && !context.stop.is_asked() {
         home.world.sleep_ms(PAUSE_MS).await;
     }
-    let ids: Vec<String> = events.iter().map(|event| id_text(event.id())).collect();
-    let rows = doc! {
-        "name": &listener.job_name, "data.listenerId": listener.id(), "data.database": database, "data.documentId": { "$in": ids },
-    };
-    let mut known: HashSet<String> = HashSet::new();
-    let mut found = home.jobs.find(rows).projection(doc! { "data.documentId": 1 }).await?;
-    while let Some(row) = found.try_next().await? {
-        known.extend(
-            row.get_document("data").ok().and_then(|data| data.get_str("documentId").ok()).map(str::to_owned),
-        );
-    }
+    let known = known(home, listener, database, &events).await?;
     let making = Making {
         lane: &handle.id.text(),
         instance: &context.instance,
         due: now,
         payload_bytes_max: context.work.payload_bytes_max,
+        target: home.target,
     };
     let new = events.iter().filter(|event| !known.contains(&id_text(event.id())));
     let jobs: Vec<NewJob> = new.map(|event| NewJob::of(listener, event, cause, &making)).collect();
     if jobs.is_empty() {
         return Ok(0);
     }
-    let inserted = home.jobs.insert_many(jobs.iter().map(|job| &job.row)).ordered(false).await;
-    if let Err(error) = inserted
-        && code(&error) != DUPLICATE
-    {
-        return Err(error);
-    }
+    ensure(home, &jobs).await.map_err(Trouble::into_error)?;
     add(&context.metrics.jobs, jobs.len());
     handle.jobs.fetch_add(jobs.len() as u64, Ordering::Relaxed);
     let many = jobs.len() as i64;

@@ -164,6 +164,7 @@ impl Desk {
             instance: &self.context.instance,
             due: DateTime::from_millis(due),
             payload_bytes_max: self.context.work.payload_bytes_max,
+            target: self.context.home.target,
         };
         let job = NewJob::of(&listener, event, &Cause::Event(&event.token), &making);
         if event.token <= lane.jobs_token {

@@ -285,6 +285,8 @@ mod tests {
             uri: Secret::new(set.uri()),
             database: database.name().to_owned(),
             jobs: "jobs".to_owned(),
+            target: crate::settings::JobsTarget::Agenda,
+            lock_lifetime_ms: 600_000,
         };
         let world: Arc<dyn World> = Arc::new(RealWorld::new());
         let home = Home::open(&place, world.clone()).await.unwrap();

@@ -10,11 +10,11 @@ use crate::scene::{Scene, free_port};
 /// Settings that are missing or wrong are named, without their values, and the program ends with 1.
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_are_named() {
-    let mut command = Command::new(windlass_testkit::binary::windlass());
+    let mut command = Command::new(windlass_testkit::binary::windlass_full());
     let output = command.args(["listener"]).env_clear().output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("MONGODB_URI"), "{output:?}");
-    let mut command = Command::new(windlass_testkit::binary::windlass());
+    let mut command = Command::new(windlass_testkit::binary::windlass_full());
     command
         .args(["listener"])
         .env_clear()
@@ -39,7 +39,7 @@ async fn a_standalone_server_is_explained() {
     let server =
         windlass_testkit::program::Program::start(server.stdout(Stdio::null()).stderr(Stdio::null()));
     let said = eventually("the program says why", async || {
-        let mut command = Command::new(windlass_testkit::binary::windlass());
+        let mut command = Command::new(windlass_testkit::binary::windlass_full());
         command
             .args(["listener", "ls"])
             .env_clear()

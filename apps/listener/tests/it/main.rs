@@ -9,4 +9,5 @@ mod ledger;
 mod owners;
 mod page;
 mod scene;
+mod store;
 mod streams;

@@ -91,7 +91,7 @@ impl Scene {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(windlass_testkit::binary::windlass());
+        let mut command = Command::new(windlass_testkit::binary::windlass_full());
         command.arg("listener").args(args).env_clear().envs(&self.env);
         command
     }

@@ -115,15 +115,33 @@ fn names(own: &str, spoken: &str) -> Spoken {
     if own.is_empty() || spoken.is_empty() {
         return Spoken::CannotTell;
     }
-    let latin = |words: &[String]| words.iter().all(|word| word.is_ascii());
+    let latin = |words: &[Word]| words.iter().all(|word| word.written.is_ascii());
     if latin(&own) != latin(&spoken) {
         // One of them is in another script.
         return Spoken::CannotTell;
     }
-    let same = |a: &String, b: &String| a == b || is_initial(a, b) || is_initial(b, a);
-    match spoken.iter().all(|word| own.iter().any(|own| same(word, own))) {
+    match spoken.iter().all(|word| own.iter().any(|own| word.is(own))) {
         true => Spoken::Fits,
         false => Spoken::Contradicts,
+    }
+}
+
+/// A word of a name, in small letters and without accents, in the two ways in which an umlaut is written where there is
+/// none: Müller is Mueller, and to those who leave out the dots Muller.
+struct Word {
+    written: String,
+    plain: String,
+}
+
+impl Word {
+    fn new(word: &str) -> Self {
+        Self { written: folded(word, true), plain: folded(word, false) }
+    }
+
+    /// Mueller and Muller are not taken for one: neither of them has an umlaut.
+    fn is(&self, other: &Self) -> bool {
+        let same = |a: &str, b: &str| a == b || is_initial(a, b) || is_initial(b, a);
+        same(&self.written, &other.written) || same(&self.plain, &other.plain)
     }
 }
 
@@ -131,19 +149,32 @@ fn is_initial(short: &str, long: &str) -> bool {
     short.chars().count() == 1 && long.starts_with(short)
 }
 
-/// The words of a name: small letters, without titles, with letters as they are written where there are no umlauts.
-fn words(name: &str) -> Vec<String> {
-    let words = name.split(|letter: char| !letter.is_alphanumeric());
-    words.map(folded).filter(|word| !word.is_empty() && !TITLES.contains(&word.as_str())).collect()
+/// The words of a name, without titles.
+fn words(name: &str) -> Vec<Word> {
+    let words = name.split(|letter: char| !letter.is_alphanumeric() && !is_mark(letter)).map(Word::new);
+    words.filter(|word| !word.written.is_empty() && !TITLES.contains(&word.written.as_str())).collect()
 }
 
-fn folded(word: &str) -> String {
+/// An accent that stands behind its letter, as some systems write ü: u and the two dots.
+fn is_mark(letter: char) -> bool {
+    ('\u{300}'..='\u{36f}').contains(&letter)
+}
+
+fn folded(word: &str, with_e: bool) -> String {
     let mut out = String::new();
     for letter in word.to_lowercase().chars() {
         match letter {
-            'ä' => out.push_str("ae"),
-            'ö' => out.push_str("oe"),
-            'ü' => out.push_str("ue"),
+            'ä' | 'ö' | 'ü' => {
+                out.push(match letter {
+                    'ä' => 'a',
+                    'ö' => 'o',
+                    _ => 'u',
+                });
+                out.extend(with_e.then_some('e'));
+            }
+            // The dots of an umlaut that is written in two parts.
+            '\u{308}' if out.ends_with(['a', 'o', 'u']) => out.extend(with_e.then_some('e')),
+            letter if is_mark(letter) => {}
             'ß' => out.push_str("ss"),
             'é' | 'è' | 'ê' | 'ë' => out.push('e'),
             'á' | 'à' | 'â' | 'å' | 'ã' => out.push('a'),
@@ -156,8 +187,6 @@ fn folded(word: &str) -> String {
             'ñ' | 'ń' => out.push('n'),
             'ł' => out.push('l'),
             'ż' | 'ź' | 'ž' => out.push('z'),
-            // What is left of a dotted capital I.
-            '\u{307}' => {}
             other => out.push(other),
         }
     }
@@ -186,6 +215,16 @@ mod tests {
         for name in ["Erika", "Frau Müller", "Frau Mueller", "ERIKA MÜLLER", "E. Müller", " müller, erika "]
         {
             check(own, None, Some(name), Spoken::Fits);
+        }
+        for name in ["Muller", "Frau Mu\u{308}ller", "erika mu\u{308}ller"] {
+            check(own, None, Some(name), Spoken::Fits);
+        }
+        for (own, name) in [("Erika Muller", "Frau Müller"), ("Yagmur", "Yağmur"), ("Jo\u{308}rg", "Joerg")]
+        {
+            check(Some(own), None, Some(name), Spoken::Fits);
+        }
+        for (own, name) in [("Erika Möller", "Frau Müller"), ("Erika Mueller", "Frau Muller")] {
+            check(Some(own), None, Some(name), Spoken::Contradicts);
         }
         for name in ["Otto Müller", "Frau Schmidt", "Erika Meier", "Erik Müller"] {
             check(own, None, Some(name), Spoken::Contradicts);

@@ -4,10 +4,12 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use tracing_subscriber::fmt::MakeWriter;
+use windlass_engine::world::RealWorld;
 use windlass_standins::{Fault, OpenAi, Reply};
 
 use crate::errors::{free_port, get};
-use crate::scene::Scene;
+use crate::inside::Inside;
+use crate::scene::{OPEN, Scene};
 
 const NAME: &str = "Canary-Erika-Musterfrau";
 const PHONE: &str = "+491519990canary";
@@ -35,8 +37,8 @@ impl MakeWriter<'_> for Kept {
     }
 }
 
-/// Everything that any crate logs at any level is searched, not only what the
-/// worker's own form would show.
+/// Everything that any crate logs at any level is searched, not only what the worker's own form would show: so this
+/// one is inside. What the program says is searched in `program.rs`.
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_71_72_canaries_in_every_output() {
     let kept = Kept::default();
@@ -67,12 +69,8 @@ async fn fault_71_72_canaries_in_every_output() {
     scene.openai.reply(Reply::Text(analysis.clone()));
     scene.openai.reply(Reply::Text(analysis));
     scene.sql("UPDATE whatsapp_inbound_messages SET media_url = 'https://evil.example/canary-signature' WHERE message_sid = 'SM6'").await;
-    let running = scene.start().await;
-    let open = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status IN ('READY', 'RETRY', 'PROCESSING')";
-    windlass_testkit::eventually::eventually("all are over", async || {
-        (scene.count(open).await == 0).then_some(())
-    })
-    .await;
+    let running = Inside::start(&scene, Arc::new(RealWorld::new()), None).await;
+    scene.until("all are over", OPEN, 0).await;
     let mut outputs = get(port, "/metrics").await + &get(port, "/health").await;
     running.stop().await;
     outputs += &String::from_utf8_lossy(&kept.0.lock().unwrap());

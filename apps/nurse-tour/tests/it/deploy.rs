@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use windlass_testkit::eventually::eventually;
 use windlass_testkit::program::Program;
 
-use crate::program::Scene;
+use crate::scene::Scene;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

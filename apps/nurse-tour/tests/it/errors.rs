@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass_standins::{Fault, Gcs, OpenAi, Reply};
 use windlass_testkit::eventually::eventually;
 
-use crate::scene::Scene;
+use crate::scene::{OPEN, Scene};
 
 /// A scene with one message and a ladder that takes no time.
 async fn scene() -> Scene {
@@ -222,10 +222,8 @@ async fn a_word_that_the_table_does_not_know() {
              CHECK (processing_status IN ('READY', 'RETRY', 'PROCESSING', 'DONE', 'FAILED'))",
         )
         .await;
-    let pool =
-        windlass_postgres::pool_of(&scene.database.url(), &windlass_postgres::Options::default()).unwrap();
     assert_eq!(
-        windlass_nurse_tour::schema::refusals(&pool).await.unwrap(),
+        scene.check().await.1,
         [
             "the constraint known_words of whatsapp_inbound_messages does not know processing_status = 'TRIAGE'"
         ]
@@ -253,8 +251,7 @@ async fn a_document_whose_id_is_taken() {
     eventually("all are at OpenAI's", async || (scene.openai.asked().len() == 20).then_some(())).await;
     scene.openai.faults.clear();
     scene.openai.faults.release();
-    let open = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status IN ('READY', 'RETRY', 'PROCESSING')";
-    eventually("all are over", async || (scene.count(open).await == 0).then_some(())).await;
+    scene.until("all are over", OPEN, 0).await;
     running.stop().await;
     scene.is("SM1", "processing_status", "FAILED").await;
     scene.is("SM1", "failed_reason", "permanent database.refused").await;

@@ -6,6 +6,7 @@ use windlass_engine::core::time::{Clock, Time};
 use windlass_engine::world::SimWorld;
 use windlass_standins::Fault;
 
+use crate::inside::Inside;
 use crate::scene::Scene;
 
 /// The first retry really comes after one minute, then 5, 15 and 30, each with
@@ -14,8 +15,6 @@ use crate::scene::Scene;
 async fn the_ladder_of_the_seed() {
     let sim = SimWorld::new(7);
     let mut scene = Scene::new().await;
-    scene.world = Arc::new(sim.clone());
-    scene.clock = Some(Arc::new(sim.clone()));
     scene.openai.faults.always(Fault::Status(503, None));
     scene.set("WORKER_POLL_INTERVAL_MS", "1000");
     // Its time runs faster than what happens outside of it: no lock of a few seconds would hold.
@@ -23,7 +22,8 @@ async fn the_ladder_of_the_seed() {
     scene.message("SM1").await;
     // The row says the database's time; the clock of this test is another one.
     scene.sql("UPDATE whatsapp_inbound_messages SET received_at = '2026-01-01T00:00:00Z'").await;
-    let running = scene.start().await;
+    let clock: Arc<dyn Clock> = Arc::new(sim.clone());
+    let running = Inside::start(&scene, Arc::new(sim.clone()), Some(clock)).await;
     let mut waits = 0;
     for _ in 0..20_000 {
         match scene.of("SM1", "processing_status").await.as_deref() {
@@ -40,7 +40,7 @@ async fn the_ladder_of_the_seed() {
         sim.step(1_000).await;
     }
     assert_eq!(waits, 4);
-    running_ends(running, &sim).await;
+    running.stop_in(&sim).await;
     scene.is("SM1", "processing_status", "FAILED").await;
     scene.is("SM1", "retry_count", "5").await;
     scene.is("SM1", "failed_stage", "TRANSCRIBED").await;
@@ -63,11 +63,4 @@ async fn the_ladder_of_the_seed() {
         assert!((minutes * 60.0..longest).contains(&waited), "{minutes} min: {waited} s");
     }
     assert_eq!(scene.asked("transcriptions"), 5);
-}
-
-pub async fn running_ends(running: crate::scene::Running, sim: &SimWorld) {
-    let stopping = tokio::spawn(running.stop());
-    while !stopping.is_finished() {
-        sim.step(1_000).await;
-    }
 }

@@ -1,11 +1,12 @@
-//! The worker in one process, with a real database, real HTTP, real files; and
-//! the program as its operator meets it (`program`, `deploy`).
+//! The program, with a real database, real HTTP, real files; and, where a test steps a clock of its own, the
+//! worker inside of the test (`inside`).
 
 mod canaries;
 mod claims;
 mod deploy;
 mod errors;
 mod happy;
+mod inside;
 mod ladder;
 mod migrate;
 mod notes;

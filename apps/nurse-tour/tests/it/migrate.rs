@@ -1,12 +1,8 @@
 //! The schema: what is missing is added, what is there stays.
 
-use windlass_nurse_tour::retry::{Retried, retry, retry_all_failed};
-use windlass_nurse_tour::schema::{migrate, missing};
-use windlass_nurse_tour::status::Status;
-use windlass_postgres::{Options, pool_of};
-use windlass_testkit::eventually::eventually;
+use serde_json::json;
 
-use crate::scene::Scene;
+use crate::scene::{Scene, values};
 
 /// The tables of the other application, as the seed's worker found them, with
 /// a row in every state.
@@ -35,16 +31,15 @@ const ORIGINAL: &str = "
 async fn the_original_schema_with_rows_in_every_state() {
     let scene = Scene::bare().await;
     scene.sql(ORIGINAL).await;
-    let pool = pool_of(&scene.database.url(), &Options::default()).unwrap();
-    let before = missing(&pool).await.unwrap();
+    let (before, _) = scene.check().await;
     for column in ["locked_by", "locked_until", "next_attempt_at", "fence", "crash_count"] {
         let what = format!("the column {column} of whatsapp_inbound_messages");
-        assert!(before.iter().any(|one| one.what == what), "{what}");
+        assert!(before.contains(&what), "{what}");
     }
-    assert_eq!(missing(&pool).await.unwrap(), before, "looking changes nothing");
-    assert_eq!(migrate(&pool).await.unwrap().len(), before.len());
-    assert!(missing(&pool).await.unwrap().is_empty());
-    assert!(migrate(&pool).await.unwrap().is_empty(), "twice is as good as once");
+    assert_eq!(scene.check().await.0, before, "looking changes nothing");
+    assert_eq!(scene.migrate().await.len(), before.len());
+    assert_eq!(scene.check().await, (vec![], vec![]));
+    assert!(scene.migrate().await.is_empty(), "twice is as good as once");
     for sid in ["SMready", "SMretry", "SMstuck", "SMspent"] {
         let set = "UPDATE whatsapp_inbound_messages SET media_url = $1 WHERE message_sid = $2";
         scene.client.execute(set, &[&scene.twilio.media_url(sid, &format!("ME{sid}")), &sid]).await.unwrap();
@@ -87,8 +82,7 @@ async fn times_that_are_no_text() {
     scene
         .sql("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET timezone = ''Asia/Tokyo''', current_database()); END $$")
         .await;
-    let pool = pool_of(&scene.database.url(), &Options::default()).unwrap();
-    migrate(&pool).await.unwrap();
+    scene.migrate().await;
     let insert = "INSERT INTO whatsapp_inbound_messages (message_sid, agency_id, message_type, media_url, processing_status, \
                   received_at, locked_until, next_attempt_at) SELECT sid, 'agency-1', 'voice', replace($1, 'SID', sid), status, \
                   now() AT TIME ZONE 'UTC', now() AT TIME ZONE 'UTC' + locked::interval, now() + next::interval \
@@ -97,7 +91,7 @@ async fn times_that_are_no_text() {
     scene.client.execute(insert, &[&scene.twilio.media_url("SID", "MESID")]).await.unwrap();
     let running = scene.start().await;
     let done = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status = 'DONE'";
-    eventually("three are done", async || (scene.count(done).await == 3).then_some(())).await;
+    scene.until("three are done", done, 3).await;
     running.stop().await;
     for (sid, status) in [("SMlater", "RETRY"), ("SMheld", "PROCESSING")] {
         scene.is(sid, "processing_status", status).await;
@@ -106,27 +100,23 @@ async fn times_that_are_no_text() {
                  WHERE abs(extract(epoch FROM now() - m.processed_at AT TIME ZONE 'UTC')) < 60 \
                  AND abs(extract(epoch FROM now() - d.created_at AT TIME ZONE 'UTC')) < 60";
     assert_eq!(scene.count(filed).await, 3);
-    let status = Status::read(&pool, true).await.unwrap();
-    assert_eq!((status.in_flight, status.expired), (1, 0));
+    let status = scene.status().await;
+    assert_eq!((&status["in_flight"], &status["expired"]), (&json!(1), &json!(0)));
 }
 
 /// A function that another version of the worker left is put right.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_function_is_replaced() {
     let scene = Scene::new().await;
-    let pool = pool_of(&scene.database.url(), &Options::default()).unwrap();
     scene
         .sql(
             "CREATE OR REPLACE FUNCTION nurse_tour_announce() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$",
         )
         .await;
-    let found = missing(&pool).await.unwrap();
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(
-        migrate(&pool).await.unwrap(),
-        ["the trigger that announces new messages, as this version has it"]
-    );
-    assert!(missing(&pool).await.unwrap().is_empty());
+    let what = ["the trigger that announces new messages, as this version has it"];
+    assert_eq!(scene.check().await.0, what);
+    assert_eq!(scene.migrate().await, what);
+    assert_eq!(scene.check().await, (vec![], vec![]));
 }
 
 /// What an operator sees and does.
@@ -134,23 +124,31 @@ async fn an_old_function_is_replaced() {
 async fn status_and_retry() {
     let scene = Scene::bare().await;
     scene.sql(ORIGINAL).await;
-    let pool = pool_of(&scene.database.url(), &Options::default()).unwrap();
-    migrate(&pool).await.unwrap();
+    scene.migrate().await;
     scene.sql("UPDATE whatsapp_inbound_messages SET failed_reason = 'patient canary not found' WHERE message_sid = 'SMfailed'").await;
-    let status = Status::read(&pool, true).await.unwrap();
-    let count =
-        |word: &str| status.queue.iter().filter(|one| one.status == word).map(|one| one.count).sum::<i64>();
+    let status = scene.status().await;
+    let queue = status["queue"].as_array().unwrap();
+    let count = |word: &str| {
+        queue
+            .iter()
+            .filter(|one| one["status"] == word)
+            .map(|one| one["count"].as_i64().unwrap())
+            .sum::<i64>()
+    };
     assert_eq!(["READY", "RETRY", "PROCESSING", "DONE", "FAILED"].map(count), [1, 2, 2, 1, 1]);
-    assert_eq!((status.in_flight, status.expired), (0, 2));
-    assert!(status.oldest_waiting_s.is_some_and(|s| s > 1_000.0));
-    assert_eq!(status.failed[0].reason, "other", "what another worker wrote is not shown");
-    let sids = ["SMfailed", "SMdone", "SMnobody"].map(str::to_owned);
-    let answers = retry(&pool, &sids).await.unwrap();
-    assert_eq!(answers, [Retried::Yes, Retried::NotOver("DONE".into()), Retried::NotFound]);
+    assert_eq!((&status["in_flight"], &status["expired"]), (&json!(0), &json!(2)));
+    assert!(status["oldest_waiting_s"].as_f64().is_some_and(|s| s > 1_000.0), "{status}");
+    assert_eq!(status["failed"][0]["reason"], "other", "what another worker wrote is not shown");
+    let retried = scene.run(&["retry", "SMfailed", "SMdone", "SMnobody", "--json"]).await;
+    let answer = |sid: &str, word: &str| json!({"message_sid": sid, "answer": word});
+    assert_eq!(
+        values(&retried),
+        [answer("SMfailed", "retried"), answer("SMdone", "not_over"), answer("SMnobody", "not_found")]
+    );
     scene.is("SMfailed", "processing_status", "RETRY").await;
     scene.is("SMfailed", "retry_count", "0").await;
     scene.sql("UPDATE whatsapp_inbound_messages SET processing_status = 'FAILED' WHERE message_sid IN ('SMfailed', 'SMspent')").await;
-    assert_eq!(retry_all_failed(&pool).await.unwrap(), 2);
+    assert_eq!(scene.told(&["retry", "--all-failed"]).await, [json!({"retried": 2})]);
     assert_eq!(scene.count("SELECT count(*) FROM nurse_tour_audit WHERE outcome = 'retried'").await, 3);
 }
 
@@ -164,30 +162,22 @@ async fn duplicates_are_told_and_nothing_is_changed() {
              INSERT INTO pending_care_documentations VALUES ('a', NULL, 'SM1'), ('b', 'x', 'SM1')",
         )
         .await;
-    let pool = pool_of(&scene.database.url(), &Options::default()).unwrap();
-    let before = missing(&pool).await.unwrap();
-    let error = migrate(&pool).await.unwrap_err().to_string();
+    let before = scene.check().await;
+    let refused = scene.run(&["migrate"]).await;
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{error}");
     assert!(
         error.contains("idx_pending_docs_message") && error.contains("decide which one to keep"),
         "{error}"
     );
-    assert_eq!(missing(&pool).await.unwrap(), before, "all or nothing");
+    assert_eq!(scene.check().await, before, "all or nothing");
 }
 
 /// Several machines may migrate at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_migrate_at_once() {
     let scene = Scene::bare().await;
-    let url = scene.database.url();
-    let tasks: Vec<_> = (0..4)
-        .map(|_| {
-            let pool = pool_of(&url, &Options::default()).unwrap();
-            tokio::spawn(async move { migrate(&pool).await.unwrap().len() })
-        })
-        .collect();
-    let mut added = Vec::new();
-    for task in tasks {
-        added.push(task.await.unwrap());
-    }
-    assert_eq!(added.iter().filter(|count| **count > 0).count(), 1, "{added:?}");
+    let added = tokio::join!(scene.migrate(), scene.migrate(), scene.migrate(), scene.migrate());
+    let added = [added.0, added.1, added.2, added.3];
+    assert_eq!(added.iter().filter(|added| !added.is_empty()).count(), 1, "{added:?}");
 }

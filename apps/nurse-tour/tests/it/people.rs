@@ -70,9 +70,7 @@ async fn every_way_to_a_patient() {
     // A person says whose it is; nothing is paid for again.
     let calls = scene.openai.asked().len();
     scene.sql("UPDATE whatsapp_inbound_messages SET agency_id = 'agency-1', patient_id = 'P1' WHERE message_sid = 'SM3'").await;
-    let pool =
-        windlass_postgres::pool_of(&scene.database.url(), &windlass_postgres::Options::default()).unwrap();
-    windlass_nurse_tour::retry::retry(&pool, &["SM3".to_owned()]).await.unwrap();
+    scene.told(&["retry", "SM3"]).await;
     scene.drain().await;
     check(&scene, "SM3", "agency-1", "P1", "pending").await;
     assert_eq!(scene.openai.asked().len(), calls);

@@ -1,142 +1,50 @@
 //! The Nurse Tour worker as a process: killed, frozen, ended, and looked at.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 use windlass_engine::world::{RealWorld, World};
-use windlass_standins::{Fault, OpenAi, Twilio};
+use windlass_standins::{Fault, OpenAi};
 use windlass_testkit::eventually::eventually;
-use windlass_testkit::postgres::{Database, Server};
 use windlass_testkit::program::Program;
 
-const OPEN: &str = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status IN ('READY', 'RETRY', 'PROCESSING')";
+use crate::scene::{OPEN, Scene};
+use crate::webhook::post;
 
-pub struct Scene {
-    database: Database,
-    client: Client,
-    twilio: Twilio,
-    openai: OpenAi,
-    folder: tempfile::TempDir,
-    pub env: HashMap<String, String>,
+/// Locks that run out soon, and a ladder that takes no time.
+async fn scene() -> Scene {
+    let mut scene = Scene::new().await;
+    scene.set("WORKER_ALLOW_ORIGINS", &scene.twilio.cdn.url());
+    scene.set("WORKER_POLL_INTERVAL_MS", "100");
+    scene.set("WORKER_LOCK_DURATION_MINUTES", "0.03");
+    scene.set("WORKER_RETRY_LADDER", "100ms");
+    scene
 }
 
-impl Scene {
-    /// A migrated database without messages.
-    async fn new() -> Self {
-        let scene = Self::bare().await;
-        let output = scene.run(&["migrate"]).await;
-        assert!(output.status.success(), "{output:?}");
-        scene
-    }
-
-    /// An empty database.
-    pub async fn bare() -> Self {
-        let database = Server::shared().await.fresh_database().await;
-        let client = connect(&database.url()).await;
-        let (twilio, openai) = (Twilio::start().await, OpenAi::start().await);
-        let folder = tempfile::tempdir().unwrap();
-        let pairs = [
-            ("DATABASE_URL", database.url()),
-            ("OPENAI_API_KEY", openai.key()),
-            ("OPENAI_BASE_URL", openai.url()),
-            ("TWILIO_ACCOUNT_SID", twilio.account()),
-            ("TWILIO_AUTH_TOKEN", twilio.token()),
-            ("TWILIO_BASE_URL", twilio.url()),
-            ("WORKER_ALLOW_ORIGINS", twilio.cdn.url()),
-            ("AUDIO_STORE_URL", format!("file://{}", folder.path().join("audio").display())),
-            ("WORKER_POLL_INTERVAL_MS", "100".to_owned()),
-            ("WORKER_LOCK_DURATION_MINUTES", "0.03".to_owned()),
-            ("WORKER_RETRY_LADDER", "100ms".to_owned()),
-        ];
-        let env = pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        Self { database, client, twilio, openai, folder, env }
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(windlass_testkit::binary::windlass());
-        command.arg("nurse-tour").args(args).env_clear().envs(&self.env);
-        command
-    }
-
-    /// Runs a verb to its end, off the runtime that the stand-ins run on.
-    async fn run(&self, args: &[&str]) -> Output {
-        let mut command = self.command(args);
-        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
-    }
-
-    fn log(&self, name: &str) -> PathBuf {
-        self.folder.path().join(format!("{name}.log"))
-    }
-
-    /// Starts a worker that writes all it says into a file.
-    fn worker(&self, name: &str) -> Program {
-        self.start(name, &[])
-    }
-
-    /// Starts a worker, or the webhook, that writes all it says into a file.
-    fn start(&self, name: &str, args: &[&str]) -> Program {
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log(name)).unwrap();
-        let errors = log.try_clone().unwrap();
-        let mut command = self.command(args);
-        Program::start(command.env("WORKER_ID", name).stdout(Stdio::from(log)).stderr(Stdio::from(errors)))
-    }
-
-    /// A call of the webhook, as Twilio makes it. Answers the first line of the answer.
-    async fn call(&self, port: u16, url: &str, form: &[(&str, &str)], signed: bool) -> String {
-        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
-        let signature = if signed { self.twilio.sign(url, form) } else { "AAAA".to_owned() };
-        let head = format!(
-            "POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-www-form-urlencoded\r\n\
-             x-twilio-signature: {signature}\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        let connect = async || tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok();
-        let mut tcp = eventually("the port is open", connect).await;
-        tcp.write_all(head.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        tcp.read_to_string(&mut answer).await.unwrap();
-        answer.lines().next().unwrap_or_default().to_owned()
-    }
-
-    pub async fn message(&self, sid: &str) {
-        let media = self.twilio.media_url(sid, &format!("ME{sid}"));
-        let insert = "INSERT INTO whatsapp_inbound_messages (message_sid, from_number, agency_id, message_type, media_url, \
-                      processing_status, received_at) VALUES ($1, 'whatsapp:+4915100canary', 'agency-1', 'voice', $2, 'READY', \
-                      to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'))";
-        self.client.execute(insert, &[&sid, &media]).await.unwrap();
-    }
-
-    pub async fn count(&self, sql: &str) -> i64 {
-        self.client.query_one(sql, &[]).await.unwrap().get(0)
-    }
-
-    pub async fn until(&self, what: &str, sql: &str, wanted: i64) {
-        eventually(what, async || (self.count(sql).await == wanted).then_some(())).await;
-    }
-
-    fn asked(&self, path: &str) -> usize {
-        self.openai.asked().iter().filter(|ask| ask.path.ends_with(path)).count()
-    }
-
-    async fn one_document_for_each(&self, messages: i64) {
-        let done = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status = 'DONE' AND current_stage = 'COMPLETED'";
-        assert_eq!(self.count(done).await, messages);
-        let filed = "SELECT count(DISTINCT message_sid) FROM pending_care_documentations";
-        assert_eq!(self.count(filed).await, messages);
-        assert_eq!(self.count("SELECT count(*) FROM pending_care_documentations").await, messages);
-        let twice = "SELECT count(*) FROM (SELECT FROM nurse_tour_audit WHERE outcome = 'stage' \
-                     GROUP BY message_sid, to_stage HAVING count(*) > 1) s";
-        assert_eq!(self.count(twice).await, 0, "a stored stage was stored again");
-    }
+/// A call of the webhook, as Twilio makes it. Answers the first line of the answer.
+async fn call(scene: &Scene, port: u16, url: &str, form: &[(&str, &str)], signed: bool) -> String {
+    let signature = if signed { scene.twilio.sign(url, form) } else { "AAAA".to_owned() };
+    post(port, url, form, &signature).await.lines().next().unwrap_or_default().to_owned()
 }
 
-async fn connect(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
+/// A message of somebody whose number nobody may read anywhere.
+async fn message_of_somebody(scene: &Scene, sid: &str) {
+    scene.message(sid).await;
+    let set =
+        "UPDATE whatsapp_inbound_messages SET from_number = 'whatsapp:+4915100canary' WHERE message_sid = $1";
+    scene.client.execute(set, &[&sid]).await.unwrap();
+}
+
+async fn one_document_for_each(scene: &Scene, messages: i64) {
+    let done = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status = 'DONE' AND current_stage = 'COMPLETED'";
+    assert_eq!(scene.count(done).await, messages);
+    let filed = "SELECT count(DISTINCT message_sid) FROM pending_care_documentations";
+    assert_eq!(scene.count(filed).await, messages);
+    assert_eq!(scene.documents().await, messages);
+    let twice = "SELECT count(*) FROM (SELECT FROM nurse_tour_audit WHERE outcome = 'stage' \
+                 GROUP BY message_sid, to_stage HAVING count(*) > 1) s";
+    assert_eq!(scene.count(twice).await, 0, "a stored stage was stored again");
 }
 
 /// A write that stands still in the database until the test lets it go on.
@@ -153,7 +61,7 @@ impl Barrier {
              EXECUTE FUNCTION wait_here()"
         );
         scene.client.batch_execute(&trigger).await.unwrap();
-        let holder = connect(&scene.database.url()).await;
+        let holder = scene.admin().await;
         holder.batch_execute("SELECT pg_advisory_lock(42)").await.unwrap();
         Self { holder }
     }
@@ -181,17 +89,17 @@ impl Barrier {
 /// Kills a worker while the write of a stage is under way. When the write
 /// became durable all the same, nothing of the stage is paid for again.
 async fn killed_at(condition: &str, committed: bool, calls: (usize, usize, usize)) {
-    let scene = Scene::new().await;
+    let scene = scene().await;
     scene.message("SM1").await;
     let barrier = Barrier::at(&scene, condition).await;
-    let worker = scene.worker("worker_1");
+    let worker = scene.spawn("worker_1", &[]);
     barrier.reached().await;
     worker.kill();
     barrier.open(&scene, committed).await;
-    let second = scene.worker("worker_2");
+    let second = scene.spawn("worker_2", &[]);
     scene.until("the message is over", OPEN, 0).await;
     second.kill();
-    scene.one_document_for_each(1).await;
+    one_document_for_each(&scene, 1).await;
     let found = (scene.twilio.asked().len(), scene.asked("transcriptions"), scene.asked("completions"));
     assert_eq!(found, calls, "at {condition}, committed: {committed}");
 }
@@ -200,7 +108,7 @@ async fn killed_at(condition: &str, committed: bool, calls: (usize, usize, usize
 #[tokio::test(flavor = "multi_thread")]
 async fn crash_nurse_tour_at_every_boundary() {
     for (condition, paid) in [
-        ("NEW.current_stage = 'AUDIO_STORED' AND OLD.current_stage IS NULL", (2, 1, 1)),
+        ("NEW.current_stage = 'AUDIO_STORED' AND OLD.current_stage = 'RECEIVED'", (2, 1, 1)),
         ("NEW.current_stage = 'TRANSCRIBED' AND OLD.current_stage = 'AUDIO_STORED'", (1, 2, 1)),
         ("NEW.current_stage = 'ANALYZED' AND OLD.current_stage = 'TRANSCRIBED'", (1, 1, 2)),
         ("NEW.current_stage = 'DOC_CREATED' AND OLD.current_stage = 'ANALYZED'", (1, 1, 1)),
@@ -215,7 +123,7 @@ async fn crash_nurse_tour_at_every_boundary() {
 #[tokio::test(flavor = "multi_thread")]
 async fn crash_nurse_tour_in_every_stage() {
     for stage in ["audio", "transcript", "analysis"] {
-        let scene = Scene::new().await;
+        let scene = scene().await;
         scene.message("SM1").await;
         match stage {
             "audio" => scene.twilio.cdn.faults.push(Fault::HoldBody { after: 1_000 }),
@@ -225,7 +133,7 @@ async fn crash_nurse_tour_in_every_stage() {
                 scene.openai.faults.push(Fault::HoldHead);
             }
         }
-        let worker = scene.worker("worker_1");
+        let worker = scene.spawn("worker_1", &[]);
         let begun = async || {
             let (cdn, openai) = (scene.twilio.cdn.asked().len(), scene.openai.asked().len());
             let begun = [("audio", cdn == 1), ("transcript", openai == 1), ("analysis", openai == 2)];
@@ -235,10 +143,10 @@ async fn crash_nurse_tour_in_every_stage() {
         worker.kill();
         scene.openai.faults.release();
         scene.twilio.cdn.faults.release();
-        let second = scene.worker("worker_2");
+        let second = scene.spawn("worker_2", &[]);
         scene.until("the message is over", OPEN, 0).await;
         second.kill();
-        scene.one_document_for_each(1).await;
+        one_document_for_each(&scene, 1).await;
         let twice = |name: &str| 1 + usize::from(stage == name);
         assert_eq!(scene.twilio.cdn.asked().len(), twice("audio"));
         assert_eq!(
@@ -254,12 +162,12 @@ async fn crash_nurse_tour_in_every_stage() {
 async fn crash_nurse_tour_three_workers() {
     let kills: i64 = std::env::var("WINDLASS_CRASHES").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
     let messages = if kills >= 200 { 500 } else { 4 * kills };
-    let mut scene = Scene::new().await;
+    let mut scene = scene().await;
     scene.env.insert("WORKER_BATCH_SIZE".into(), "4".into());
     scene.env.insert("WORKER_MAX_RETRIES".into(), "100".into());
     let world = RealWorld::new();
     let names = ["worker_1", "worker_2", "worker_3"];
-    let mut workers: HashMap<&str, Program> = names.map(|name| (name, scene.worker(name))).into();
+    let mut workers: HashMap<&str, Program> = names.map(|name| (name, scene.spawn(name, &[]))).into();
     for kill in 0..kills {
         for n in kill * messages / kills..(kill + 1) * messages / kills {
             scene.message(&format!("SM{n}")).await;
@@ -276,7 +184,7 @@ async fn crash_nurse_tour_three_workers() {
         };
         let victim = eventually("a worker holds a message", held).await;
         workers.remove(victim).expect("there is one of each name").kill();
-        workers.insert(victim, scene.worker(victim));
+        workers.insert(victim, scene.spawn(victim, &[]));
     }
     scene.until("all messages are over", OPEN, 0).await;
     let poisoned = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status = 'FAILED'";
@@ -289,7 +197,7 @@ async fn crash_nurse_tour_three_workers() {
     for worker in workers.into_values() {
         worker.kill();
     }
-    scene.one_document_for_each(messages).await;
+    one_document_for_each(&scene, messages).await;
     let claims = scene.count("SELECT sum(fence)::bigint FROM whatsapp_inbound_messages").await;
     let (heard, thought) = (scene.asked("transcriptions") as i64, scene.asked("completions") as i64);
     // A call is repeated only by a later claim: what was stored is not paid for again.
@@ -309,13 +217,13 @@ async fn crash_nurse_tour_three_workers() {
 /// A worker that stands still past its lease, and wakes when another has done its work, writes nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_24_a_frozen_nurse_tour_worker_writes_nothing() {
-    let scene = Scene::new().await;
+    let scene = scene().await;
     scene.message("SM1").await;
     scene.openai.faults.push(Fault::HoldHead);
-    let frozen = scene.worker("worker_1");
+    let frozen = scene.spawn("worker_1", &[]);
     eventually("OpenAI is asked", async || (scene.openai.asked().len() == 1).then_some(())).await;
     frozen.signal(libc::SIGSTOP);
-    let other = scene.worker("worker_2");
+    let other = scene.spawn("worker_2", &[]);
     scene.until("another has done it", OPEN, 0).await;
     let story =
         "SELECT string_agg(a::text, '|' ORDER BY seq) FROM nurse_tour_audit a WHERE message_sid = 'SM1'";
@@ -330,7 +238,7 @@ async fn fault_24_a_frozen_nurse_tour_worker_writes_nothing() {
     assert_eq!(after, before);
     let by = "SELECT count(*) FROM nurse_tour_audit WHERE message_sid = 'SM2' AND worker = 'worker_1' AND outcome = 'completed'";
     assert_eq!(scene.count(by).await, 1);
-    scene.one_document_for_each(2).await;
+    one_document_for_each(&scene, 2).await;
     frozen.kill();
 }
 
@@ -339,15 +247,13 @@ async fn fault_24_a_frozen_nurse_tour_worker_writes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nurse_tour_ends_when_told() {
     for signal in [libc::SIGTERM, libc::SIGINT] {
-        let scene = Scene::new().await;
+        let scene = scene().await;
         scene.message("SM1").await;
         scene.openai.faults.push(Fault::HoldHead);
-        let worker = scene.worker("worker_1");
+        let worker = scene.spawn("worker_1", &[]);
         eventually("OpenAI is asked", async || (scene.openai.asked().len() == 1).then_some(())).await;
         worker.signal(signal);
-        let told = async || {
-            std::fs::read_to_string(scene.log("worker_1")).ok().filter(|log| log.contains("claiming stopped"))
-        };
+        let told = async || Some(scene.said("worker_1")).filter(|log| log.contains("claiming stopped"));
         eventually("it has heard", told).await;
         scene.openai.faults.release();
         let status = tokio::task::spawn_blocking(move || worker.wait()).await.unwrap();
@@ -356,7 +262,7 @@ async fn nurse_tour_ends_when_told() {
                         AND current_stage = 'TRANSCRIBED' AND locked_by IS NULL \
                         AND nurse_tour_moment(next_attempt_at) > clock_timestamp() + interval '30 seconds'";
         assert_eq!(scene.count(requeued).await, 1);
-        let log = std::fs::read_to_string(scene.log("worker_1")).unwrap();
+        let log = scene.said("worker_1");
         for line in log.lines() {
             let (time, rest) = line.split_once(' ').unwrap();
             assert!(time.len() == 24 && time.ends_with('Z') && rest.starts_with('['), "{line}");
@@ -376,15 +282,15 @@ async fn nurse_tour_ends_when_told() {
 /// Faults 71, 72: no secret and nothing of a patient is in what a worker says, however much it says.
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_71_72_nurse_tour_says_nothing_of_anybody() {
-    let mut scene = Scene::new().await;
+    let mut scene = scene().await;
     scene.env.insert("DEBUG".into(), "1".into());
-    scene.message("SM1").await;
-    scene.message("SM2").await;
+    message_of_somebody(&scene, "SM1").await;
+    message_of_somebody(&scene, "SM2").await;
     scene.client.execute("UPDATE whatsapp_inbound_messages SET media_url = 'https://canary.example/x' WHERE message_sid = 'SM2'", &[]).await.unwrap();
-    let worker = scene.worker("worker_1");
+    let worker = scene.spawn("worker_1", &[]);
     scene.until("both are over", OPEN, 0).await;
     worker.kill();
-    let mut said = std::fs::read_to_string(scene.log("worker_1")).unwrap();
+    let mut said = scene.said("worker_1");
     for verb in [["status"].as_slice(), &["check"], &["status", "--json"], &["retry", "SM1", "SM2", "--json"]]
     {
         let output = scene.run(verb).await;
@@ -401,14 +307,14 @@ async fn fault_71_72_nurse_tour_says_nothing_of_anybody() {
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_71_72_nurse_tour_logs_json() {
     const URL: &str = "https://hooks.example.com/canary";
-    let mut scene = Scene::new().await;
+    let mut scene = scene().await;
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     for (name, value) in
         [("DEBUG", "1"), ("WEBHOOK_PUBLIC_URL", URL), ("WEBHOOK_LISTEN", &format!("127.0.0.1:{port}"))]
     {
         scene.env.insert(name.into(), value.into());
     }
-    let webhook = scene.start("webhook", &["webhook", "--log", "json"]);
+    let webhook = scene.spawn("webhook", &["webhook", "--log", "json"]);
     let (account, media) = (scene.twilio.account(), scene.twilio.media_url("SM1", "MESM1"));
     let mut form = vec![
         ("MessageSid", "SM1"),
@@ -418,18 +324,18 @@ async fn fault_71_72_nurse_tour_logs_json() {
         ("MediaContentType0", "audio/ogg; codecs=opus"),
         ("MediaUrl0", media.as_str()),
     ];
-    assert_eq!(scene.call(port, URL, &form, true).await, "HTTP/1.1 200 OK");
-    assert_eq!(scene.call(port, URL, &form, false).await, "HTTP/1.1 403 Forbidden");
+    assert_eq!(call(&scene, port, URL, &form, true).await, "HTTP/1.1 200 OK");
+    assert_eq!(call(&scene, port, URL, &form, false).await, "HTTP/1.1 403 Forbidden");
     form[0].1 = "SM canary";
-    assert_eq!(scene.call(port, URL, &form, true).await, "HTTP/1.1 400 Bad Request");
+    assert_eq!(call(&scene, port, URL, &form, true).await, "HTTP/1.1 400 Bad Request");
     // One goes wrong in words that nobody should repeat, one has no agency, one is held when the worker has to go.
-    scene.message("SM2").await;
+    message_of_somebody(&scene, "SM2").await;
     scene.openai.faults.push(Fault::Answer(OpenAi::error(400, "canary", Some("canary"))));
-    let worker = scene.start("worker_1", &["--log", "json"]);
+    let worker = scene.spawn("worker_1", &["--log", "json"]);
     scene.until("both are over", OPEN, 0).await;
     scene.openai.faults.push(Fault::HoldHead);
     let asked = scene.openai.asked().len();
-    scene.message("SM3").await;
+    message_of_somebody(&scene, "SM3").await;
     eventually("OpenAI is asked", async || (scene.openai.asked().len() > asked).then_some(())).await;
     worker.signal(libc::SIGTERM);
     scene.openai.faults.release();
@@ -438,7 +344,7 @@ async fn fault_71_72_nurse_tour_logs_json() {
         let status = tokio::task::spawn_blocking(move || program.wait()).await.unwrap();
         assert_eq!(status.code(), Some(0));
     }
-    let said = ["worker_1", "webhook"].map(|name| std::fs::read_to_string(scene.log(name)).unwrap()).concat();
+    let said = ["worker_1", "webhook"].map(|name| scene.said(name)).concat();
     let mut messages = Vec::new();
     for line in said.lines() {
         let line: serde_json::Map<String, serde_json::Value> =
@@ -470,10 +376,10 @@ async fn fault_71_72_nurse_tour_logs_json() {
 /// A model that does not exist: the worker says so before it touches a message, `status` shows it, and `resume` is heard.
 #[tokio::test(flavor = "multi_thread")]
 async fn nurse_tour_says_why_it_has_stopped() {
-    let mut scene = Scene::new().await;
+    let mut scene = scene().await;
     scene.env.insert("ANALYSIS_MODEL".into(), "unknown-model".into());
     scene.message("SM1").await;
-    let worker = scene.worker("worker_1");
+    let worker = scene.spawn("worker_1", &[]);
     scene.until("it has stopped", "SELECT count(*) FROM nurse_tour_stops", 1).await;
     let status = scene.run(&["status"]).await;
     let shown = String::from_utf8_lossy(&status.stdout).into_owned();
@@ -486,7 +392,7 @@ async fn nurse_tour_says_why_it_has_stopped() {
     // It asks again, and is refused again.
     scene.until("it has stopped again", "SELECT count(*) FROM nurse_tour_stops", 1).await;
     worker.kill();
-    let log = std::fs::read_to_string(scene.log("worker_1")).unwrap();
+    let log = scene.said("worker_1");
     assert!(
         log.contains(
             "[ERROR] Claiming stopped: the operator must act; check the key, the names of the models"
@@ -501,7 +407,7 @@ async fn nurse_tour_says_why_it_has_stopped() {
 /// What an operator meets on the command line.
 #[tokio::test(flavor = "multi_thread")]
 async fn nurse_tour_on_the_command_line() {
-    let mut scene = Scene::new().await;
+    let mut scene = scene().await;
     let text = |output: &Output| {
         String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned()
     };
@@ -566,6 +472,10 @@ async fn nurse_tour_on_the_command_line() {
     scene.env.insert("DATABASE_URL".into(), "postgres://postgres@127.0.0.1:1/none".into());
     let failed = text(&scene.run(&["status"]).await);
     assert!(failed.contains("see whether the server is up and DATABASE_URL is right"), "{failed}");
+    let url = format!("{}?sslmode=require", scene.database.url());
+    scene.env.insert("DATABASE_URL".into(), url);
+    let failed = text(&scene.run(&["status"]).await);
+    assert!(failed.contains("offers no encryption") && failed.contains("switch `ssl` on"), "{failed}");
     scene.env.insert("DATABASE_URL".into(), "nonsense".into());
     let failed = text(&scene.run(&["status"]).await);
     assert!(failed.starts_with("error: DATABASE_URL cannot be used"), "{failed}");

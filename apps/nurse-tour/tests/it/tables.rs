@@ -1,8 +1,5 @@
 //! Tables as other applications have them: other types, other ids, columns that must be filled.
 
-use windlass_nurse_tour::resume::resume;
-use windlass_nurse_tour::schema::{migrate, missing, unfit_for_the_store, wrong};
-use windlass_postgres::{Options, pool_of};
 use windlass_standins::Reply;
 use windlass_testkit::eventually::eventually;
 
@@ -21,12 +18,8 @@ fn reply() -> Reply {
 async fn scene(columns: &str) -> Scene {
     let scene = Scene::bare().await;
     scene.sql(&format!("CREATE TABLE pending_care_documentations ({columns})")).await;
-    migrate(&pool(&scene)).await.unwrap();
+    scene.migrate().await;
     scene
-}
-
-fn pool(scene: &Scene) -> deadpool_postgres::Pool {
-    pool_of(&scene.database.url(), &Options::default()).unwrap()
 }
 
 /// Lists as arrays, as text and as JSON; ids that are numbers, UUIDs or short; days that are days; words of an enum.
@@ -62,8 +55,8 @@ async fn documents_of_every_type() {
         let scene = Scene::bare().await;
         scene.sql("CREATE TYPE doc_status AS ENUM ('pending', 'triage', 'approved')").await;
         scene.sql(&format!("CREATE TABLE pending_care_documentations ({columns})")).await;
-        migrate(&pool(&scene)).await.unwrap();
-        assert_eq!(wrong(&pool(&scene)).await.unwrap(), [""; 0], "{columns}");
+        scene.migrate().await;
+        assert_eq!(scene.check().await, (vec![], vec![]), "{columns}");
         scene.openai.reply(reply());
         scene.message("SM1").await;
         scene.drain().await;
@@ -99,11 +92,11 @@ async fn what_does_not_fit_is_found() {
     )
     .await;
     scene.sql("ALTER TABLE whatsapp_inbound_messages ALTER transcript_text TYPE jsonb USING NULL, ADD tenant int NOT NULL").await;
-    let pool = pool(&scene);
-    assert!(missing(&pool).await.unwrap().is_empty());
     let no_default = "must be filled (NOT NULL) and has no default; give it one, or allow NULL";
+    let (missing, wrong) = scene.check().await;
+    assert_eq!(missing, [""; 0]);
     assert_eq!(
-        wrong(&pool).await.unwrap(),
+        wrong,
         [
             "whatsapp_inbound_messages.transcript_text is of type jsonb; it must be text".to_owned(),
             "pending_care_documentations.id is of type bigint; it must be text of at least 36 letters, uuid, or an integer with a sequence".into(),
@@ -122,7 +115,7 @@ async fn what_does_not_fit_is_found() {
              CREATE TRIGGER fill BEFORE INSERT ON whatsapp_inbound_messages FOR EACH ROW EXECUTE FUNCTION fill()",
         )
         .await;
-    assert_eq!(wrong(&pool).await.unwrap().len(), 7);
+    assert_eq!(scene.check().await.1.len(), 7);
 }
 
 /// A table that changes under a running worker: nothing is tried again and again, no try is used, it is said, and it
@@ -154,7 +147,7 @@ async fn a_table_that_changes_under_the_worker() {
         scene.is("SM1", "retry_count", "0").await;
         scene.is("SM1", "current_stage", "ANALYZED").await;
         scene.sql(&format!("ALTER TABLE pending_care_documentations {mend}")).await;
-        assert_eq!(resume(&pool(&scene)).await.unwrap(), ["database of worker_1"]);
+        assert_eq!(scene.resume().await, ["database of worker_1"]);
         eventually("it goes on", async || done("SM1").await).await;
         running.stop().await;
         assert_eq!(scene.asked("completions"), 2, "nothing was paid for twice");
@@ -216,31 +209,30 @@ async fn indexes_are_built_beside_the_work() {
         .batch_execute("BEGIN; INSERT INTO whatsapp_inbound_messages (message_sid) VALUES ('SMopen')")
         .await
         .unwrap();
-    let pool = pool(&scene);
-    let migrating = tokio::spawn(async move { migrate(&pool).await.unwrap() });
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%INDEX CONCURRENTLY%' AND wait_event_type = 'Lock' \
                  AND datname = current_database() AND pid <> pg_backend_pid()";
-    eventually("an index waits for the write", async || (scene.count(waits).await == 1).then_some(())).await;
-    scene.sql("SET statement_timeout = '10s'").await;
-    scene.message("SM1").await;
-    admin.batch_execute("COMMIT").await.unwrap();
-    let added = migrating.await.unwrap();
+    let beside = async {
+        scene.until("an index waits for the write", waits, 1).await;
+        scene.sql("SET statement_timeout = '10s'").await;
+        scene.message("SM1").await;
+        admin.batch_execute("COMMIT").await.unwrap();
+    };
+    let (added, ()) = tokio::join!(scene.migrate(), beside);
     assert!(added.contains(&"the index idx_whatsapp_messages_due".to_owned()), "{added:?}");
     let broken = "SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE NOT i.indisvalid AND c.relname LIKE 'idx_%'";
     assert_eq!(scene.count(broken).await, 0);
-    assert!(missing(&pool_of(&scene.database.url(), &Options::default()).unwrap()).await.unwrap().is_empty());
+    assert_eq!(scene.check().await, (vec![], vec![]));
 }
 
 /// A schema of its own, as Prisma writes it into the URL.
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_in_a_schema_of_the_url() {
-    let scene = Scene::bare().await;
+    let mut scene = Scene::bare().await;
     scene.sql("CREATE SCHEMA care").await;
-    let pool =
-        pool_of(&format!("{}?schema=care&connection_limit=5", scene.database.url()), &Options::default())
-            .unwrap();
-    migrate(&pool).await.unwrap();
-    assert!(missing(&pool).await.unwrap().is_empty());
+    let url = format!("{}?schema=care&connection_limit=5", scene.database.url());
+    scene.set("DATABASE_URL", &url);
+    scene.migrate().await;
+    assert_eq!(scene.check().await, (vec![], vec![]));
     assert_eq!(scene.count("SELECT count(*) FROM pg_tables WHERE schemaname = 'care'").await, 8);
     assert_eq!(scene.count("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").await, 0);
 }
@@ -255,9 +247,8 @@ async fn what_is_wrong_is_said_before_the_migration() {
              CREATE TABLE pending_care_documentations (id text PRIMARY KEY, kh_codes integer, nurse_id text NOT NULL)",
         )
         .await;
-    assert!(!missing(&pool(&scene)).await.unwrap().is_empty());
-    let found =
-        [wrong(&pool(&scene)).await.unwrap(), unfit_for_the_store(&pool(&scene)).await.unwrap()].concat();
+    let (missing, found) = scene.check().await;
+    assert!(!missing.is_empty());
     for name in ["kh_codes", "nurse_id", "next_attempt_at"] {
         assert!(found.iter().any(|one| one.contains(name)), "{name}: {found:?}");
     }

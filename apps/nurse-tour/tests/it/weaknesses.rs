@@ -10,7 +10,7 @@ use windlass_engine::world::{RealWorld, SimWorld, World};
 use windlass_standins::{Fault, Server};
 use windlass_testkit::eventually::eventually;
 
-use crate::ladder::running_ends;
+use crate::inside::Inside;
 use crate::scene::Scene;
 
 async fn scene() -> Scene {
@@ -78,8 +78,7 @@ impl World for Ahead {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn weakness_02_only_the_database_knows_the_time() {
-    let mut scene = scene().await;
-    scene.world = Arc::new(Ahead(RealWorld::new()));
+    let scene = scene().await;
     scene.message("SM2").await;
     scene.sql("UPDATE whatsapp_inbound_messages SET next_attempt_at = (now() + interval '1 hour')::text WHERE message_sid = 'SM2'").await;
     scene.message("SM3").await;
@@ -89,7 +88,7 @@ async fn weakness_02_only_the_database_knows_the_time() {
          locked_until = (now() + interval '1 hour')::text WHERE message_sid = 'SM3'",
         )
         .await;
-    let running = scene.start().await;
+    let running = Inside::start(&scene, Arc::new(Ahead(RealWorld::new())), None).await;
     becomes(&scene, "SM1", "DONE").await;
     running.stop().await;
     scene.is("SM2", "processing_status", "READY").await;
@@ -163,8 +162,7 @@ async fn weakness_07_a_lock_is_renewed_while_the_worker_lives() {
     scene.set("WORKER_LOCK_DURATION_MINUTES", "0.02");
     scene.openai.faults.push(Fault::HoldHead);
     let one = scene.start().await;
-    scene.set("WORKER_ID", "worker_2");
-    let two = scene.start().await;
+    let two = scene.start_as("worker_2").await;
     asked(&scene, 1).await;
     let first = scene.of("SM1", "locked_until").await.unwrap();
     let renewed = async || scene.of("SM1", "locked_until").await.filter(|until| *until > first);
@@ -301,9 +299,9 @@ async fn weakness_20_shutdown_lets_stages_finish_and_writes_nothing_after() {
     scene.openai.faults.push(Fault::HoldHead);
     let running = scene.start().await;
     asked(&scene, 1).await;
-    let stopping = tokio::spawn(running.stop());
+    running.tell().await;
     scene.openai.faults.release();
-    stopping.await.unwrap();
+    running.ended().await;
     scene.is("SM1", "current_stage", "TRANSCRIBED").await;
     scene.is("SM1", "processing_status", "RETRY").await;
     scene.is("SM1", "retry_count", "0").await;
@@ -330,10 +328,12 @@ async fn weakness_21_a_deploy_need_not_cost_a_minute() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn weakness_23_an_outage_is_not_an_answer() {
-    let mut scene = scene().await;
+    let mut scene = Scene::new().await;
     scene.set("WORKER_MAX_RETRIES", "1");
-    scene.sql("UPDATE whatsapp_inbound_messages SET agency_id = NULL; ALTER TABLE patients RENAME TO patients_away").await;
     let running = scene.start().await;
+    scene.sql("BEGIN").await;
+    scene.message("SM1").await;
+    scene.sql("UPDATE whatsapp_inbound_messages SET agency_id = NULL; ALTER TABLE patients RENAME TO patients_away; COMMIT").await;
     let told = "SELECT count(*) FROM nurse_tour_stops WHERE why = 'configuration database.42P01'";
     eventually("the claiming stops", async || (scene.count(told).await == 1).then_some(())).await;
     assert_eq!(scene.documents().await, 0, "nobody took it for a patient who is not there");
@@ -357,16 +357,15 @@ async fn weakness_24_status_codes_decide_and_not_words() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn weakness_25_a_new_message_wakes_an_idle_worker() {
-    let mut scene = Scene::new().await;
+    let scene = Scene::new().await;
     // In this world no time passes: the worker never asks by itself a second time.
     let world = SimWorld::new(1);
-    scene.world = Arc::new(world.clone());
-    let running = scene.start().await;
+    let running = Inside::start(&scene, Arc::new(world.clone()), None).await;
     for sid in ["SM1", "SM2", "SM3"] {
         scene.message(sid).await;
         becomes(&scene, sid, "DONE").await;
     }
-    running_ends(running, &world).await;
+    running.stop_in(&world).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,52 +1,59 @@
 //! The endpoint that Twilio calls.
 
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use windlass_engine::world::SimWorld;
 use windlass_nurse_tour::webhook::{WebhookSettings, run};
 use windlass_postgres::{Options, pool_of};
+use windlass_testkit::eventually::eventually;
+use windlass_testkit::program::Program;
 
 use crate::errors::exchange;
 use crate::scene::Scene;
 
 const URL: &str = "https://hooks.example.com/twilio?key=1";
 
+/// The program, as Twilio finds it.
 struct Hook {
     port: u16,
-    stop: oneshot::Sender<()>,
-    task: tokio::task::JoinHandle<()>,
+    program: Program,
 }
 
 impl Hook {
-    async fn start(scene: &Scene) -> Self {
+    async fn start(scene: &mut Scene) -> Self {
         Self::at(scene, URL).await
     }
 
-    async fn at(scene: &Scene, url: &str) -> Self {
-        let mut env = scene.env.clone();
-        env.insert("WEBHOOK_PUBLIC_URL".into(), url.into());
-        let settings = WebhookSettings::read(&env.into_iter().collect()).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let pool = pool_of(&scene.database.url(), &Options::default()).unwrap();
-        let world = scene.world.clone();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let until = async move { drop(stopped.await) };
-        let task = tokio::spawn(async move { run(listener, until, settings, pool, world).await.unwrap() });
-        Self { port, stop, task }
+    async fn at(scene: &mut Scene, url: &str) -> Self {
+        scene.set("WEBHOOK_PUBLIC_URL", url);
+        scene.set("WEBHOOK_LISTEN", "127.0.0.1:0");
+        let program = scene.spawn("webhook", &["webhook"]);
+        let listens = async || {
+            let said = scene.said("webhook");
+            let address = said.split("Webhook listening address=\"127.0.0.1:").nth(1)?;
+            address.split('"').next()?.parse().ok()
+        };
+        let port = eventually("the webhook says where it listens", listens).await;
+        Self { port, program }
     }
 
     async fn post(&self, form: &[(&str, &str)], signature: &str) -> String {
-        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
-        let head = format!(
-            "POST /twilio?key=1 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-www-form-urlencoded\r\n\
-             x-twilio-signature: {signature}\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        exchange(self.port, &head).await
+        post(self.port, URL, form, signature).await
     }
 }
 
-fn form<'a>(scene: &'a Scene, sid: &'a str, media: &'a str) -> Vec<(&'a str, &'a str)> {
+/// A call as Twilio makes it, to where the address of the webhook leads.
+pub async fn post(port: u16, url: &str, form: &[(&str, &str)], signature: &str) -> String {
+    let url = url::Url::parse(url).unwrap();
+    let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
+    let head = format!(
+        "POST {} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-www-form-urlencoded\r\n\
+         x-twilio-signature: {signature}\r\ncontent-length: {}\r\n\r\n{body}",
+        &url[url::Position::BeforePath..url::Position::AfterQuery],
+        body.len()
+    );
+    exchange(port, &head).await
+}
+
+fn form<'a>(sid: &'a str, media: &'a str) -> Vec<(&'a str, &'a str)> {
     let mut form = vec![
         ("MessageSid", sid),
         ("AccountSid", "AC00000000000000000000000000000000"),
@@ -62,22 +69,21 @@ fn form<'a>(scene: &'a Scene, sid: &'a str, media: &'a str) -> Vec<(&'a str, &'a
             ("MediaUrl0", media),
         ]);
     }
-    assert!(!scene.env.is_empty());
     form
 }
 
 /// A signed call becomes one READY row, however often it comes; then it is worked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_becomes_a_message_once() {
-    let scene = Scene::new().await;
+    let mut scene = Scene::new().await;
     scene.sql("INSERT INTO patients (id, agency_id) VALUES ('P1', 'agency-1')").await;
-    let hook = Hook::start(&scene).await;
-    let mut text = form(&scene, "SM0", "");
+    let hook = Hook::start(&mut scene).await;
+    let mut text = form("SM0", "");
     text.retain(|(name, _)| *name != "Body");
     text.push(("Body", "Pflegedokumentation für Erika M. (ID: P1)"));
     assert!(hook.post(&text, &scene.twilio.sign(URL, &text)).await.starts_with("HTTP/1.1 200"));
     let media = scene.twilio.media_url("SM1", "ME1");
-    let call = form(&scene, "SM1", &media);
+    let call = form("SM1", &media);
     for _ in 0..3 {
         let answer = hook.post(&call, &scene.twilio.sign(URL, &call)).await;
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("<Response></Response>"), "{answer}");
@@ -92,17 +98,18 @@ async fn a_call_becomes_a_message_once() {
     scene.drain().await;
     let filed = "SELECT count(*) FROM pending_care_documentations WHERE patient_id = 'P1' AND patient_name = 'Erika M.'";
     assert_eq!(scene.count(filed).await, 1);
-    drop(hook.stop);
-    hook.task.await.unwrap();
+    hook.program.signal(libc::SIGTERM);
+    let status = tokio::task::spawn_blocking(move || hook.program.wait()).await.unwrap();
+    assert_eq!(status.code(), Some(0));
 }
 
 /// Everything is signed, the body too: a captured signature fits no other call.
 #[tokio::test(flavor = "multi_thread")]
 async fn weakness_22_a_signature_fits_one_body() {
-    let scene = Scene::new().await;
-    let hook = Hook::start(&scene).await;
+    let mut scene = Scene::new().await;
+    let hook = Hook::start(&mut scene).await;
     let media = scene.twilio.media_url("SM1", "ME1");
-    let call = form(&scene, "SM1", &media);
+    let call = form("SM1", &media);
     let signature = scene.twilio.sign(URL, &call);
     let mut other = call.clone();
     other[2].1 = "whatsapp:+4915199999999";
@@ -129,9 +136,9 @@ async fn weakness_22_a_signature_fits_one_body() {
 /// Twilio's connection overrides stand behind a #; they are neither sent nor signed.
 #[tokio::test(flavor = "multi_thread")]
 async fn connection_overrides_are_not_signed() {
-    let scene = Scene::new().await;
-    let hook = Hook::at(&scene, &format!("{URL}#rc=4&rp=all")).await;
-    let call = form(&scene, "SM1", "https://x/y");
+    let mut scene = Scene::new().await;
+    let hook = Hook::at(&mut scene, &format!("{URL}#rc=4&rp=all")).await;
+    let call = form("SM1", "https://x/y");
     let answer = hook.post(&call, &scene.twilio.sign(URL, &call)).await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     scene.is("SM1", "processing_status", "READY").await;
@@ -140,12 +147,12 @@ async fn connection_overrides_are_not_signed() {
 /// 503 says that the database is away, and that it is of use to call again; and nothing else says so.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_an_outage_is_503() {
-    let scene = Scene::new().await;
-    let hook = Hook::start(&scene).await;
+    let mut scene = Scene::new().await;
+    let hook = Hook::start(&mut scene).await;
     // It has read what it must know of the tables.
     let health = exchange(hook.port, "GET /health HTTP/1.1\r\nhost: x\r\n\r\n").await;
     assert!(health.starts_with("HTTP/1.1 200"), "{health}");
-    let call = form(&scene, "SM1", "https://x/y");
+    let call = form("SM1", "https://x/y");
     let away = |no: bool| format!("ALTER DATABASE \"{}\" ALLOW_CONNECTIONS {no}", scene.database_name());
     let (admin, connection) =
         tokio_postgres::connect(&scene.admin_url(), tokio_postgres::NoTls).await.unwrap();
@@ -166,10 +173,10 @@ async fn only_an_outage_is_503() {
 /// What could not be stored is not acknowledged.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_refused_is_not_acknowledged() {
-    let scene = Scene::new().await;
-    let hook = Hook::start(&scene).await;
+    let mut scene = Scene::new().await;
+    let hook = Hook::start(&mut scene).await;
     scene.sql("ALTER TABLE whatsapp_inbound_messages RENAME TO away").await;
-    let call = form(&scene, "SM1", "https://x/y");
+    let call = form("SM1", "https://x/y");
     let answer = hook.post(&call, &scene.twilio.sign(URL, &call)).await;
     assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
     assert!(!answer.contains("away") && !answer.contains("4915100000001"));
@@ -178,12 +185,12 @@ async fn what_is_refused_is_not_acknowledged() {
 /// What says nothing of itself, or says video of what may be sound, is a note until its bytes say otherwise.
 #[tokio::test(flavor = "multi_thread")]
 async fn notes_of_no_clear_type_are_worked() {
-    let scene = Scene::new().await;
-    let hook = Hook::start(&scene).await;
+    let mut scene = Scene::new().await;
+    let hook = Hook::start(&mut scene).await;
     let kinds = ["", "application/octet-stream", "video/3gpp", "video/mp4", "application/amr", "image/png"];
     for (n, kind) in kinds.into_iter().enumerate() {
         let sid = format!("SM{n}");
-        let mut call = form(&scene, &sid, "https://x/y");
+        let mut call = form(&sid, "https://x/y");
         call.retain(|(name, _)| *name != "MediaContentType0");
         if !kind.is_empty() {
             call.push(("MediaContentType0", kind));
@@ -195,18 +202,24 @@ async fn notes_of_no_clear_type_are_worked() {
     }
 }
 
-/// A database that takes the call and says nothing: Twilio hears 503 before it hangs up.
+/// A database that takes the call and says nothing: Twilio hears 503 before it hangs up. On a clock that the test
+/// owns, and so inside of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_database_is_503() {
     let mut scene = Scene::new().await;
-    let sim = windlass_engine::world::SimWorld::new(3);
-    scene.world = std::sync::Arc::new(sim.clone());
-    let hook = Hook::start(&scene).await;
-    let call = form(&scene, "SM1", "https://x/y");
+    let sim = SimWorld::new(3);
+    scene.set("WEBHOOK_PUBLIC_URL", URL);
+    let settings = WebhookSettings::read(&scene.env.clone().into_iter().collect()).unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let pool = pool_of(&scene.database.url(), &Options::default()).unwrap();
+    let world = std::sync::Arc::new(sim.clone());
+    tokio::spawn(run(listener, std::future::pending(), settings, pool, world));
+    let call = form("SM1", "https://x/y");
     let signature = scene.twilio.sign(URL, &call);
     let holder = scene.admin().await;
     holder.batch_execute("BEGIN; LOCK TABLE whatsapp_inbound_messages").await.unwrap();
-    let asked = hook.post(&call, &signature);
+    let asked = post(port, URL, &call, &signature);
     tokio::pin!(asked);
     let answer = loop {
         tokio::select! {

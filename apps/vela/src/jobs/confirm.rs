@@ -20,9 +20,15 @@ impl Attempt<'_> {
         &self,
         run: &mut Run,
         seen: &BTreeSet<ListingId>,
+        is_resumed: bool,
     ) -> Result<(), Trouble> {
         if run.is_doubtful {
             tracing::warn!(shop = self.shop, "The pages did not add up: nothing is taken for deleted");
+            return Ok(());
+        }
+        // What this attempt has seen is kept, and nobody else works on the shop: when no more than that is there,
+        // nothing is missing, and need not be read. Between two attempts something may have been taken for deleted.
+        if !is_resumed && self.kept().await? == seen.len() as u64 {
             return Ok(());
         }
         let missing = self.missing(seen).await?;
@@ -43,6 +49,13 @@ impl Attempt<'_> {
             }
         }
         Ok(())
+    }
+
+    /// How many listings are kept that are not known to be gone.
+    async fn kept(&self) -> Result<u64, Trouble> {
+        let counts = self.sync.shelves.listings.count(&shop_prefix(self.shop)).await?;
+        let gone = [Standing::Deleted, Standing::ConflictDeleted].map(|gone| counts.of(gone.as_str()));
+        Ok(counts.total() - gone.iter().sum::<u64>())
     }
 
     /// What is kept, was not seen, and is not known to be gone.

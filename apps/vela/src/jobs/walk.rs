@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use futures::{FutureExt, StreamExt};
+use futures::future::{Either, select};
+use futures::{FutureExt, Stream, StreamExt};
 use serde_json::Value;
+use tokio::sync::mpsc;
 use windlass_engine::Change;
 use windlass_outside::etsy::{Call, EtsyError, LISTING_STATES, OFFSET_MAX, PAGE_MAX, Place, Sort};
 
@@ -16,6 +18,9 @@ use crate::trouble::Trouble;
 
 /// How many pages are asked for ahead of the one that is being stored.
 const AHEAD: usize = 4;
+
+/// A page of listings, and how many listings its state has; nothing where Etsy shows no more.
+type Page = Option<(u64, Vec<Value>)>;
 
 /// How a stretch of pages ended.
 enum Stretch {
@@ -33,6 +38,7 @@ impl Attempt<'_> {
             self.sync.tasks.take_in(self.shop, &kinds, Some(self.ctx.id())).await?;
         }
         let mut run = self.run().await?;
+        let is_resumed = run.pages > 0;
         let sections = self.shop_and_sections().await?;
         let mut seen = self.seen(&run).await?;
         while run.state < LISTING_STATES.len() {
@@ -41,7 +47,7 @@ impl Attempt<'_> {
                 return Ok(());
             }
         }
-        self.confirm_deletions(&mut run, &seen).await?;
+        self.confirm_deletions(&mut run, &seen, is_resumed).await?;
         self.after_download(run).await
     }
 
@@ -97,7 +103,8 @@ impl Attempt<'_> {
         Ok(Stretch::Done)
     }
 
-    /// The pages of a state from where the run is to their end. Pages are asked for ahead, and stored in order.
+    /// The pages of a state from where the run is to their end. Pages are asked for ahead (prefetch), while those before
+    /// them are stored, and stored in order.
     async fn walk_pages(
         &self,
         run: &mut Run,
@@ -113,8 +120,24 @@ impl Attempt<'_> {
         let ahead =
             futures::stream::iter(rest).map(|offset| self.page(&place, offset).boxed()).buffered(AHEAD);
         let first = futures::stream::iter([Ok(Some((count, first)))]);
-        let mut pages = std::pin::pin!(first.chain(ahead));
-        while let Some(page) = pages.next().await {
+        let (give, mut pages) = mpsc::channel(1);
+        let ask = ask_ahead(first.chain(ahead), give);
+        let store = self.store_pages(run, &mut pages, sections, seen);
+        match select(std::pin::pin!(store), std::pin::pin!(ask)).await {
+            Either::Left((stored, _)) => stored,
+            Either::Right(((), store)) => store.await,
+        }
+    }
+
+    /// Stores pages as they come, until one of them is the last.
+    async fn store_pages(
+        &self,
+        run: &mut Run,
+        pages: &mut mpsc::Receiver<Result<Page, Trouble>>,
+        sections: &Sections,
+        seen: &mut BTreeSet<ListingId>,
+    ) -> Result<Stretch, Trouble> {
+        while let Some(page) = pages.recv().await {
             let Some((count, listings)) = page? else { break };
             run.expected = run.expected.max(count);
             let is_last = listings.len() < PAGE_MAX as usize;
@@ -133,8 +156,8 @@ impl Attempt<'_> {
         Ok(Stretch::Done)
     }
 
-    /// A page and how many listings there are of its state; nothing where Etsy shows no more.
-    async fn page(&self, run: &Run, offset: u32) -> Result<Option<(u64, Vec<Value>)>, Trouble> {
+    /// A page of the state that a run is at.
+    async fn page(&self, run: &Run, offset: u32) -> Result<Page, Trouble> {
         if offset > OFFSET_MAX {
             return Ok(None);
         }
@@ -145,6 +168,19 @@ impl Attempt<'_> {
         match (count, page["results"].take()) {
             (Some(count), Value::Array(listings)) => Ok(Some((count, listings))),
             _ => Err(Trouble::Away(EtsyError::Malformed("a page has no count or no results"))),
+        }
+    }
+}
+
+/// Hands on pages as they come, for as long as somebody takes them.
+async fn ask_ahead(
+    pages: impl Stream<Item = Result<Page, Trouble>>,
+    give: mpsc::Sender<Result<Page, Trouble>>,
+) {
+    let mut pages = std::pin::pin!(pages);
+    while let Some(page) = pages.next().await {
+        if give.send(page).await.is_err() {
+            return;
         }
     }
 }

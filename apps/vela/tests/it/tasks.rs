@@ -133,6 +133,31 @@ async fn a_task_climbs_its_ladder_and_parks_without_a_rung() {
     assert_eq!(scene.status(1).await["status"], "up_to_date");
 }
 
+/// A worker that says itself when to come again has no more rungs than others, and cannot push a task beyond all time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_knows_better_has_no_more_rungs() {
+    let (scene, _manager) = manager(&[1, 2]).await;
+    scene.post("/tasks", json!({"type": "upload_changes", "shop_id": 1})).await;
+    for _ in 0..5 {
+        let task = eventually("it is due", async || take(&scene, "w").await).await;
+        let body = json!({"class": "retry", "error": "Etsy is away", "retry_after_ms": 1});
+        assert_eq!(say(&scene, &task, "fail", body).await, 200);
+    }
+    let failed = scene.get("/tasks?state=failed").await;
+    assert_eq!(
+        (&failed["tasks"][0]["shop_id"], &failed["tasks"][0]["reason"]),
+        (&json!(1), &json!("exhausted"))
+    );
+    scene.post("/tasks", json!({"type": "upload_changes", "shop_id": 2})).await;
+    let task = take(&scene, "w").await.unwrap();
+    let body = json!({"class": "quota", "error": "never", "retry_after_ms": u64::MAX});
+    let status = say(&scene, &task, "fail", body).await;
+    assert!([200, 400].contains(&status), "{status}");
+    let shown = scene.get("/tasks?shop_id=2").await;
+    assert!(shown["tasks"][0]["next_attempt"].is_string() || status == 400, "{shown}");
+    assert_eq!(scene.ask("GET", "/shops", None).await.0, 200);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_authorisation_waits_for_the_seller() {
     let (scene, _manager) = manager(&[1]).await;

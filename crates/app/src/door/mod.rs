@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::get;
+use futures::future::BoxFuture;
 use http::{Method, Request};
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
@@ -237,11 +238,19 @@ impl Door {
     }
 
     /// Serves until `shutdown` is done; then requests that are being worked on are given their time.
-    pub async fn serve(
+    pub fn serve<'s>(
         self,
         listener: TcpListener,
-        shutdown: impl Future<Output = ()> + Send,
-    ) -> io::Result<()> {
+        shutdown: impl Future<Output = ()> + Send + 's,
+    ) -> BoxFuture<'s, io::Result<()>> {
+        self.served(listener, Box::pin(shutdown))
+    }
+
+    fn served(self, listener: TcpListener, shutdown: BoxFuture<'_, ()>) -> BoxFuture<'_, io::Result<()>> {
+        Box::pin(self.serve_until(listener, shutdown))
+    }
+
+    async fn serve_until(self, listener: TcpListener, shutdown: BoxFuture<'_, ()>) -> io::Result<()> {
         let port = listener.local_addr()?.port();
         let house = House {
             world: self.world.clone(),

@@ -2,21 +2,28 @@
 
 use clap::Args;
 use windlass_engine::core::eligible::{Explanation, Hold};
-use windlass_engine::core::id::JobId;
+use windlass_engine::core::query::JobFilter;
+use windlass_engine::core::state::StateName;
+use windlass_engine::core::store::Store;
 use windlass_engine::core::time::Time;
 use windlass_server::text;
 
+use super::filter::find;
+use super::which::{ShortId, short};
 use crate::args::PlaceArgs;
 use crate::exit::Code;
 use crate::output::{ago, plain, print_json, until};
 use crate::say;
 use crate::wiring::open_place;
 
+/// How many jobs are explained when none is named.
+const WAITING_MAX: usize = 20;
+
 /// Which.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// The job's id
-    id: JobId,
+    /// The job's id, or its last digits; without one, the newest that wait
+    id: Option<ShortId>,
     #[command(flatten)]
     place: PlaceArgs,
 }
@@ -24,14 +31,36 @@ pub struct ExplainArgs {
 /// Explains it.
 pub async fn run(args: ExplainArgs, json: bool) -> anyhow::Result<Code> {
     let store = open_place(&args.place).await?;
-    let Some(explanation) = store.explain(args.id).await? else {
-        eprintln!("there is no job {}", args.id);
+    let Some(id) = &args.id else { return explain_waiting(&*store, json).await };
+    let id = id.resolve(&*store).await?;
+    let Some(explanation) = store.explain(id).await? else {
+        eprintln!("there is no job {id}");
         return Ok(Code::NotFound);
     };
     if json {
-        print_json(&text::explanation(args.id, explanation))?;
+        print_json(&text::explanation(id, explanation))?;
     } else {
         say!("{}", sentence(&explanation, store.now().await?));
+    }
+    Ok(Code::Done)
+}
+
+/// Explains the newest queued jobs, a line each.
+async fn explain_waiting(store: &dyn Store, json: bool) -> anyhow::Result<Code> {
+    let filter = JobFilter { states: vec![StateName::Queued], ..JobFilter::default() };
+    let jobs = find(store, &filter, WAITING_MAX).await?;
+    if jobs.is_empty() && !json {
+        eprintln!("no job waits");
+    }
+    let now = store.now().await?;
+    for job in jobs {
+        let Some(explanation) = store.explain(job.id).await? else { continue };
+        match json {
+            true => print_json(&text::explanation(job.id, explanation))?,
+            false => {
+                say!("{} {}: {}", short(job.id), plain(job.spec.kind.as_str()), sentence(&explanation, now));
+            }
+        }
     }
     Ok(Code::Done)
 }
@@ -62,6 +91,10 @@ fn held_by(hold: &Hold, now: Time) -> String {
     match hold {
         Hold::NotDue { run_at } => format!("its time has not come: {} ({run_at})", until(*run_at, now)),
         Hold::QueuePaused => "its queue is paused; `windlass queues resume NAME` lets it go on".into(),
+        Hold::EpochPause { until: at } => format!(
+            "the store was restored or failed over, and somebody may still hold this job by what was lost: {} ({at})",
+            until(*at, now)
+        ),
         Hold::QueueFull { limit } => format!("its queue is full: {limit} of {limit} are running"),
         Hold::KeyBusy { key, job } => format!("its key {:?} is busy with job {job}", plain(key.as_str())),
         Hold::BudgetCooling { budget, until: at } => {

@@ -1,12 +1,12 @@
 //! `windlass job`: one job with all that is known of it.
 
 use clap::Args;
-use windlass_engine::core::id::JobId;
 use windlass_engine::core::job::Job;
 use windlass_engine::core::state::State;
 use windlass_server::text;
 
 use super::explain::sentence;
+use super::which::ShortId;
 use crate::args::PlaceArgs;
 use crate::exit::Code;
 use crate::output::{cut, plain, print_json, table};
@@ -16,8 +16,8 @@ use crate::wiring::open_place;
 /// Which.
 #[derive(Debug, Args)]
 pub struct JobArgs {
-    /// The job's id
-    id: JobId,
+    /// The job's id, or its last digits
+    id: ShortId,
     #[command(flatten)]
     place: PlaceArgs,
 }
@@ -25,8 +25,9 @@ pub struct JobArgs {
 /// Shows it.
 pub async fn run(args: JobArgs, json: bool) -> anyhow::Result<Code> {
     let store = open_place(&args.place).await?;
-    let Some(job) = store.get(args.id).await? else {
-        eprintln!("there is no job {}", args.id);
+    let id = args.id.resolve(&*store).await?;
+    let Some(job) = store.get(id).await? else {
+        eprintln!("there is no job {id}");
         return Ok(Code::NotFound);
     };
     if json {
@@ -36,7 +37,7 @@ pub async fn run(args: JobArgs, json: bool) -> anyhow::Result<Code> {
     for (name, value) in facts(&job) {
         say!("{name:<12} {value}");
     }
-    if let Some(explanation) = store.explain(args.id).await? {
+    if let Some(explanation) = store.explain(id).await? {
         say!("{:<12} {}", "now", sentence(&explanation, store.now().await?));
     }
     let steps: Vec<Vec<String>> = job

@@ -1,14 +1,25 @@
 //! `windlass jobs`: a list, newest first.
 
-use clap::Args;
+use clap::{Args, Subcommand};
+use windlass_engine::core::job::Job;
+use windlass_engine::core::state::StateName;
+use windlass_engine::core::store::Store;
+use windlass_engine::core::time::Time;
 use windlass_server::text;
 
+use super::explain::sentence;
 use super::filter::{FilterArgs, find};
+use super::which::short;
 use crate::args::PlaceArgs;
 use crate::exit::Code;
-use crate::output::{ago, cut, print_json, table};
+use crate::output::{ago, cut, fitted, plain, print_json};
 use crate::say;
 use crate::wiring::open_place;
+
+const KIND_LETTERS_MAX: usize = 32;
+const QUEUE_LETTERS_MAX: usize = 24;
+/// Of how many queued jobs it is said what they wait for: each is a question to the store.
+const EXPLAINED_MAX: usize = 50;
 
 /// Which, and how many.
 #[derive(Debug, Args)]
@@ -16,6 +27,31 @@ use crate::wiring::open_place;
     after_help = "Examples:\n  windlass jobs --state failed --since 1h\n  windlass jobs --text shop-7 --json"
 )]
 pub struct JobsArgs {
+    #[command(subcommand)]
+    act: Option<Act>,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+/// What else is done with jobs; each is a verb of its own, too.
+#[derive(Debug, Subcommand)]
+enum Act {
+    /// List them, newest first: what `jobs` does by itself
+    List(ListArgs),
+    /// Show one with all that is known of it
+    Show(super::job::JobArgs),
+    /// Show what one said
+    Logs(super::logs::LogsArgs),
+    /// Cancel some
+    Cancel(super::cancel::CancelArgs),
+    /// Start a new life of some that are over
+    Retry(super::retry::RetryArgs),
+    /// Say why one is not running
+    Explain(super::explain::ExplainArgs),
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
     #[command(flatten)]
     filter: FilterArgs,
     /// How many at most
@@ -25,8 +61,24 @@ pub struct JobsArgs {
     place: PlaceArgs,
 }
 
-/// Lists them.
+/// Lists them, or does what was asked with some.
 pub async fn run(args: JobsArgs, json: bool) -> anyhow::Result<Code> {
+    anyhow::ensure!(
+        args.act.is_none() || args.list.filter.is_empty(),
+        "say which jobs behind the verb, such as: windlass jobs cancel --state queued"
+    );
+    match args.act {
+        None => list(args.list, json).await,
+        Some(Act::List(args)) => list(args, json).await,
+        Some(Act::Show(args)) => super::job::run(args, json).await,
+        Some(Act::Logs(args)) => super::logs::run(args, json).await,
+        Some(Act::Cancel(args)) => super::cancel::run(args, json).await,
+        Some(Act::Retry(args)) => super::retry::run(args, json).await,
+        Some(Act::Explain(args)) => super::explain::run(args, json).await,
+    }
+}
+
+async fn list(args: ListArgs, json: bool) -> anyhow::Result<Code> {
     let store = open_place(&args.place).await?;
     let filter = args.filter.resolve(&*store).await?;
     let jobs = find(&*store, &filter, args.limit).await?;
@@ -41,18 +93,29 @@ pub async fn run(args: JobsArgs, json: bool) -> anyhow::Result<Code> {
         return Ok(Code::Done);
     }
     let now = store.now().await?;
-    let rows = jobs.iter().map(|job| {
-        vec![
-            job.id.to_string(),
+    let mut rows = Vec::new();
+    for job in &jobs {
+        rows.push(vec![
+            short(job.id),
             job.state.name().to_string(),
-            cut(job.spec.kind.as_str(), 24),
-            cut(job.spec.queue.as_str(), 16),
+            cut(job.spec.kind.as_str(), KIND_LETTERS_MAX),
+            cut(job.spec.queue.as_str(), QUEUE_LETTERS_MAX),
             job.attempt.to_string(),
             ago(job.created_at, now),
-            cut(job.last_error().unwrap_or_default(), 40),
-        ]
-    });
-    let rows: Vec<Vec<String>> = rows.collect();
-    say!("{}", table(&["id", "state", "kind", "queue", "attempt", "accepted", "last error"], &rows));
+            said(&*store, job, now, rows.len()).await?,
+        ]);
+    }
+    say!("{}", fitted(&["id", "state", "kind", "queue", "attempt", "accepted", ""], &rows));
     Ok(Code::Done)
+}
+
+/// The one thing to know of a job: what it waits for, or what went wrong.
+async fn said(store: &dyn Store, job: &Job, now: Time, row: usize) -> anyhow::Result<String> {
+    let error = job.last_error().unwrap_or_default();
+    if job.state.name() != StateName::Queued || row >= EXPLAINED_MAX {
+        return Ok(plain(error));
+    }
+    let explanation = store.explain(job.id).await?;
+    let why = explanation.map(|explanation| sentence(&explanation, now)).unwrap_or_default();
+    Ok(if error.is_empty() { why } else { format!("{why} · {}", plain(error)) })
 }

@@ -5,12 +5,17 @@ pub mod budgets;
 pub mod cancel;
 pub mod completions;
 pub mod config;
+#[cfg(feature = "demo")]
+pub mod demo;
 pub mod doctor;
 pub mod enqueue;
 pub mod explain;
 pub mod filter;
+pub mod init;
 pub mod job;
 pub mod jobs;
+pub mod logs;
+pub mod mcp;
 pub mod migrate;
 pub mod queues;
 pub mod retry;
@@ -18,6 +23,7 @@ pub mod schedules;
 pub mod serve;
 mod spoken;
 pub mod top;
+pub mod which;
 pub mod work;
 pub mod workers;
 
@@ -28,9 +34,12 @@ use crate::exit::Code;
 pub async fn run(verb: Verb, json: bool) -> anyhow::Result<Code> {
     match verb {
         Verb::Serve(args) => serve::run(args).await,
+        #[cfg(feature = "demo")]
+        Verb::Demo(args) => demo::run(args).await,
         Verb::Work(args) => work::run(args).await,
         Verb::Enqueue(args) => enqueue::run(args, json).await,
         Verb::Jobs(args) => jobs::run(args, json).await,
+        Verb::Logs(args) => logs::run(args, json).await,
         Verb::Job(args) => job::run(args, json).await,
         Verb::Cancel(args) => cancel::run(args, json).await,
         Verb::Retry(args) => retry::run(args, json).await,
@@ -42,6 +51,8 @@ pub async fn run(verb: Verb, json: bool) -> anyhow::Result<Code> {
         Verb::Top(args) => top::run(args, json).await,
         Verb::Doctor(args) => doctor::run(args, json).await,
         Verb::Bench(args) => bench::run(args, json).await.map(|()| Code::Done),
+        Verb::Init(args) => init::run(args),
+        Verb::Mcp(args) => mcp::run(args).await,
         Verb::Migrate(args) => migrate::run(args).await,
         Verb::Config(args) => config::run(args, json),
         Verb::Completions(args) => completions::run(args),

@@ -6,26 +6,21 @@ use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::{RetryAnswer, Store};
 use windlass_engine::world::{RealWorld, World};
 
-use super::filter::{FilterArgs, find};
+use super::which::WhichArgs;
 use crate::args::PlaceArgs;
 use crate::exit::Code;
 use crate::output::{print_json, progress};
 use crate::say;
 use crate::wiring::open_place;
 
-/// How many jobs one call looks at, when it is given a filter.
-const MATCHES_MAX: usize = 100_000;
-
 /// Which, and how fast.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  windlass retry 0198c0de-0000-7000-8000-000000000001\n  \
+#[command(after_help = "Examples:\n  windlass retry 3fa9c21b\n  \
     windlass retry --state failed --kind resize --since 1d --dry-run\n  \
     windlass retry --state failed --pace 10")]
 pub struct RetryArgs {
-    /// The jobs' ids
-    ids: Vec<JobId>,
     #[command(flatten)]
-    filter: FilterArgs,
+    which: WhichArgs,
     /// Only say which jobs it would be
     #[arg(long)]
     dry_run: bool,
@@ -38,15 +33,8 @@ pub struct RetryArgs {
 
 /// Retries them.
 pub async fn run(args: RetryArgs, json: bool) -> anyhow::Result<Code> {
-    anyhow::ensure!(
-        args.ids.is_empty() != args.filter.is_empty(),
-        "name jobs by their ids, or all that fit a filter such as --state failed, and not both"
-    );
     let store = open_place(&args.place).await?;
-    let ids = match args.ids.is_empty() {
-        true => matching(&*store, &args.filter).await?,
-        false => args.ids,
-    };
+    let ids = args.which.resolve(&*store, &[StateName::Failed], StateName::is_final).await?;
     if args.dry_run {
         match json {
             true => print_json(&serde_json::json!({ "would_retry": ids.len(), "ids": ids }))?,
@@ -55,17 +43,6 @@ pub async fn run(args: RetryArgs, json: bool) -> anyhow::Result<Code> {
         return Ok(Code::Done);
     }
     retry_all(&*store, ids, args.pace, json).await
-}
-
-async fn matching(store: &dyn Store, filter: &FilterArgs) -> anyhow::Result<Vec<JobId>> {
-    let mut filter = filter.resolve(store).await?;
-    if filter.states.is_empty() {
-        filter.states = vec![StateName::Failed];
-    }
-    let mut jobs = find(store, &filter, MATCHES_MAX).await?;
-    jobs.retain(|job| job.state.name().is_final());
-    // Oldest first, as they were accepted.
-    Ok(jobs.iter().rev().map(|job| job.id).collect())
 }
 
 async fn retry_all(

@@ -60,10 +60,8 @@ fn said(error: &str) -> String {
     )
 }
 
-/// The last eight digits: the first say only when it was made.
 fn short(id: JobId) -> String {
-    let text = id.to_string();
-    format!("…{}", &text[text.len() - 8..])
+    format!("…{}", super::which::short(id))
 }
 
 fn span(took: Duration) -> String {

@@ -60,8 +60,10 @@ async fn call(job: Call, ctx: Context) -> Result<Value, Failure> {
 }
 
 async fn flaky(job: Flaky, ctx: Context) -> Result<Value, Failure> {
+    ctx.log(format_args!("GET https://{}/v1/status", job.host));
     ctx.sleep(Duration::from_millis(250)).await?;
     if ctx.attempt() <= job.fails {
+        ctx.log("503 Service Unavailable");
         return Err(Failure::retry(format!("{} answered 503 after 250 ms", job.host)));
     }
     Ok(json!({ "attempts": ctx.attempt() }))
@@ -75,6 +77,7 @@ async fn broken(job: Broken, ctx: Context) -> Result<Value, Failure> {
 async fn sync(job: Sync, ctx: Context) -> Result<Value, Failure> {
     for done in 1..=job.items {
         ctx.sleep(Duration::from_millis(400)).await?;
+        ctx.log(format_args!("item {done} of shop {} is in sync", job.shop));
         ctx.progress(&json!({ "done": done, "of": job.items })).await?;
     }
     Ok(json!({ "shop": job.shop, "items": job.items }))
@@ -83,8 +86,10 @@ async fn sync(job: Sync, ctx: Context) -> Result<Value, Failure> {
 async fn report(job: Report, ctx: Context) -> Result<Value, Failure> {
     let rows = ctx.step("collect", async || pause(&ctx, 1_500, json!({ "rows": job.rows })).await).await?;
     ctx.progress(&json!({ "done": 1, "of": 3 })).await?;
+    ctx.log("collected; adding it up");
     let sums = ctx.step("sum", async || pause(&ctx, 2_500, json!({ "total": job.rows * 17 })).await).await?;
     ctx.progress(&json!({ "done": 2, "of": 3 })).await?;
+    ctx.log("writing report.csv");
     let file = ctx.step("write", async || pause(&ctx, 1_000, json!({ "file": "report.csv" })).await).await?;
     ctx.progress(&json!({ "done": 3, "of": 3 })).await?;
     Ok(json!({ "collected": rows, "sums": sums, "written": file }))

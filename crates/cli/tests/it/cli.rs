@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Output, Stdio};
 
-struct Shell {
-    folder: tempfile::TempDir,
+pub struct Shell {
+    pub folder: tempfile::TempDir,
     server: Option<Served>,
 }
 
@@ -22,12 +22,12 @@ impl Drop for Served {
 }
 
 impl Shell {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap(), server: None }
     }
 
     /// One that speaks to a server.
-    fn served() -> Self {
+    pub fn served() -> Self {
         let mut shell = Self::new();
         shell.serves(&[]);
         shell
@@ -41,14 +41,14 @@ impl Shell {
     }
 
     /// One whose store is there.
-    fn migrated() -> Self {
+    pub fn migrated() -> Self {
         let shell = Self::new();
         shell.says(0, &["migrate"]);
         shell
     }
 
     /// What works with a store works with a server.
-    fn both() -> [Self; 2] {
+    pub fn both() -> [Self; 2] {
         [Self::migrated(), Self::served()]
     }
 
@@ -61,7 +61,7 @@ impl Shell {
         (child, said)
     }
 
-    fn command(&self, line: &[&str]) -> Command {
+    pub fn command(&self, line: &[&str]) -> Command {
         let mut command = Command::new(windlass_testkit::binary::windlass());
         command.current_dir(self.folder.path()).args(line);
         for name in ["WINDLASS_STORE", "WINDLASS_TOKEN", "WINDLASS_URL"] {
@@ -73,30 +73,30 @@ impl Shell {
         command
     }
 
-    fn run(&self, line: &[&str]) -> Output {
+    pub fn run(&self, line: &[&str]) -> Output {
         self.command(line).output().unwrap()
     }
 
     /// What a command says on stdout, when it ends with `code`.
-    fn says(&self, code: i32, line: &[&str]) -> String {
+    pub fn says(&self, code: i32, line: &[&str]) -> String {
         let output = self.run(line);
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(output.status.code(), Some(code), "windlass {line:?}\n{out}\n{err}");
         out
     }
 
-    fn json(&self, line: &[&str]) -> serde_json::Value {
+    pub fn json(&self, line: &[&str]) -> serde_json::Value {
         let line = [line, &["--json"]].concat();
         serde_json::from_str(&self.says(0, &line)).unwrap()
     }
 
     /// A list for programs: a line of JSON for each.
-    fn list(&self, line: &[&str]) -> Vec<serde_json::Value> {
+    pub fn list(&self, line: &[&str]) -> Vec<serde_json::Value> {
         let line = [line, &["--json"]].concat();
         self.says(0, &line).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    fn script(&self, name: &str, body: &str) -> String {
+    pub fn script(&self, name: &str, body: &str) -> String {
         use std::os::unix::fs::PermissionsExt;
         let path = self.folder.path().join(name);
         std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
@@ -105,7 +105,7 @@ impl Shell {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -114,7 +114,7 @@ fn a_job_from_enqueue_to_result() {
     for shell in Shell::both() {
         let id = shell.says(0, &["enqueue", "greet", r#"{"name": "Ada"}"#]).trim().to_owned();
         assert!(shell.says(0, &["explain", &id]).contains("no live worker"));
-        assert!(shell.says(0, &["jobs"]).contains(&id));
+        assert!(shell.says(0, &["jobs"]).contains(&id[id.len() - 8..]));
         let script = shell.script("greet.sh", r#"read p; echo "::windlass {\"result\": $p}""#);
         shell.says(0, &["work", "--kind", "greet", "--until-idle", "--exec", &script]);
         let job = shell.json(&["job", &id]);
@@ -389,7 +389,8 @@ fn the_doctor_finds_what_is_wrong() {
         assert_eq!(shell.says(0, &["doctor"]), "nothing is wrong\n");
         shell.says(0, &["enqueue", "x", "--budget", "typo", "--run-at", "2020-01-01T00:00:00Z"]);
         let said = shell.says(1, &["doctor"]);
-        assert!(said.contains("no live worker claims from it") && said.contains("budget typo"), "{said}");
+        assert!(said.contains("No worker is alive, and 1 job waits"), "{said}");
+        assert!(said.contains("windlass work --kind x -- PROGRAM") && said.contains("budget typo"), "{said}");
     }
 }
 
@@ -518,6 +519,8 @@ fn help_shows_no_secret() {
     };
     let verbs_of = |text: &str| -> Vec<String> {
         let listed = text.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+        // What was left out of the build has no help of its own: left_out.rs.
+        let listed = listed.filter(|line| !line.contains("Not in this program"));
         let names = listed.filter_map(|line| line.split_whitespace().next()).map(str::to_owned);
         names.filter(|name| !name.starts_with('-') && name != "help" && name != "windlass").collect()
     };

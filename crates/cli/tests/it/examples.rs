@@ -57,3 +57,31 @@ async fn transactional_enqueue() {
     let database = server.fresh_database().await;
     check("transactional_enqueue", Some(&database.url()), &["Welcome, Ada!", "Welcome, Ada in SQL!"]);
 }
+
+/// The steps of the quickstart: a program of one's own, with the dependencies that the page shows and no others.
+#[test]
+fn the_quickstart_as_it_is_written() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let page = std::fs::read_to_string(root.join("docs/guide/quickstart.md")).unwrap();
+    let (_, manifest) = page.split_once("```toml\n").expect("a manifest");
+    let (manifest, _) = manifest.split_once("```").expect("its end");
+    let manifest: String = manifest.lines().map(|line| format!("{}\n", line.trim())).collect();
+    assert!(manifest.contains("…/windlass/"), "{manifest}");
+    let manifest = manifest.replace("…/windlass/", &format!("{}/", root.display()));
+    let project = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| std::fs::write(project.path().join(path), text).unwrap();
+    std::fs::create_dir(project.path().join("src")).unwrap();
+    write(
+        "Cargo.toml",
+        &format!("[package]\nname = \"quickstart\"\nedition = \"2024\"\n\n{manifest}\n[workspace]\n"),
+    );
+    write("src/main.rs", include_str!("../../../../examples/hello.rs"));
+    // The versions that we know, so that nothing has to be fetched.
+    std::fs::copy(root.join("Cargo.lock"), project.path().join("Cargo.lock")).unwrap();
+    let built = example("hello").ancestors().nth(3).unwrap().join("quickstart");
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["run", "--offline", "--quiet"]).current_dir(project.path()).env("CARGO_TARGET_DIR", built);
+    let output = command.output().unwrap();
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.contains("Hello, world!"), "{said}\n{errors}");
+}

@@ -5,8 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
+/// A package, features that only one of two builds has, and why.
+type Allowed = (&'static str, &'static [&'static str], &'static str);
+
 /// Features that only the build of the tests has, and why that does no harm.
-const ALLOWED: &[(&str, &[&str], &str)] = &[
+const ALLOWED: &[Allowed] = &[
     (
         "num-traits",
         &["std"],
@@ -15,11 +18,23 @@ const ALLOWED: &[(&str, &[&str], &str)] = &[
     ("windlass", &["testing"], "a module for tests of users' own; nothing else looks at it"),
     ("windlass-engine", &["testing"], "a module for tests of users' own; nothing else looks at it"),
     ("tokio", &["test-util"], "a clock that can be stopped; it runs as ever unless a test stops it"),
+];
+
+/// What the tests and the program with everything have beside the usual program, and why that does no harm:
+/// the driver of MongoDB asks for it.
+const BY_THE_DRIVER: &[Allowed] = &[
+    ("derive_more", &["display", "from"], "derives that nobody else uses"),
+    ("futures-io", &["default"], "its default is std, which both have"),
+    ("rustls", &["log", "logging"], "it says what it does, to a log that nobody listens to"),
+    ("sha1", &["alloc", "default", "oid"], "the number by which signatures name it"),
     (
-        "zip",
-        &["deflate", "deflate-flate2-zlib-rs", "deflate-zopfli"],
-        "the stand-ins write workbooks; reading is by flate2 with zlib-rs in both",
+        "simdutf8",
+        &["default", "std"],
+        "with std it chooses its instructions when it runs; the answers are the same",
     ),
+    ("tokio-rustls", &["logging"], "as rustls"),
+    ("tokio-util", &["compat", "futures-io", "futures-util", "rt"], "types that nobody else uses"),
+    ("uuid", &["rng", "v4"], "ids by chance, which we make by ourselves"),
 ];
 
 /// Packages and their features, by name and version.
@@ -46,7 +61,7 @@ fn features(args: &[&str]) -> Features {
 }
 
 /// What is in `tests` and not in `release` for each package of the release, or the other way round.
-fn differences(release: &Features, tests: &Features) -> Vec<String> {
+fn differences(release: &Features, tests: &Features, allowed: &[Allowed]) -> Vec<String> {
     let mut found = Vec::new();
     for (package, shipped) in release {
         let Some(tested) = tests.get(package) else {
@@ -54,8 +69,8 @@ fn differences(release: &Features, tests: &Features) -> Vec<String> {
             continue;
         };
         let name = package.split(' ').next().unwrap_or_default();
-        let allowed =
-            ALLOWED.iter().find(|(allowed, ..)| *allowed == name).map_or(&[][..], |(_, list, _)| list);
+        let allowed: Vec<&str> =
+            allowed.iter().filter(|(of, ..)| *of == name).flat_map(|(_, list, _)| *list).copied().collect();
         let more = tested.difference(shipped).filter(|feature| !allowed.contains(&feature.as_str()));
         found.extend(more.map(|feature| format!("only the tests have {package} with {feature}")));
         let less = shipped.difference(tested);
@@ -64,26 +79,80 @@ fn differences(release: &Features, tests: &Features) -> Vec<String> {
     found
 }
 
-#[test]
-fn the_tests_have_the_features_of_the_release() {
-    // `cargo build --release` builds the default member, without dev-dependencies.
-    let release = features(&["--package=windlass-cli", "--edges=normal,no-proc-macro"]);
-    let tests = features(&["--workspace", "--edges=normal,dev,no-proc-macro"]);
+/// What a release has: the default member, without dev-dependencies.
+fn release(more: &[&str]) -> Features {
+    features(&[&["--package=windlass-cli", "--edges=normal,no-proc-macro"], more].concat())
+}
+
+fn check(release: &Features, tests: &Features, allowed: &[Allowed]) {
     assert!(release.len() > 100 && release.keys().any(|package| package.starts_with("flate2 ")));
-    let found = differences(&release, &tests);
+    let found = differences(release, tests, allowed);
     assert!(
         found.is_empty(),
-        "{}\nGive both builds the same features (Cargo.toml), or say in ALLOWED why it does no harm",
+        "{}\nGive both builds the same features (Cargo.toml), or say in this file why it does no harm",
         found.join("\n")
     );
-    for (name, features, _) in ALLOWED {
+    for (name, features, _) in allowed {
         let (package, shipped) =
             release.iter().find(|(package, _)| package.starts_with(&format!("{name} "))).unwrap();
         for feature in *features {
             let differs = tests[package].contains(*feature) && !shipped.contains(*feature);
-            assert!(differs, "{name} with {feature} is no difference any more: take it out of ALLOWED");
+            assert!(differs, "{name} with {feature} is no difference any more: take it out of this file");
         }
     }
+}
+
+/// Both programs that people have, as `windlass_testkit::binary` builds them.
+#[test]
+fn the_tests_have_the_features_of_the_release() {
+    let tests = features(&["--workspace", "--edges=normal,dev,no-proc-macro"]);
+    let mut full = release(&["--features=listener"]);
+    // What was asked for; what it brings is compared.
+    for features in full.values_mut() {
+        features.retain(|feature| feature != "listener" && feature != "mongo");
+    }
+    check(&full, &tests, ALLOWED);
+    check(&release(&[]), &tests, &[ALLOWED, BY_THE_DRIVER].concat());
+}
+
+/// Nobody waits for the driver of MongoDB who did not ask for it.
+#[test]
+fn the_usual_program_has_no_driver_of_mongodb() {
+    for release in [release(&[]), release(&["--no-default-features"])] {
+        let found: Vec<&String> = release
+            .keys()
+            .filter(|package| {
+                ["mongodb ", "bson ", "windlass-mongo ", "windlass-listener "]
+                    .iter()
+                    .any(|name| package.starts_with(name))
+            })
+            .collect();
+        assert!(found.is_empty(), "{found:?}");
+    }
+}
+
+/// The smallest program: the engine with SQLite, and nothing to reach other machines' databases with.
+#[test]
+fn without_default_features_there_is_sqlite_alone() {
+    let release = release(&["--no-default-features"]);
+    let ours: Vec<&str> = release
+        .keys()
+        .filter_map(|package| package.split(' ').next())
+        .filter(|name| name.starts_with("windlass"))
+        .collect();
+    assert_eq!(
+        ours,
+        [
+            "windlass",
+            "windlass-app",
+            "windlass-cli",
+            "windlass-core",
+            "windlass-engine",
+            "windlass-listen",
+            "windlass-server",
+            "windlass-sqlite"
+        ]
+    );
 }
 
 #[test]
@@ -92,13 +161,16 @@ fn differences_are_seen() {
         Features::from([(package.to_owned(), features.iter().map(|feature| (*feature).to_owned()).collect())])
     };
     let same = of("flate2 v1", &["miniz"]);
-    assert!(differences(&same, &same).is_empty());
-    let switched = differences(&same, &of("flate2 v1", &["miniz", "zlib-rs"]));
+    assert!(differences(&same, &same, ALLOWED).is_empty());
+    let switched = differences(&same, &of("flate2 v1", &["miniz", "zlib-rs"]), ALLOWED);
     assert_eq!(switched, ["only the tests have flate2 v1 with zlib-rs"]);
-    assert_eq!(differences(&same, &of("flate2 v1", &[])), ["only the release has flate2 v1 with miniz"]);
     assert_eq!(
-        differences(&same, &of("flate2 v2", &["miniz"])),
+        differences(&same, &of("flate2 v1", &[]), ALLOWED),
+        ["only the release has flate2 v1 with miniz"]
+    );
+    assert_eq!(
+        differences(&same, &of("flate2 v2", &["miniz"]), ALLOWED),
         ["flate2 v1 is not in the build of the tests"]
     );
-    assert!(differences(&of("tokio v1", &[]), &of("tokio v1", &["test-util"])).is_empty());
+    assert!(differences(&of("tokio v1", &[]), &of("tokio v1", &["test-util"]), ALLOWED).is_empty());
 }

@@ -2,8 +2,13 @@
 
 mod cli;
 mod crash;
+mod demo;
+mod documents;
 mod edges;
 mod examples;
 mod faults;
 mod features;
+mod files;
 mod history;
+mod jobs;
+mod left_out;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Book, Moves, Queue};
-use crate::error::Invalid;
+use crate::error::{Invalid, StoreError};
 use crate::event::{Event, Position};
 use crate::id::{BudgetName, QueueName, ScheduleName, WorkerName};
 use crate::job::Job;
@@ -93,6 +93,11 @@ impl Book {
         }
     }
 
+    /// Whether so much could be spent of a budget now, and would be counted.
+    pub fn would_spend(&self, name: &BudgetName, amount: u32, now: Time) -> bool {
+        amount > 0 && self.budgets.get(name).is_some_and(|budget| budget.spendable(now) >= amount)
+    }
+
     /// The schedules.
     pub fn schedules(&self) -> Vec<Schedule> {
         self.schedules.values().cloned().collect()
@@ -172,6 +177,7 @@ impl Book {
     pub fn prune(&mut self, now: Time) -> u64 {
         self.claims.retain(|_, memory| memory.at > now.plus_ms(-CLAIM_MEMORY_MS));
         self.workers.retain(|_, worker| worker.seen_at > now.plus_ms(-WORKER_FORGET_MS));
+        self.forget_leases(now);
         self.prune_records(now);
         let mut finished: BTreeMap<QueueName, Vec<(Time, u64)>> = BTreeMap::new();
         for job in self.jobs.values() {
@@ -209,12 +215,13 @@ impl Book {
     }
 
     /// What happened after `since`.
-    pub fn events(&self, since: Option<Position>, limit: u32) -> Vec<Event> {
-        let since = since.unwrap_or_default();
-        let from = self.events.partition_point(|event| event.position <= since);
+    pub fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
+        let begin = self.events.first().map_or(self.next_event, |oldest| oldest.position.place - 1);
+        let place = Position::read(since, self.epoch.tag(), begin)?;
+        let from = self.events.partition_point(|event| event.position.place <= place);
         let found = self.events[from..].iter().take(limit.min(EVENTS_MAX) as usize);
         let fitting = crate::event::fitting(found.clone());
-        found.take(fitting).cloned().collect()
+        Ok(found.take(fitting).cloned().collect())
     }
 
     /// Keeps only the newest `max` events, for a store to which
@@ -226,7 +233,7 @@ impl Book {
 
     /// The newest position.
     pub fn events_end(&self) -> Position {
-        Position { major: 0, minor: self.next_event }
+        Position { epoch: self.epoch.tag(), place: self.next_event }
     }
 }
 

@@ -31,7 +31,10 @@ impl Book {
             let mut job = Job::clone(&self.jobs[&seq]);
             let policy = self.policy(&job.spec.queue);
             let lease_ms = request.lease_ms.unwrap_or(policy.lease_ms);
-            let moved = transition::claim(&mut job, &request.worker, lease_ms, now);
+            let moved = transition::claim(&mut job, &request.worker, lease_ms, self.epoch.floor, now);
+            if lease_ms > policy.lease_ms {
+                self.note_lease(&job.spec.queue, lease_ms, now);
+            }
             leases.push(leased(job.clone(), &policy));
             self.put_moved(job, moved, &mut moves);
         }
@@ -43,7 +46,16 @@ impl Book {
             self.claims.insert(request.request_id, Remembered { at: now, asked: request.asked(), given });
         }
         self.note(moves, now);
-        Ok(ClaimAnswer { leases, next_due_in_ms })
+        Ok(ClaimAnswer { leases, next_due_in_ms, instance: Some(self.epoch.instance) })
+    }
+
+    /// Whether a claim would give anything now: for a store that writes down what changes something, and only that.
+    /// It stops at the first job that may run.
+    pub fn would_claim(&self, request: &ClaimRequest, now: Time) -> bool {
+        let first = ClaimRequest { limit: request.limit.min(1), ..request.clone() };
+        check(request).is_ok()
+            && !self.claims.contains_key(&request.request_id)
+            && !self.pick(&first, now).0.is_empty()
     }
 
     fn claimed_before(&self, memory: &Remembered) -> ClaimAnswer {
@@ -51,7 +63,8 @@ impl Book {
             let job = self.jobs.get(seq).filter(|job| job.lease_for(*fence).is_some())?;
             Some(leased(Job::clone(job), &self.policy(&job.spec.queue)))
         };
-        ClaimAnswer { leases: memory.given.iter().filter_map(held).collect(), next_due_in_ms: None }
+        let leases = memory.given.iter().filter_map(held).collect();
+        ClaimAnswer { leases, next_due_in_ms: None, instance: Some(self.epoch.instance) }
     }
 
     /// The jobs to claim, when time alone may free another, and the budgets as
@@ -102,6 +115,7 @@ pub fn free_by_time(holds: &[Hold]) -> Option<Time> {
 fn end_by_time(hold: &Hold) -> Option<Time> {
     match hold {
         Hold::NotDue { run_at: at }
+        | Hold::EpochPause { until: at }
         | Hold::BudgetCooling { until: at, .. }
         | Hold::BudgetSpent { until: at, .. } => Some(*at),
         Hold::QueuePaused | Hold::QueueFull { .. } | Hold::KeyBusy { .. } | Hold::BudgetSlots { .. } => None,
@@ -180,6 +194,7 @@ impl Hall {
             paused: *paused,
             running: self.running.get(queue).copied().unwrap_or(0),
             key_holder: holder.copied(),
+            pause: book.pause_until(queue, policy).map(|until| (&book.epoch, until)),
         };
         let named = job.spec.budgets.iter().filter_map(|name| {
             let budget = self.budgets.get(name)?;

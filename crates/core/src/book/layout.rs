@@ -17,6 +17,8 @@ pub struct Content {
     pub timekeeper: Option<Timekeeper>,
     /// The time by the store's clock when it was written.
     pub saved_at: Option<Time>,
+    /// How often it was written; 0 when the layout has no place for it.
+    pub writes: u64,
 }
 
 /// Turns a book into bytes and back. A worker that has to keep the file format
@@ -34,6 +36,12 @@ pub trait Layout: Send + Sync {
     /// Whether records have a place in it. A store says that it keeps none rather than forget them with its next
     /// start.
     fn keeps_records(&self) -> bool {
+        false
+    }
+
+    /// Whether the store's epoch and the number of its writes have a place in it. Without, a file that was copied or put
+    /// back is like any other, and every start lifts the floor of all fences.
+    fn keeps_epochs(&self) -> bool {
         false
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod admin;
 pub mod claim;
+pub mod epoch;
 pub mod find;
 pub mod layout;
 pub mod records;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::epoch::Epoch;
 use crate::error::{Invalid, StoreError};
 use crate::event::{Event, Position, What};
 use crate::id::{BudgetName, DedupeKey, JobId, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName};
@@ -46,6 +48,11 @@ pub struct Book {
     shelves: BTreeMap<ShelfName, BTreeMap<RecordKey, Record>>,
     next_rev: u64,
     batches: BTreeMap<Uuid, RememberedBatch>,
+    epoch: Epoch,
+    /// The longest leases that were claimed from queues which say shorter ones, and when.
+    longest: BTreeMap<QueueName, (u32, Time)>,
+    /// A setting: [`crate::epoch::PAUSE_MS_MAX`] unless it is said.
+    pause_ms_max: Option<u32>,
     // What follows is found again from the jobs when a book is read.
     by_id: HashMap<JobId, u64>,
     by_dedupe: HashMap<DedupeKey, u64>,
@@ -110,6 +117,14 @@ pub struct Document {
     next_rev: u64,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     batches: BTreeMap<Uuid, RememberedBatch>,
+    #[serde(default, skip_serializing_if = "is_first")]
+    epoch: Epoch,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    longest: BTreeMap<QueueName, (u32, Time)>,
+}
+
+fn is_first(epoch: &Epoch) -> bool {
+    *epoch == Epoch::default()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
@@ -138,6 +153,8 @@ impl Book {
             shelves: self.shelved(),
             next_rev: self.next_rev,
             batches: self.batches.clone(),
+            epoch: self.epoch,
+            longest: self.longest.clone(),
         }
     }
 
@@ -156,6 +173,8 @@ impl Book {
             shelves,
             next_rev,
             batches,
+            epoch,
+            longest,
         } = document;
         let mut book = Self {
             next_seq,
@@ -168,8 +187,11 @@ impl Book {
             events,
             next_rev,
             batches,
+            epoch,
+            longest,
             ..Self::default()
         };
+        book.tag_events();
         book.shelve(shelves)?;
         for job in jobs {
             if job.seq >= next_seq {
@@ -292,7 +314,7 @@ impl Book {
     fn note(&mut self, moves: Moves, now: Time) {
         for (what, queue, jobs) in moves.0 {
             self.next_event += 1;
-            let position = Position { major: 0, minor: self.next_event };
+            let position = Position { epoch: self.epoch.tag(), place: self.next_event };
             self.events.push(Event { position, at: now, what, queue, jobs });
         }
         let surplus = self.events.len().saturating_sub(EVENTS_KEPT as usize);

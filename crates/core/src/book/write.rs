@@ -14,12 +14,13 @@ use crate::transition::{self, Cancel, Expiry, Lost, StepStored};
 impl Book {
     /// Moves the expiry of leases.
     pub fn renew(&mut self, leases: &[LeaseRef], now: Time) -> RenewAnswer {
-        let mut answer = RenewAnswer::default();
+        let mut answer = RenewAnswer { instance: Some(self.epoch.instance), ..RenewAnswer::default() };
         for lease in leases {
             let renewed = self.change(lease.job_id, |job| transition::renew(job, lease.fence, now));
             match renewed {
                 Ok(cancel_requested) => {
                     answer.renewed.push(lease.job_id);
+                    answer.still.extend(self.still_ms(lease.job_id, now).map(|ms| (lease.job_id, ms)));
                     if cancel_requested {
                         answer.cancel_requested.push(lease.job_id);
                     }
@@ -108,7 +109,8 @@ impl Book {
         expired
     }
 
-    fn next_look(&self) -> Option<Time> {
+    /// When a lease is to be looked at next.
+    pub fn next_look(&self) -> Option<Time> {
         self.running.iter().filter_map(|seq| self.jobs[seq].lease()).map(|lease| lease.look_at()).min()
     }
 
@@ -180,23 +182,8 @@ impl Book {
         for budget in self.budgets.values_mut() {
             budget.shift(ms);
         }
+        self.shift_epoch(ms);
         self.shift_records(after, now);
-    }
-
-    /// Raises all fences by `by`, and the revisions that are still to be given. For a book that was read from
-    /// an older copy: whoever was given a lease since then must not be taken for its holder, nor a record that
-    /// was read since then for what is there.
-    pub fn raise_fences(&mut self, by: u64) {
-        self.next_rev += by;
-        let all: Vec<u64> = self.jobs.keys().copied().collect();
-        for seq in all {
-            let mut job = Job::clone(&self.jobs[&seq]);
-            job.fence += by;
-            if let crate::state::State::Running(lease) = &mut job.state {
-                lease.fence += by;
-            }
-            self.put(job);
-        }
     }
 
     /// Changes a job in place, when the change is taken.

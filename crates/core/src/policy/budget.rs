@@ -89,6 +89,13 @@ impl Budget {
         }
     }
 
+    /// Takes what a second allows for spent at `now`: somebody may have, and nobody remembers.
+    pub fn fill_second(&mut self, now: Time) {
+        if let Some(per_second) = self.policy.per_second {
+            self.second.add(SECOND, per_second, now);
+        }
+    }
+
     /// The first moment at which `amount` may be spent, slots aside; nothing
     /// when that is more than the budget ever allows.
     pub fn free_at(&self, amount: u32, now: Time) -> Option<Time> {

@@ -120,9 +120,10 @@ impl Command {
         self
     }
 
-    fn hear(&self, job: &Job, pipe: Pipe, line: &str) {
+    fn hear(&self, context: &Context, pipe: Pipe, line: &str) {
+        context.log(line);
         if let Some(OnLine(hear)) = &self.on_line {
-            hear(job, pipe, line);
+            hear(context.job(), pipe, line);
         }
     }
 
@@ -192,7 +193,7 @@ impl Handler for CommandHandler {
         let mut lines = Lines::new(stdout, LINE_BYTES_MAX);
         let feed = feed(stdin, context.payload());
         let errors = read_tail(stderr, &tail, self.command.pass_stderr, |line| {
-            self.command.hear(context.job(), Pipe::Err, line);
+            self.command.hear(&context, Pipe::Err, line);
         });
         tokio::pin!(feed, errors);
         let mut open = Open { feed: true, lines: true, errors: true };
@@ -289,7 +290,7 @@ impl Said {
             Line::Garbled(why) => {
                 tracing::warn!(job_id = %context.id(), why, "a line of the program cannot be read")
             }
-            Line::Output(_) => command.hear(context.job(), Pipe::Out, line),
+            Line::Output(_) => command.hear(context, Pipe::Out, line),
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use windlass_core::trace::TraceParent;
 use windlass_core::transition::Outcome;
 
 use super::{Engine, Pool, WorkerEvent};
-use crate::context::{Context, timed_out};
+use crate::context::{Context, Home, timed_out};
 use crate::failure::Failure;
 use crate::handler::Handler;
 use crate::signal::{Attempt, Signal, Stop};
@@ -43,16 +43,24 @@ pub(super) fn start(engine: Arc<Engine>, pool: &Pool, leased: Leased, attempt: A
         span.record("traceparent", parent.as_str());
     }
     telemetry::adopt(&span, parent);
-    let (source, world) = (engine.source.clone(), engine.world.clone());
+    let home =
+        Home { source: engine.source.clone(), store: engine.store.clone(), world: engine.world.clone() };
     // Made here and not in the task: a task that carries a whole job is a large piece of memory.
-    let context = Context::new(job, source, world, attempt.clone(), engine.settings.grace_ms, slot);
+    let context = Context::new(job, home, attempt.clone(), engine.settings.grace_ms, slot);
     let ambient = engine.ambient.clone();
     let work = async move {
         engine.tell(&WorkerEvent::Started { job: context.job() });
         tracing::info!("the attempt begins");
         // A handler may drop its context at once; the slot is taken for as long as it runs.
         let kept = context.clone();
-        let ended = run(&*handler, context, &attempt, &*engine.world).await;
+        let ended = tokio::select! {
+            biased;
+            ended = run(&*handler, context, &attempt, &*engine.world) => ended,
+            never = kept.run_log().write_as_it_grows(&*engine.world) => match never {},
+        };
+        if !attempt.is_halted() {
+            kept.run_log().write(&*engine.world).await;
+        }
         let told = match attempt.signal() {
             Signal::Go => None,
             Signal::Told(stop) | Signal::Halt(stop) => Some(stop),

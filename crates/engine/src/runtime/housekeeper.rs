@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
+use tokio::sync::Notify;
 use windlass_core::error::StoreError;
 use windlass_core::store::{EXPIRE_MAX, PRUNE_MAX, Source, Store};
 
@@ -14,6 +16,8 @@ const EXPIRE_MS: std::ops::RangeInclusive<u64> = 20..=2_000;
 /// How often schedules are looked at, at least and at most. A new schedule
 /// must not wait longer than this for its first run.
 const FIRE_MS: std::ops::RangeInclusive<u64> = 5..=1_000;
+/// The longest pause of whoever is told when something happens, while there is nothing to look after.
+const TOLD_MS: u64 = 30_000;
 /// The longest pause in a world whose time a test moves.
 const PAUSE_IN_PLACE_MS: u64 = 60_000;
 /// How often finished jobs are pruned.
@@ -26,6 +30,13 @@ pub struct Housekeeper {
     store: Option<Arc<dyn Store>>,
     world: Arc<dyn World>,
     mind: Mind,
+}
+
+/// What those who rest are told.
+#[derive(Default)]
+struct News {
+    expire: Notify,
+    fire: Notify,
 }
 
 /// What looks at an error of the store, and at what was being done.
@@ -56,16 +67,26 @@ impl Housekeeper {
     }
 
     /// Keeps house for as long as it is polled; drop it to end.
-    pub async fn run(&self) {
+    pub fn run(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.keep())
+    }
+
+    async fn keep(&self) {
+        let news = Arc::new(News::default());
+        let heard = news.clone();
+        let _registration = self.source.on_work(Arc::new(move |_| {
+            heard.expire.notify_one();
+            heard.fire.notify_one();
+        }));
         match self.store.as_deref() {
-            None => self.expire().await,
+            None => self.expire(&news.expire).await,
             Some(store) => {
-                tokio::join!(self.expire(), self.fire(store), self.prune(store));
+                tokio::join!(self.expire(&news.expire), self.fire(store, &news.fire), self.prune(store));
             }
         }
     }
 
-    async fn expire(&self) {
+    async fn expire(&self, news: &Notify) {
         loop {
             let wait_ms = match self.source.expire().await {
                 Ok(expired) => {
@@ -73,25 +94,33 @@ impl Housekeeper {
                         tracing::warn!(%job_id, "took back a lease that had run out");
                     }
                     let more = expired.jobs.len() + expired.marked >= EXPIRE_MAX as usize;
-                    if more { 0 } else { expired.next_in_ms.unwrap_or(u64::MAX) }
+                    if more { Some(0) } else { expired.next_in_ms }
                 }
-                Err(error) => self.mind(&error, "take back leases"),
+                Err(error) => Some(self.mind(&error, "take back leases")),
             };
+            if wait_ms.is_none() {
+                self.rest(news).await;
+            }
+            let wait_ms = wait_ms.unwrap_or(u64::MAX);
             self.pause(wait_ms.clamp(*EXPIRE_MS.start(), self.at_most(*EXPIRE_MS.end()))).await;
         }
     }
 
-    async fn fire(&self, store: &dyn Store) {
+    async fn fire(&self, store: &dyn Store, news: &Notify) {
         loop {
             let wait_ms = match store.fire_schedules().await {
                 Ok(fired) => {
                     for run in &fired.runs {
                         tracing::info!(schedule = %run.schedule, run = %run.run, job_id = %run.job_id, skipped = run.skipped, "schedule");
                     }
-                    fired.next_in_ms.unwrap_or(u64::MAX)
+                    fired.next_in_ms
                 }
-                Err(error) => self.mind(&error, "fire schedules"),
+                Err(error) => Some(self.mind(&error, "fire schedules")),
             };
+            if wait_ms.is_none() {
+                self.rest(news).await;
+            }
+            let wait_ms = wait_ms.unwrap_or(u64::MAX);
             // Not before it is due: a schedule is never early.
             self.world.sleep_ms(wait_ms.clamp(*FIRE_MS.start(), self.at_most(*FIRE_MS.end()))).await;
         }
@@ -105,6 +134,17 @@ impl Housekeeper {
                 Err(error) => drop(self.mind(&error, "prune")),
             }
             self.pause(PRUNE_MS).await;
+        }
+    }
+
+    /// When there is nothing to look after and the store tells of whatever happens: waits until something does, but not for
+    /// ever.
+    async fn rest(&self, news: &Notify) {
+        if !self.world.runs_in_place() && self.source.tells() {
+            tokio::select! {
+                () = news.notified() => {}
+                () = self.pause(TOLD_MS) => {}
+            }
         }
     }
 

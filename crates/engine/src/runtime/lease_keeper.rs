@@ -2,7 +2,7 @@
 //! leases it cannot renew, and ends attempts whose time is up. It runs on the
 //! engine's thread, where no handler can starve it, and is the last loop to end.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -116,15 +116,22 @@ async fn renew_always(engine: Arc<Engine>) {
     loop {
         something_held(&engine).await;
         let now_ms = engine.world.boot_ms();
+        let all = engine.epoch.renew_all();
         let due: Vec<_> =
-            engine.held().into_iter().filter(|attempt| attempt.is_due_for_renewal(now_ms)).collect();
+            engine.held().into_iter().filter(|attempt| all || attempt.is_due_for_renewal(now_ms)).collect();
         let shortest_ms = due.iter().map(|attempt| attempt.lease_ms).min();
         let mut pause_ms = tick_ms(&engine.held());
         if let Some(shortest_ms) = shortest_ms {
             let renewed = renew(&engine, &due, now_ms, shortest_ms / PATIENCE_SHARE).await;
             pause_ms = if renewed { pause_ms } else { (shortest_ms / 20).clamp(5, 1_000) };
+            if all && !renewed {
+                engine.epoch.remind();
+            }
         }
-        engine.world.sleep_ms(pause_ms).await;
+        tokio::select! {
+            () = engine.epoch.turned() => {}
+            () = engine.world.sleep_ms(pause_ms) => {}
+        }
     }
 }
 
@@ -146,12 +153,14 @@ async fn renew(engine: &Engine, due: &[Arc<Attempt>], asked_ms: u64, patience_ms
             return false;
         }
     };
+    engine.epoch.hear(answer.instance);
+    let still: HashMap<JobId, u64> = answer.still.into_iter().collect();
     let renewed: HashSet<JobId> = answer.renewed.into_iter().collect();
     let cancel_requested: HashSet<JobId> = answer.cancel_requested.into_iter().collect();
     for attempt in due {
         let job_id = attempt.lease.job_id;
         if renewed.contains(&job_id) {
-            attempt.renewed(asked_ms, engine.world.boot_ms());
+            attempt.renewed(asked_ms, engine.world.boot_ms(), still.get(&job_id).copied().unwrap_or(0));
         } else if !attempt.is_finished() {
             tracing::warn!(%job_id, fence = attempt.lease.fence, "lease lost; stopping the attempt");
             engine.lost(attempt);

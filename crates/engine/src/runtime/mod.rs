@@ -17,6 +17,7 @@
 
 mod assistant;
 mod breaker;
+mod epoch;
 mod event;
 mod executor;
 mod housekeeper;
@@ -93,6 +94,7 @@ pub(crate) struct Engine {
     settlements: mpsc::UnboundedSender<Settlement>,
     pub(crate) news: Arc<News>,
     pub(crate) phase: watch::Sender<Phase>,
+    epoch: epoch::Heard,
     pub(crate) counts: Arc<Counts>,
     /// At the source, for as long as this engine is there.
     registrations: OnceLock<Vec<Registration>>,
@@ -167,6 +169,7 @@ impl Engine {
             settlements,
             news: Arc::default(),
             phase: watch::Sender::new(Phase::Working),
+            epoch: epoch::Heard::default(),
             counts: Arc::default(),
             registrations: OnceLock::new(),
         });

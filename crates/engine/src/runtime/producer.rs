@@ -15,6 +15,7 @@ use super::pool::NOT_IDLE;
 use super::standby::{Became, Handed};
 use super::{Backoff, Engine, Pool, executor};
 use crate::signal::Attempt;
+use crate::world::half_jittered;
 
 /// With fewer free slots than this share of all, a busy worker waits a moment
 /// for more, so that short jobs are claimed by the hundred and not one by one.
@@ -23,6 +24,8 @@ const CROWDED_SHARE: usize = 4;
 const GATHER_MS: u64 = 1;
 /// The shortest wait between two questions that found nothing.
 const POLL_MS_MIN: u64 = 50;
+/// The wait of whoever is told when there is work.
+const TOLD_MS: u64 = 30_000;
 /// The wait of whoever need not ask: a day.
 const PATIENT_MS: u64 = 86_400_000;
 /// How often a claim whose answer was lost is asked again at least.
@@ -157,7 +160,11 @@ async fn wait(
     let due = [next_due_in_ms, rested].into_iter().flatten().min();
     let poll_ms = poll.next_ms(&*engine.world);
     // Where the store is in the same process and time stands still, nobody needs to ask by chance.
-    let poll_ms = if engine.world.runs_in_place() { PATIENT_MS } else { poll_ms };
+    let poll_ms = match engine.world.runs_in_place() {
+        true => PATIENT_MS,
+        false if engine.source.tells() => poll_ms.max(half_jittered(&*engine.world, TOLD_MS)),
+        false => poll_ms,
+    };
     let ms = due.map_or(poll_ms, |due| due.min(poll_ms)).max(1);
     pool.standby.enter();
     let handed = tokio::select! {
@@ -261,7 +268,8 @@ pub(super) async fn claim(
 /// Starts what a claim gave.
 pub(super) fn take(engine: &Arc<Engine>, question: Question, answer: ClaimAnswer) -> Claimed {
     let Question { request: _, trial, asked, asked_ms, spoken } = question;
-    let ClaimAnswer { leases, next_due_in_ms } = answer;
+    let ClaimAnswer { leases, next_due_in_ms, instance } = answer;
+    engine.epoch.hear(instance);
     let count = leases.len();
     if let Some(kind) = trial.filter(|_| count > 0) {
         engine.breakers.trying(&kind);

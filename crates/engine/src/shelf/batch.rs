@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use serde::Serialize;
 use windlass_core::error::Invalid;
 use windlass_core::id::{Label, RecordKey};
@@ -85,7 +86,11 @@ impl Batch {
     }
 
     /// Writes it, all or nothing; it is durable when this returns.
-    pub async fn commit(self) -> Result<Committed, ShelfError> {
+    pub fn commit(self) -> BoxFuture<'static, Result<Committed, ShelfError>> {
+        Box::pin(self.written())
+    }
+
+    async fn written(self) -> Result<Committed, ShelfError> {
         let Self { client, batch, under, wrong } = self;
         if let Some(invalid) = wrong {
             return Err(invalid.into());

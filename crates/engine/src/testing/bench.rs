@@ -12,7 +12,7 @@ use windlass_core::store::{ClaimRequest, Source, Store};
 
 use super::world::TestWorld;
 use crate::client::Client;
-use crate::context::Context;
+use crate::context::{Context, Home};
 use crate::failure::Failure;
 use crate::handler::{AsyncHandler, HandlerResult};
 use crate::job::Job;
@@ -88,7 +88,8 @@ where
     let attempt = Attempt::new(leased.lease_ref(), lease_ms, leased.job.spec.timeout_ms, now_ms, now_ms);
     let grace_ms = u64::try_from(GRACE_DEFAULT.as_millis()).unwrap_or(u64::MAX);
     let slot = Slots::new(1).take();
-    let context = Context::new(leased.job, store, Arc::new(world), Arc::new(attempt), grace_ms, slot);
+    let home = Home { source: store.clone(), store: Some(store), world: Arc::new(world) };
+    let context = Context::new(leased.job, home, Arc::new(attempt), grace_ms, slot);
     handler.call(job, context.with_state(Arc::new(state))).await.into_result()
 }
 

@@ -131,4 +131,5 @@ passed_on! {
     events_end() -> Position;
     audit() -> Vec<String>;
     now() -> Time;
+    epoch() -> EpochStatus;
 }

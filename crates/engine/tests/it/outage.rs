@@ -233,3 +233,57 @@ async fn a_worker_ends_while_the_store_is_away() {
     assert!(scene.now() - before <= 11_000, "its grace, and no more");
     assert_eq!(scene.stage.store.get(id).await.unwrap().unwrap().state.name(), StateName::Running);
 }
+
+/// The store comes back without its newest commits. One of these may have given the job to somebody else after the lease
+/// was over, so an attempt that stood still goes on when whoever that is has surely ended.
+#[tokio::test]
+async fn an_attempt_that_stood_still_waits_for_the_end_of_a_pause() {
+    let scene = Scene::new();
+    let id = scene.stage.enqueue("long").await;
+    let running = scene.start(|worker| worker.lease(Duration::from_secs(5)));
+    scene.began(id).await;
+    scene.cut(true);
+    scene.pass(9_000).await;
+    turn(&scene);
+    scene.cut(false);
+    let (since, before) = (scene.now(), scene.beats());
+    scene.pass(29_000).await;
+    assert_eq!(scene.beats(), before, "the queue's leases last 30 s");
+    scene.stage.until("it goes on", async || scene.beats() > before + 3).await;
+    let went_on_ms = scene.now() - since;
+    assert!((29_000..=32_000).contains(&went_on_ms), "went on after {went_on_ms} ms");
+    scene.finish.store(true, Ordering::SeqCst);
+    let job = scene.stage.until_state(id, StateName::Completed).await;
+    assert_eq!((job.attempt, job.crashes, job.fence), (1, 0, 1));
+    running.stop().await;
+}
+
+/// One that never stood still held its lease all the time: it goes on. And a worker that hears of another epoch renews all
+/// that it holds, however long its leases are.
+#[tokio::test]
+async fn another_epoch_renews_all_leases_at_once() {
+    let scene = Scene::new();
+    let first = scene.stage.enqueue("long").await;
+    let running = scene.start(|worker| worker.lease(Duration::from_secs(3_600)));
+    scene.began(first).await;
+    scene.pass(30_000).await;
+    let claimed = scene.stage.store.get(first).await.unwrap().unwrap().lease().unwrap().expires_at;
+    turn(&scene);
+    scene.pass(40_000).await;
+    let counted = scene.stage.store.get(first).await.unwrap().unwrap().lease().unwrap().expires_at;
+    assert!(counted > claimed, "the beginning of an epoch counts as a renewal");
+    scene.stage.enqueue("heard").await;
+    scene.pass(2_000).await;
+    let renewed = scene.stage.store.get(first).await.unwrap().unwrap().lease().unwrap().expires_at;
+    assert!(renewed > counted, "and is followed by one as soon as it is heard of");
+    scene.finish.store(true, Ordering::SeqCst);
+    let job = scene.stage.until_state(first, StateName::Completed).await;
+    assert_eq!((job.attempt, job.crashes), (1, 0));
+    running.stop().await;
+}
+
+/// The store loses its newest commits.
+fn turn(scene: &Scene) {
+    let now = scene.stage.world().wall();
+    scene.stage.store.book().turn(uuid::Uuid::from_u128(u128::MAX / 3), 7, true, now);
+}

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::header::{
     ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, LOCATION, PROXY_AUTHORIZATION,
     USER_AGENT,
@@ -112,7 +113,13 @@ impl Http {
     /// Makes a call. The answer's head is there when this returns; its body is
     /// read within the same deadline. A status that is no success is an answer
     /// too: see [`Response::ok`].
-    pub async fn send(&self, request: Request) -> Result<Response, HttpError> {
+    ///
+    /// Boxed here, so that hyper, TLS and all that is compiled once and not again in every crate that calls somebody.
+    pub fn send(&self, request: Request) -> BoxFuture<'_, Result<Response, HttpError>> {
+        Box::pin(self.answered(request))
+    }
+
+    async fn answered(&self, request: Request) -> Result<Response, HttpError> {
         let origin = self.guard.check(&request.url)?;
         let total = request.limits.total.min(TOTAL_MAX);
         let deadline = Deadline { at: Instant::now() + total, total };

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::Stream;
+use futures::future::BoxFuture;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName};
 use http_body_util::BodyExt;
@@ -98,7 +99,11 @@ impl Response {
     }
 
     /// The next piece of the decoded body; `None` at its end.
-    pub async fn chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
+    pub fn chunk(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, HttpError>> {
+        Box::pin(self.next_chunk())
+    }
+
+    async fn next_chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
         loop {
             match self.decoder.next() {
                 Ok(Some(bytes)) => return Ok(Some(bytes)),
@@ -124,15 +129,17 @@ impl Response {
     }
 
     /// The whole decoded body.
-    pub async fn bytes(mut self) -> Result<Bytes, HttpError> {
-        let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
-        let Some(second) = self.chunk().await? else { return Ok(first) };
-        let mut all = BytesMut::from(&first[..]);
-        all.extend_from_slice(&second);
-        while let Some(more) = self.chunk().await? {
-            all.extend_from_slice(&more);
-        }
-        Ok(all.freeze())
+    pub fn bytes(mut self) -> BoxFuture<'static, Result<Bytes, HttpError>> {
+        Box::pin(async move {
+            let Some(first) = self.next_chunk().await? else { return Ok(Bytes::new()) };
+            let Some(second) = self.next_chunk().await? else { return Ok(first) };
+            let mut all = BytesMut::from(&first[..]);
+            all.extend_from_slice(&second);
+            while let Some(more) = self.next_chunk().await? {
+                all.extend_from_slice(&more);
+            }
+            Ok(all.freeze())
+        })
     }
 
     /// The body as a stream, with the same limits.

@@ -28,6 +28,8 @@ const NAMES_MAX: usize = 100;
 const WAIT_MS_MAX: u64 = 60_000;
 /// Work that nobody announced (another process enqueued it) is found this late.
 const POLL_MS: u64 = 2_000;
+/// And this late where the store tells whoever waits: by the net.
+const TOLD_MS: u64 = 30_000;
 
 /// A wish for work.
 #[derive(Deserialize, JsonSchema)]
@@ -68,6 +70,10 @@ pub(crate) struct LeasesView {
     /// In how many milliseconds a job that is held back by time alone may become free, when that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_due_in_ms: Option<u64>,
+    /// Which store this is, in which epoch. When it changes, renew all leases at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Id>")]
+    instance: Option<Uuid>,
 }
 
 /// A job that the worker now holds.
@@ -91,8 +97,9 @@ pub(crate) async fn claim(ask: Ask) -> Answered {
     };
     let answer = wait_for_work(&ask.api, &body).await?;
     ask.api.roster.took(&body.worker, answer.leases.iter().map(|leased| leased.job.id));
-    let ClaimAnswer { leases, next_due_in_ms } = answer;
-    ok(&LeasesView { leases: leases.into_iter().map(LeasedView::from).collect(), next_due_in_ms })
+    let ClaimAnswer { leases, next_due_in_ms, instance } = answer;
+    let leases = leases.into_iter().map(LeasedView::from).collect();
+    ok(&LeasesView { leases, next_due_in_ms, instance })
 }
 
 fn check(body: &ClaimBody, caller: &Caller) -> Result<(), Refusal> {
@@ -137,7 +144,8 @@ async fn wait_for_work(api: &Arc<Api>, body: &ClaimBody) -> Result<ClaimAnswer, 
             return Ok(answer);
         }
         let due_ms = answer.next_due_in_ms.map_or(u64::MAX, |ms| ms.max(1));
-        let pause_ms = jittered(&*api.world, POLL_MS).min(due_ms).min(left_ms);
+        let poll_ms = if api.store.tells() { TOLD_MS } else { POLL_MS };
+        let pause_ms = jittered(&*api.world, poll_ms).min(due_ms).min(left_ms);
         tokio::select! {
             () = waiter.woken() => {}
             _ = stop.changed() => {}

@@ -9,8 +9,10 @@ use futures::stream;
 use http::{HeaderValue, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
+use windlass_engine::core::error::StoreError;
 use windlass_engine::core::event::{Event, Position};
 use windlass_engine::core::store::EVENTS_MAX;
 
@@ -18,7 +20,7 @@ use super::Api;
 use crate::answer::{Answered, Refusal, ok, with_type};
 use crate::ask::Ask;
 use crate::feed::{Listener, Told, frame};
-use crate::schema::AnyJson;
+use crate::schema::{AnyJson, PositionText};
 
 /// A sign of life when nothing happens.
 const HEARTBEAT_MS: u64 = 15_000;
@@ -59,6 +61,32 @@ pub(crate) struct EventsView {
     position: String,
     #[schemars(with = "Vec<AnyJson>")]
     events: Vec<Event>,
+    /// Events after the position asked with were pruned before anybody asked for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gap: Option<Gap>,
+}
+
+/// Where events are missing.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Gap {
+    /// The last that was told.
+    #[schemars(with = "PositionText")]
+    after: String,
+    /// The first that is still there.
+    #[schemars(with = "PositionText")]
+    before: String,
+    /// How many are missing.
+    count: u64,
+}
+
+impl Gap {
+    /// What is missing between a position that somebody goes on from and the first event that there is.
+    fn between(after: Position, first: Option<&Event>) -> Option<Self> {
+        let before = first?.position;
+        let count = before.place.checked_sub(after.place + 1).filter(|count| *count > 0)?;
+        let said = after != Position::default();
+        said.then(|| Self { after: after.to_string(), before: before.to_string(), count })
+    }
 }
 
 /// `GET /v1/events/page`
@@ -66,12 +94,13 @@ pub(crate) async fn page(ask: Ask) -> Answered {
     let query = ask.query(&PARAMETERS[..1], &[])?;
     let Some((_, after)) = query.first() else {
         let position = ask.api.store.events_end().await?.to_string();
-        return ok(&EventsView { position, events: Vec::new() });
+        return ok(&EventsView { position, events: Vec::new(), gap: None });
     };
     let after = position_of(after)?;
     let events = ask.api.store.events(Some(after), EVENTS_MAX).await?;
     let position = events.last().map_or(after, |event| event.position).to_string();
-    ok(&EventsView { position, events })
+    let gap = Gap::between(after, events.first());
+    ok(&EventsView { position, events, gap })
 }
 
 /// Where the listener left off. `EventSource` sends a header; whoever begins
@@ -86,9 +115,7 @@ fn wanted_position(ask: &Ask) -> Result<Option<Position>, Refusal> {
 }
 
 fn position_of(text: &str) -> Result<Position, Refusal> {
-    let position: Position = text.parse().map_err(|_| bad_position())?;
-    let fits = i64::try_from(position.major).is_ok() && i64::try_from(position.minor).is_ok();
-    if fits { Ok(position) } else { Err(bad_position()) }
+    text.parse().map_err(|_| bad_position())
 }
 
 /// How often a tick is wanted; nothing when none is.
@@ -142,11 +169,12 @@ impl Listening {
             let beat_ms = self.tick.as_ref().map_or(HEARTBEAT_MS, |tick| tick.next_ms.saturating_sub(now_ms));
             tokio::select! {
                 told = self.listener.live.recv() => match told {
-                    Ok(Told::Event { position, frame }) if position > self.at => {
+                    Ok(Told::Event { position, frame }) if position.follows(self.at) => {
                         self.at = position;
                         return Some(frame);
                     }
-                    Ok(Told::Event { .. }) => {}
+                    // Heard before; or something is missing in between, or the store is in another epoch.
+                    Ok(Told::Event { position, .. }) => self.behind = !position.is_behind(self.at),
                     Ok(Told::Begun) | Err(RecvError::Lagged(_)) => self.behind = true,
                     Err(RecvError::Closed) => return None,
                 },
@@ -167,6 +195,11 @@ impl Listening {
     async fn catch_up(&mut self) -> Option<()> {
         let events = match self.api.store.events(Some(self.at), EVENTS_MAX).await {
             Ok(events) => events,
+            Err(StoreError::AnotherEpoch(begin)) => {
+                self.at = begin;
+                self.ready = vec![told(begin, "reset", &json!({ "begin": begin.to_string() }))];
+                return Some(());
+            }
             Err(error) => {
                 tracing::warn!(code = error.code(), %error, "a stream of events ended");
                 return None;
@@ -174,12 +207,19 @@ impl Listening {
         };
         // A page may be short because its bytes are bounded: only an empty one is the end.
         self.behind = !events.is_empty();
+        let gap = Gap::between(self.at, events.first()).map(|gap| told(self.at, "gap", &gap));
         if let Some(last) = events.last() {
             self.at = last.position;
         }
-        self.ready = events.iter().rev().map(frame).collect();
+        self.ready = events.iter().rev().map(frame).chain(gap).collect();
         Some(())
     }
+}
+
+/// What a listener is told beside events: that its position is of another epoch, or that events are missing.
+fn told(at: Position, what: &str, data: &impl Serialize) -> Bytes {
+    let data = serde_json::to_string(data).unwrap_or_default();
+    Bytes::from(format!("id: {at}\nevent: {what}\ndata: {data}\n\n"))
 }
 
 #[cfg(test)]
@@ -219,5 +259,54 @@ mod tests {
         feed::read_on(&api, &mut None).await.unwrap();
         let frame = listening.next().await.unwrap();
         assert!(std::str::from_utf8(&frame).unwrap().contains("event: enqueued"), "{frame:?}");
+    }
+
+    async fn told(listening: &mut Listening) -> String {
+        let frame = listening.next().await.unwrap();
+        String::from_utf8(frame.to_vec()).unwrap()
+    }
+
+    /// A listener whose position is of another epoch is told so first, and then hears all that is kept; also one that
+    /// was there when the store was restored.
+    #[tokio::test]
+    async fn a_position_of_another_epoch_begins_with_a_reset() {
+        let world = Arc::new(RealWorld::new());
+        let store = Arc::new(MemoryStore::new(world.clone()));
+        let api = Arc::new(Api::new(store.clone(), Settings::default(), world.clone()));
+        let mut listening = listening(&api, store.events_end().await.unwrap());
+        store.enqueue(vec![job()]).await.unwrap();
+        let mut last = None;
+        feed::read_on(&api, &mut last).await.unwrap();
+        assert!(told(&mut listening).await.contains("event: enqueued"));
+        store.book().turn(
+            uuid::Uuid::from_u128(7 << 96),
+            1,
+            true,
+            windlass_engine::core::time::Time::from_ms(1),
+        );
+        feed::read_on(&api, &mut last).await.unwrap();
+        assert_eq!(
+            told(&mut listening).await,
+            "id: 00000007-0\nevent: reset\ndata: {\"begin\":\"00000007-0\"}\n\n"
+        );
+        let again = told(&mut listening).await;
+        assert!(again.starts_with("id: 00000007-1\nevent: enqueued"), "{again}");
+    }
+
+    /// Whoever comes back after events were pruned is told how many are missing.
+    #[tokio::test]
+    async fn pruned_events_are_told_as_a_gap() {
+        let world = Arc::new(RealWorld::new());
+        let store = Arc::new(MemoryStore::new(world.clone()));
+        let api = Arc::new(Api::new(store.clone(), Settings::default(), world));
+        for n in 1..=5 {
+            let id = JobId(uuid::Uuid::from_u128(n));
+            store.enqueue(vec![NewJob { id, ..job() }]).await.unwrap();
+        }
+        store.book().keep_events(2);
+        let mut listening = listening(&api, Position { epoch: 0, place: 1 });
+        let gap = "id: 00000000-1\nevent: gap\ndata: {\"after\":\"00000000-1\",\"before\":\"00000000-4\",\"count\":2}\n\n";
+        assert_eq!(told(&mut listening).await, gap);
+        assert!(told(&mut listening).await.starts_with("id: 00000000-4\nevent: enqueued"));
     }
 }

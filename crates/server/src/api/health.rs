@@ -4,11 +4,14 @@ use axum::body::Body;
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
+use uuid::Uuid;
+use windlass_engine::core::epoch::Epoch;
+use windlass_engine::core::store::{EpochStatus, Risk};
 use windlass_engine::core::time::Time;
 
 use crate::answer::{Answered, Refusal, ok, with_type};
 use crate::ask::Ask;
-use crate::schema::Moment;
+use crate::schema::{Id, Moment};
 
 /// The longest that the store may take to say what time it is.
 const READY_MS: u64 = 2_000;
@@ -42,11 +45,24 @@ pub(crate) async fn readyz(ask: Ask) -> Answered {
 #[schemars(rename = "Audit")]
 pub(crate) struct AuditView {
     findings: Vec<String>,
+    /// What of the store's set-up may lose something, or slows it down.
+    risks: Vec<RiskView>,
+}
+
+/// Something in the set-up of the store.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Risk")]
+pub(crate) struct RiskView {
+    what: String,
+    /// What to do about it.
+    next: String,
 }
 
 /// `GET /v1/audit`
 pub(crate) async fn audit(ask: Ask) -> Answered {
-    ok(&AuditView { findings: ask.api.store.audit().await? })
+    let (findings, risks) = (ask.api.store.audit().await?, ask.api.store.risks().await?);
+    let risks = risks.into_iter().map(|Risk { what, next }| RiskView { what, next }).collect();
+    ok(&AuditView { findings, risks })
 }
 
 /// What time it is.
@@ -55,11 +71,43 @@ pub(crate) async fn audit(ask: Ask) -> Answered {
 pub(crate) struct NowView {
     #[schemars(with = "Moment")]
     at: Time,
+    epoch: EpochView,
+}
+
+/// The epoch of the store: a stretch of its history that nobody has cut, by a failover, a restore or a copy.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Epoch")]
+pub(crate) struct EpochView {
+    /// Counted from 1.
+    number: u64,
+    /// Which store this is, in which epoch.
+    #[schemars(with = "Id")]
+    instance: Uuid,
+    /// No fence that is handed out from now on is below this.
+    floor: u64,
+    #[schemars(with = "Moment")]
+    began_at: Time,
+    /// How many jobs had been accepted before it, at most.
+    first_seq: u64,
+    /// Whether commits of before may be lost.
+    lossy: bool,
+    /// Until when some queue holds back jobs that somebody in the lost history may hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Moment>")]
+    paused_until: Option<Time>,
+}
+
+impl From<EpochStatus> for EpochView {
+    fn from(EpochStatus { epoch, paused_until }: EpochStatus) -> Self {
+        let Epoch { number, instance, floor, began_at, first_seq, lossy } = epoch;
+        Self { number, instance, floor, began_at, first_seq, lossy, paused_until }
+    }
 }
 
 /// `GET /v1/now`
 pub(crate) async fn now(ask: Ask) -> Answered {
-    ok(&NowView { at: ask.api.now().await? })
+    let (at, epoch) = (ask.api.now().await?, ask.api.store.epoch().await?.into());
+    ok(&NowView { at, epoch })
 }
 
 /// `GET /metrics`

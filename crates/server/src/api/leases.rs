@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use uuid::Uuid;
 use windlass_engine::core::id::JobId;
 use windlass_engine::core::job::Start;
 use windlass_engine::core::json::RESULT_BYTES_MAX;
@@ -52,6 +53,23 @@ pub(crate) struct RenewView {
     /// Of the renewed, these are asked to cancel.
     #[schemars(with = "Vec<Id>")]
     cancel_requested: Vec<JobId>,
+    /// Of the renewed, those that stood still because they could not be renewed have to do so for longer: the store has
+    /// lost commits, and one of these may have given the job to somebody else.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    still: Vec<StillView>,
+    /// Which store this is, in which epoch. When it changes, renew all leases at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Id>")]
+    instance: Option<Uuid>,
+}
+
+/// For how long an attempt that stood still goes on to do so.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Still")]
+struct StillView {
+    #[schemars(with = "Id")]
+    job_id: JobId,
+    for_ms: u64,
 }
 
 /// `POST /v1/leases/renew`
@@ -61,12 +79,14 @@ pub(crate) async fn renew(ask: Ask) -> Answered {
     let leases = leases.into_iter().map(|Object(LeaseBody { job_id, fence })| checked(job_id, fence));
     let leases: Vec<LeaseRef> = leases.collect::<Result<_, Refusal>>()?;
     ask.api.owned(&ask.caller, leases.iter().map(|lease| lease.job_id)).await?;
-    let RenewAnswer { renewed, lost, cancel_requested } = ask.api.store.renew(leases).await?;
+    let RenewAnswer { renewed, lost, cancel_requested, still, instance } =
+        ask.api.store.renew(leases).await?;
     for beat in ask.api.roster.renewed(&renewed, ask.api.world.boot_ms()) {
         report(&ask.api, beat);
     }
     ask.api.roster.ended(lost.iter().copied());
-    ok(&RenewView { renewed, lost, cancel_requested })
+    let still = still.into_iter().map(|(job_id, for_ms)| StillView { job_id, for_ms }).collect();
+    ok(&RenewView { renewed, lost, cancel_requested, still, instance })
 }
 
 /// How attempts ended.

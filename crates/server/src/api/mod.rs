@@ -7,12 +7,14 @@ pub(crate) mod health;
 pub(crate) mod jobs;
 pub(crate) mod leases;
 pub(crate) mod list;
+pub(crate) mod log;
 pub(crate) mod many;
 pub(crate) mod new_job;
 pub(crate) mod queues;
 pub(crate) mod schedules;
 pub(crate) mod sign_in;
 pub(crate) mod stats;
+pub(crate) mod trouble;
 pub(crate) mod workers;
 pub(crate) mod writes;
 
@@ -52,6 +54,7 @@ pub(crate) struct Api {
     /// Runs over many jobs.
     pub runs: many::Runs,
     pub stats: stats::Cache,
+    pub trouble: trouble::Cache,
     pub metrics: Metrics,
     pub seats: windlass_listen::Seats,
     /// For requests that are being worked on.
@@ -84,6 +87,7 @@ impl Api {
             roster: Roster::default(),
             runs: many::Runs::default(),
             stats: stats::Cache::default(),
+            trouble: trouble::Cache::default(),
             metrics: Metrics::default(),
             seats: windlass_listen::Seats::default(),
             rooms: Rooms::new(&limits),

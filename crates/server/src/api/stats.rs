@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 use windlass_engine::core::time::Time;
 
 use super::Api;
+use super::workers::seen;
 use crate::answer::{Answered, Refusal, ok};
 use crate::ask::Ask;
 use crate::feed::{FAILURES_MS, Failures, Latency, LatencyPoints, Throughput};
@@ -91,7 +92,7 @@ async fn view(api: &Api) -> Result<StatsView, Refusal> {
     let store = &api.store;
     let (now, queues, budgets, workers) =
         tokio::try_join!(store.now(), store.queues(), store.budgets(), store.workers())?;
-    let workers: Vec<WorkerView> = workers.into_iter().map(|worker| WorkerView::new(worker, now)).collect();
+    let workers = seen(api, workers, now);
     let queues: Vec<QueueView> = queues.into_iter().map(|queue| QueueView::new(queue, now)).collect();
     let (throughput, latency, latency_points, failures) = api.feed.rings(|rings| {
         (rings.throughput(now), rings.latency(now), rings.latency_points(now), rings.failures(now))

@@ -45,6 +45,10 @@ pub(crate) struct StoredView {
     status: &'static str,
 }
 
+impl StoredView {
+    pub(crate) const STORED: Self = Self { status: "stored" };
+}
+
 /// `PUT /v1/jobs/{id}/steps/{name}`
 pub(crate) async fn step(ask: Ask) -> Answered {
     let StepBody { fence, output } = ask.body()?;
@@ -66,7 +70,7 @@ pub(crate) async fn progress(ask: Ask) -> Answered {
 
 fn answer(written: Vec<Written>) -> Answered {
     match written.first() {
-        Some(Written::Done) => ok(&StoredView { status: "stored" }),
+        Some(Written::Done) => ok(&StoredView::STORED),
         Some(Written::TooManySteps) => {
             let message = format!("the job has {STEPS_MAX} steps, and may not have more");
             Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_steps", message))

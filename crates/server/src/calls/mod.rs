@@ -11,8 +11,8 @@ use http::Method;
 use crate::access::Need;
 use crate::answer::RefusalView;
 use crate::api::{
-    budgets, claim, events, health, jobs, leases, list, many, new_job, queues, schedules, sign_in, stats,
-    workers, writes,
+    budgets, claim, events, health, jobs, leases, list, log, many, new_job, queues, schedules, sign_in,
+    stats, workers, writes,
 };
 use crate::pages::{self, assets};
 use crate::{sample, view};
@@ -23,6 +23,7 @@ pub(crate) use call::{Call, Param, Size};
 pub(crate) static CALLS: LazyLock<Vec<Call>> = LazyLock::new(|| {
     let tables = [
         jobs_table(),
+        log_table(),
         worker_table(),
         queue_table(),
         budget_table(),
@@ -114,6 +115,15 @@ fn jobs_table() -> Vec<Call> {
     ]
 }
 
+fn log_table() -> Vec<Call> {
+    vec![
+        Call::new(Method::GET, "/v1/jobs/{id}/log", Need::ReadOne, "get_log", |ask| Box::pin(log::get(ask)))
+            .does("What the newest attempts of a job said.")
+            .gives::<log::LogsView>(200, "Oldest first; none where nothing was said.")
+            .refuses(&[404]),
+    ]
+}
+
 fn worker_table() -> Vec<Call> {
     vec![
         Call::new(Method::POST, "/v1/claim", Need::Work, "claim", |ask| Box::pin(claim::claim(ask)))
@@ -150,6 +160,11 @@ fn worker_table() -> Vec<Call> {
         .gives::<writes::StoredView>(200, "It is durable.")
         .refuses(&[409])
         .finishes(),
+        Call::new(Method::PUT, "/v1/jobs/{id}/log", Need::Work, "put_log", |ask| Box::pin(log::put(ask)))
+            .does("Keep what an attempt said: the last 64 KiB, as a whole. Kept for a week, of the newest four attempts.")
+            .takes::<log::LogBody>(Size::Small)
+            .gives::<writes::StoredView>(200, "It is durable.")
+            .refuses(&[409, 422]),
     ]
 }
 
@@ -256,6 +271,11 @@ fn watch_table() -> Vec<Call> {
         Call::new(Method::GET, "/v1/workers", Need::Read, "list_workers", |ask| Box::pin(workers::list(ask)))
             .does("The workers, as they last said of themselves.")
             .gives::<workers::WorkersView>(200, "By name."),
+        Call::new(Method::DELETE, "/v1/workers/{name}", Need::Work, "forget_worker", |ask| {
+            Box::pin(workers::forget(ask))
+        })
+        .does("Say that a worker has ended, so that nobody counts on it. Its leases stay what they are.")
+        .gives_nothing(204, "It is forgotten, if it was known."),
         Call::new(Method::GET, "/v1/stats", Need::Read, "stats", |ask| Box::pin(stats::get(ask)))
             .does("How it goes. Depths are exact and up to a second old; rates, latencies and failures are approximate.")
             .gives::<stats::StatsView>(200, "How it goes."),
@@ -269,12 +289,13 @@ fn watch_table() -> Vec<Call> {
         })
         .does("What happened, oldest first, for those who ask from time to time; without `after`, where the events end.")
         .asks(Param::EVENTS_PAGE)
-        .gives::<events::EventsView>(200, "At most 1,000 events, and where to go on."),
+        .gives::<events::EventsView>(200, "At most 1,000 events, and where to go on.")
+        .refuses(&[410]),
         Call::new(Method::GET, "/v1/audit", Need::Admin, "audit", |ask| Box::pin(health::audit(ask)))
             .does("What contradicts itself in the store. It may read everything: ask seldom.")
             .gives::<health::AuditView>(200, "Sentences; none when it is sound."),
         Call::new(Method::GET, "/v1/now", Need::Token, "now", |ask| Box::pin(health::now(ask)))
-            .does("The time by the store's clock, by which everything is judged.")
+            .does("The time by the store's clock, by which everything is judged, and the epoch that the store is in.")
             .gives::<health::NowView>(200, "The time."),
         Call::new(Method::GET, "/metrics", Need::Read, "metrics", |ask| Box::pin(health::metrics(ask)))
             .does("Metrics as Prometheus reads them.")

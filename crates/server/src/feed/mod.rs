@@ -2,9 +2,12 @@
 //! for the statistics and for the metrics.
 //!
 //! While somebody listens the store is asked when it announces work and every
-//! 200 ms; otherwise once a second, for the statistics alone.
+//! 200 ms; otherwise once a second, for the statistics alone. Where the store tells of new work and nothing happens, it
+//! is asked less and less often.
 
+mod fold;
 mod rings;
+mod troubles;
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -24,19 +27,25 @@ use windlass_engine::core::time::Time;
 use crate::api::Api;
 use crate::schema::{Id, Moment, Name, PositionText};
 
-pub(crate) use rings::{FAILURES_MS, Failures, Latency, LatencyPoints, Percentiles, Rings, Throughput};
+pub(crate) use rings::{Latency, LatencyPoints, Percentiles, Rings, Throughput};
+pub(crate) use troubles::{FAILURES_MS, Failures};
+
+use troubles::Picks;
 
 /// How often the store is asked while somebody listens.
 const LISTENED_MS: u64 = 200;
 /// How often it is asked when nobody does.
 const IDLE_MS: u64 = 1_000;
+/// After so many looks in vain the pause doubles with each, up to so many.
+const QUIET_AFTER: u32 = 10;
+const QUIET_MAX: u32 = 15;
 /// Announcements that come in a burst are answered together.
 const BURST_MS: u64 = 20;
 /// How many events a listener may be behind before it reads from the store again.
 const BEHIND_MAX: usize = 1_024;
 /// How many jobs of an event are named.
 const NAMED_MAX: usize = 100;
-/// How many jobs are looked at each time, for latencies and for errors.
+/// How many jobs are looked at each time for latencies.
 const SAMPLES_MAX: usize = 8;
 
 /// The events.
@@ -155,35 +164,53 @@ pub(crate) fn frame(event: &Event) -> Bytes {
 pub(crate) async fn run(api: Arc<Api>) {
     let mut woken = api.wake.watch();
     let mut last = None;
+    let mut idle: u32 = 0;
     loop {
+        let before = api.feed.told();
         if let Err(error) = read_on(&api, &mut last).await {
             tracing::warn!(code = error.code(), %error, "could not read events; trying again");
         }
+        let quiet = api.store.tells() && api.feed.told() == before;
+        idle = if quiet { (idle + 1).min(QUIET_MAX) } else { 0 };
         let listened = api.feed.is_listened_to();
-        let pause_ms = if listened { LISTENED_MS } else { IDLE_MS };
+        let pause_ms = if listened { LISTENED_MS } else { IDLE_MS } << idle.saturating_sub(QUIET_AFTER);
         tokio::select! {
-            _ = woken.changed(), if listened => api.world.sleep_ms(BURST_MS).await,
-            () = api.feed.came.notified() => {}
+            _ = woken.changed(), if listened => {
+                idle = 0;
+                api.world.sleep_ms(BURST_MS).await;
+            }
+            () = api.feed.came.notified() => idle = 0,
             () = api.world.sleep_ms(pause_ms) => {}
         }
     }
+}
+
+/// Where the feed begins to read, and that it does.
+async fn begun(api: &Api) -> Result<Position, StoreError> {
+    let end = api.store.events_end().await?;
+    // Nobody hears it when nobody came before it.
+    let _ = api.feed.live.send(Told::Begun);
+    Ok(end)
 }
 
 /// Reads all that is new, and looks at some of the jobs that it happened to.
 pub(crate) async fn read_on(api: &Api, last: &mut Option<Position>) -> Result<(), StoreError> {
     let mut since = match *last {
         Some(position) => position,
-        None => {
-            let end = api.store.events_end().await?;
-            // Nobody hears it when nobody came before it.
-            let _ = api.feed.live.send(Told::Begun);
-            end
-        }
+        None => begun(api).await?,
     };
     *last = Some(since);
     let mut samples = Samples::default();
     loop {
-        let events = api.store.events(Some(since), EVENTS_MAX).await?;
+        let events = match api.store.events(Some(since), EVENTS_MAX).await {
+            // Listeners are told so when they ask the store themselves.
+            Err(StoreError::AnotherEpoch(_)) => {
+                *last = None;
+                since = begun(api).await?;
+                continue;
+            }
+            events => events?,
+        };
         for event in &events {
             api.feed.tell(event);
             samples.consider(event);
@@ -194,10 +221,17 @@ pub(crate) async fn read_on(api: &Api, last: &mut Option<Position>) -> Result<()
             break;
         }
     }
-    for id in samples.ended.into_iter().chain(samples.troubled) {
+    let Samples { ended, troubled } = samples;
+    for id in ended {
+        if let Some(job) = api.store.get(id).await? {
+            api.feed.lock().sample(&job);
+        }
+    }
+    let (troubled, weight) = troubled.picked();
+    for id in troubled {
         if let Some(job) = api.store.get(id).await? {
             let sensitive = api.settings.is_sensitive(&job.spec.kind);
-            api.feed.lock().sample(&job, sensitive);
+            api.feed.lock().troubles.note(&job, weight, sensitive);
         }
     }
     Ok(())
@@ -207,17 +241,20 @@ pub(crate) async fn read_on(api: &Api, last: &mut Option<Position>) -> Result<()
 #[derive(Default)]
 struct Samples {
     ended: Vec<JobId>,
-    troubled: Vec<JobId>,
+    troubled: Picks,
 }
 
 impl Samples {
     fn consider(&mut self, event: &Event) {
-        let list = match event.what {
-            What::Completed => &mut self.ended,
-            What::Failed | What::Retrying | What::Crashed => &mut self.troubled,
-            _ => return,
-        };
-        let room = SAMPLES_MAX.saturating_sub(list.len());
-        list.extend(event.jobs.iter().take(room));
+        match event.what {
+            What::Completed => {
+                let room = SAMPLES_MAX.saturating_sub(self.ended.len());
+                self.ended.extend(event.jobs.iter().take(room));
+            }
+            What::Failed | What::Retrying | What::Crashed => {
+                event.jobs.iter().for_each(|job| self.troubled.offer(*job));
+            }
+            _ => {}
+        }
     }
 }

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, VecDeque};
 use schemars::JsonSchema;
 use serde::Serialize;
 use windlass_engine::core::event::{Event, What};
-use windlass_engine::core::id::{JobId, Kind, QueueName};
+use windlass_engine::core::id::QueueName;
 use windlass_engine::core::job::Job;
 use windlass_engine::core::state::State;
 use windlass_engine::core::time::Time;
 
-use crate::schema::{Id, Moment, Name};
+use super::troubles::{Failures, Troubles};
+use crate::schema::Moment;
 
 /// How far back it goes.
 const SECONDS: usize = 900;
@@ -20,23 +21,15 @@ const STEP_SECONDS: usize = 5;
 const LATENCY_STEP_MS: i64 = 15_000;
 /// How many looks at jobs are kept.
 const SAMPLES_KEPT: usize = 4_000;
-/// How many failures are kept.
-const FAILURES_KEPT: usize = 1_000;
-/// How far back failures are grouped.
-pub(crate) const FAILURES_MS: i64 = 15 * 60_000;
-/// How many groups of failures are shown.
-const GROUPS_MAX: usize = 20;
 /// How many pairs of event and queue are counted apart; further queues go into one.
 const COUNTED_MAX: usize = 1_000;
-/// The longest error text of a group.
-const ERROR_CHARS_MAX: usize = 200;
 
 /// The counts.
 pub(crate) struct Rings {
     seconds: Vec<Second>,
     totals: BTreeMap<(What, QueueName), u64>,
     samples: VecDeque<Sample>,
-    failures: VecDeque<Trouble>,
+    pub(super) troubles: Troubles,
 }
 
 #[derive(Clone, Copy)]
@@ -51,14 +44,6 @@ struct Sample {
     run_ms: u64,
 }
 
-struct Trouble {
-    at: Time,
-    error: String,
-    kind: Kind,
-    queue: QueueName,
-    job_id: JobId,
-}
-
 impl Default for Rings {
     fn default() -> Self {
         let empty = Second { at: -1, counts: [0; What::ALL.len()] };
@@ -66,7 +51,7 @@ impl Default for Rings {
             seconds: vec![empty; SECONDS],
             totals: BTreeMap::new(),
             samples: VecDeque::new(),
-            failures: VecDeque::new(),
+            troubles: Troubles::default(),
         }
     }
 }
@@ -91,8 +76,8 @@ impl Rings {
         *self.totals.entry(key).or_default() += jobs as u64;
     }
 
-    /// Takes note of a job that ended, or had trouble.
-    pub(super) fn sample(&mut self, job: &Job, sensitive: bool) {
+    /// Takes note of a job that ended.
+    pub(super) fn sample(&mut self, job: &Job) {
         if let (State::Completed { ended_at, .. }, Some(started_at)) = (&job.state, job.started_at) {
             let due = job.run_at.max(job.created_at);
             let sample = Sample {
@@ -101,18 +86,7 @@ impl Rings {
                 run_ms: ended_at.ms_since(started_at),
             };
             push(&mut self.samples, sample, SAMPLES_KEPT);
-            return;
         }
-        let Some(entry) = job.history.iter().rev().find(|entry| entry.error.is_some()) else { return };
-        let error = entry.error.as_deref().map_or_else(String::new, folded);
-        let trouble = Trouble {
-            at: entry.at,
-            error: if sensitive { "(hidden: the kind is sensitive)".to_owned() } else { error },
-            kind: job.spec.kind.clone(),
-            queue: job.spec.queue.clone(),
-            job_id: job.id,
-        };
-        push(&mut self.failures, trouble, FAILURES_KEPT);
     }
 
     /// How many jobs of a queue each thing happened to, since the server started.
@@ -172,26 +146,7 @@ impl Rings {
 
     /// The failures, grouped by what they say; the most frequent first.
     pub(crate) fn failures(&self, now: Time) -> Vec<Failures> {
-        let since = now.plus_ms(-FAILURES_MS);
-        let mut groups: BTreeMap<(&str, &Kind), Failures> = BTreeMap::new();
-        for trouble in self.failures.iter().filter(|trouble| trouble.at >= since) {
-            let group = groups.entry((&trouble.error, &trouble.kind)).or_insert_with(|| Failures {
-                error: trouble.error.clone(),
-                kind: trouble.kind.clone(),
-                queue: trouble.queue.clone(),
-                count: 0,
-                last_at: trouble.at,
-                last_job: trouble.job_id,
-            });
-            group.count += 1;
-            if trouble.at >= group.last_at {
-                (group.last_at, group.last_job) = (trouble.at, trouble.job_id);
-            }
-        }
-        let mut groups: Vec<Failures> = groups.into_values().collect();
-        groups.sort_by_key(|group| std::cmp::Reverse((group.count, group.last_at)));
-        groups.truncate(GROUPS_MAX);
-        groups
+        self.troubles.groups(now)
     }
 }
 
@@ -253,24 +208,6 @@ impl Percentiles {
     }
 }
 
-/// Failures that say the same.
-#[derive(Clone, Serialize, JsonSchema)]
-#[schemars(rename = "FailureGroup")]
-pub(crate) struct Failures {
-    /// The first line, with `#` for numbers.
-    pub error: String,
-    #[schemars(with = "Name")]
-    pub kind: Kind,
-    #[schemars(with = "Name")]
-    pub queue: QueueName,
-    /// Of those looked at.
-    pub count: u64,
-    #[schemars(with = "Moment")]
-    pub last_at: Time,
-    #[schemars(with = "Id")]
-    pub last_job: JobId,
-}
-
 fn push<T>(list: &mut VecDeque<T>, entry: T, max: usize) {
     if list.len() >= max {
         list.pop_front();
@@ -278,25 +215,11 @@ fn push<T>(list: &mut VecDeque<T>, entry: T, max: usize) {
     list.push_back(entry);
 }
 
-/// The first line, with `#` for each number, so that "row 17" and "row 18" are one.
-fn folded(error: &str) -> String {
-    let mut folded = String::new();
-    let mut in_number = false;
-    for c in error.lines().next().unwrap_or("").chars().take(ERROR_CHARS_MAX) {
-        if !c.is_ascii_digit() {
-            folded.push(c);
-        } else if !in_number {
-            folded.push('#');
-        }
-        in_number = c.is_ascii_digit();
-    }
-    folded
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use windlass_engine::core::event::Position;
+    use windlass_engine::core::id::JobId;
 
     fn event(at_s: i64, what: What, jobs: usize) -> Event {
         let jobs = vec![JobId(uuid::Uuid::nil()); jobs];
@@ -331,15 +254,6 @@ mod tests {
         assert_eq!(Percentiles::of(vec![7]), Some(Percentiles { p50: 7, p95: 7, p99: 7 }));
         let many = Percentiles::of((0..=100).rev().collect());
         assert_eq!(many, Some(Percentiles { p50: 50, p95: 95, p99: 99 }));
-    }
-
-    #[test]
-    fn errors_fold() {
-        for (error, expected) in [("row 17 of 200\nmore", "row # of #"), ("", ""), ("no number", "no number")]
-        {
-            assert_eq!(folded(error), expected);
-        }
-        assert_eq!(folded(&"ü".repeat(500)).chars().count(), ERROR_CHARS_MAX);
     }
 
     /// Fault 74: what is counted stays bounded, whatever the queues are called.

@@ -117,7 +117,7 @@ pub(super) fn short_id(id: &str) -> String {
 }
 
 /// A part of an address, percent-encoded.
-pub(super) fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

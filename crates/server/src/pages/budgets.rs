@@ -47,13 +47,13 @@ fn listed(budgets: &[BudgetView], now: Time, admin: bool) -> Markup {
     html! {
         table.rows.stack {
             thead { tr {
-                th { "budget" } th.num { "slots" } th.num { "last second" } th.num { "last 24 h" } th.wide {} th { "more" }
-                @if admin { th {} }
+                th { "budget" } th.num { "slots" } th.num { "last second" } th.num { "last 24 h" } th.wide { span.hidden { "share" } } th { "more" }
+                @if admin { th { span.hidden { "what can be done" } } }
             } }
             tbody {
                 @for budget in budgets {
                     tr id={ "b-" (encoded(budget.name.as_str())) } data-row {
-                        td { (budget.name) }
+                        td.text { (budget.name) }
                         td.num data-l="slots" { (used(budget.used.slots, budget.slots)) }
                         td.num data-l="last second" { (used(budget.used.second, budget.per_second)) }
                         td.num data-l="last 24 h" { (used(budget.used.day, budget.per_day)) }

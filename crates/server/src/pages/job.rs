@@ -7,8 +7,9 @@ use windlass_engine::core::time::Time;
 
 use super::bits::{encoded, length, moment, moment_or_dash, number, state};
 use super::frame::{Sheet, Watch, answer};
-use super::{json_text, life, why};
+use super::{json_text, life, new_job, why};
 use crate::answer::{Answered, Refusal};
+use crate::api::log::{LogView, logs};
 use crate::ask::Ask;
 use crate::settings::Role;
 use crate::view::{Detail, JobView};
@@ -26,21 +27,22 @@ pub(super) async fn page(ask: Ask) -> Answered {
     let explanation = ask.api.store.explain(id).await?;
     let why = explanation.and_then(|explanation| why::line(&explanation, &job, now));
     let hidden = ask.api.hides(&job.spec.kind, &ask.caller);
+    let logs = if hidden { Vec::new() } else { logs(&ask.api, id).await? };
     let job = JobView::new(job, Detail::Full, hidden);
     let admin = ask.caller.role == Role::Admin;
     let watch = Watch::Job { id, since, ticks: if job.state.is_final() { 0 } else { TICK_SECONDS } };
     let title = format!("{} {}", job.kind, job.state);
-    let sheet = Sheet { title, place: "/jobs", watch, now, body: show(&job, why, now, admin) };
+    let sheet = Sheet { title, place: "/jobs", watch, now, body: show(&job, why, &logs, now, admin) };
     Ok(answer(&ask, StatusCode::OK, sheet))
 }
 
-fn show(job: &JobView, why: Option<Markup>, now: Time, admin: bool) -> Markup {
+fn show(job: &JobView, why: Option<Markup>, logs: &[LogView], now: Time, admin: bool) -> Markup {
     let id = job.id.to_string();
     html! {
         div.head {
             h1 { (state(job.state)) " " span.kind { (job.kind) } }
             span.id { (id) } button.copy type="button" data-copy=(id) { "Copy" }
-            @if admin { span.right { (buttons(job, &id)) } }
+            @if admin { span.right { (new_job::again(job)) (buttons(job, &id)) } }
         }
         @if let Some(why) = why { p.why #why { (why) } }
         @if let Some(reason) = &job.failure_reason {
@@ -50,6 +52,7 @@ fn show(job: &JobView, why: Option<Markup>, now: Time, admin: bool) -> Markup {
         @if let Some(progress) = job.progress.as_ref().filter(|_| job.state != StateName::Completed) { p.progress { "Progress " (life::progress(progress.as_str())) } }
         (facts(job, now))
         section { h2 { "Timeline" } (life::timeline(job, now)) }
+        (output(job, logs, now))
         div.two {
             (part("Payload", "payload", job.payload.as_ref().map(|json| json.as_str()), job))
             @if job.result.is_some() || job.folded.contains(&"result") {
@@ -57,6 +60,33 @@ fn show(job: &JobView, why: Option<Markup>, now: Time, admin: bool) -> Markup {
             }
             @if job.meta.is_some() || job.folded.contains(&"meta") {
                 (part("Meta", "meta", job.meta.as_ref().map(|json| json.as_str()), job))
+            }
+        }
+    }
+}
+
+/// What its newest attempts said, the newest first.
+fn output(job: &JobView, logs: &[LogView], now: Time) -> Markup {
+    let attempts = job.attempts.as_deref().unwrap_or_default();
+    let attempt_of =
+        |fence: u64| attempts.iter().find(|attempt| attempt.fence == fence).map(|found| found.attempt);
+    html! {
+        @if !logs.is_empty() {
+            section #output {
+                h2 { "Output" }
+                @for (at, log) in logs.iter().rev().enumerate() {
+                    details.output id={ "log-" (log.fence) } open[at == 0] {
+                        summary {
+                            @if let Some(attempt) = attempt_of(log.fence) { "attempt " (attempt) } @else { "an earlier attempt" }
+                            span.quiet { " written " (moment(log.written_at, now)) }
+                        }
+                        div.json {
+                            button.copy type="button" data-copy=(log.text) { "Copy" }
+                            @if log.dropped > 0 { p.quiet { (number(log.dropped)) " bytes before this are not kept" } }
+                            pre tabindex="0" { (log.text) }
+                        }
+                    }
+                }
             }
         }
     }

@@ -9,7 +9,7 @@ use windlass_engine::core::time::Time;
 
 use super::bits::{dash, encoded, length, moment, number, outcome, short_id, since, state};
 use super::frame::{Sheet, Watch, answer};
-use super::{empty, filter, life};
+use super::{empty, filter, life, new_job};
 use crate::answer::Answered;
 use crate::api::list::{PARAMETERS, may_match, request_of};
 use crate::api::many::RunView;
@@ -35,13 +35,15 @@ pub(super) async fn page(ask: Ask) -> Answered {
     };
     let jobs: Vec<JobView> = shown.map(view).collect();
     let admin = ask.caller.role == Role::Admin;
+    let known = if admin { Some(new_job::known(&ask).await?) } else { None };
     let body = html! {
         h1.hidden { "Jobs" }
         (filters(&wanted))
+        @if let Some(known) = &known { (new_job::form(&ask, known)) }
         @if admin { (runs(&ask.api.runs.views())) }
         @if jobs.is_empty() && next.is_none() { (nothing(&wanted, after)) }
         @else {
-            @if admin { (actions()) }
+            @if admin { (actions(jobs.len())) }
             (table(&jobs, now, admin))
             (pages(&wanted, after, next, jobs.len()))
         }
@@ -80,20 +82,22 @@ fn filters(wanted: &JobFilter) -> Markup {
         }
         nav.chips aria-label="States" {
             @for each in StateName::ALL {
-                a class={ "chip " (each) } href=(filter::toggled(wanted, each)) aria-pressed=(states.contains(&each)) { (state(each)) }
+                a class={ "chip " (each) } href=(filter::toggled(wanted, each)) aria-current=[states.contains(&each).then_some("true")] { (state(each)) }
             }
             @if let Some(since) = since { span.tag { "since " (since) } }
             @if let Some(until) = until { span.tag { "until " (until) } }
             @if !filter::is_empty(wanted) { a href="/jobs" { "clear" } }
+            a.right href="/waiting" { "waiting, by reason" }
         }
     }
 }
 
-/// Acts on what is selected, or on all that match; `many.js` says on which.
-fn actions() -> Markup {
+/// Acts on the rows that are selected, or on all that match; `many.js` says on which.
+fn actions(shown: usize) -> Markup {
     html! {
         div.actions #actions {
-            label { input #select-all type="checkbox" aria-label="Select all rows"; span #selected { "all that match" } }
+            label { input #select-all type="checkbox" aria-label="Select the rows shown"; span #selected { "select the " (shown) " shown" } }
+            button.plain #match-all type="button" { "or all that match" }
             button type="button" data-many="cancel" { "Cancel …" }
             button type="button" data-many="retry" { "Retry …" }
         }
@@ -117,8 +121,8 @@ fn table(jobs: &[JobView], now: Time, admin: bool) -> Markup {
     html! {
         table.rows.jobs {
             thead { tr {
-                @if admin { th.pick {} }
-                th { "state" } th { "kind" } th.w { "queue" } th.w { "key" } th.num.w { "attempt" } th { "" }
+                @if admin { th.pick { span.hidden { "select" } } }
+                th { "state" } th { "kind" } th.w { "queue" } th.w { "key" } th.num.w { "attempt" } th { span.hidden { "more" } }
                 th { "accepted" } th.num.w { "took" } th.w { "id" }
             } }
             tbody {
@@ -134,9 +138,9 @@ fn row(job: &JobView, now: Time, admin: bool) -> Markup {
         tr id={ "j-" (id) } data-row data-id=(id) data-state=(job.state) {
             @if admin { td.pick { input type="checkbox" aria-label={ "Select " (id) }; } }
             td { (state(job.state)) }
-            td.kind { a.open href={ "/jobs/" (id) } { (job.kind) } }
-            td.w { a href={ "/jobs?queue=" (encoded(job.queue.as_str())) } { (job.queue) } }
-            td.w { @if let Some(key) = &job.key { a href={ "/jobs?key=" (encoded(key.as_str())) } { (key) } } @else { (dash()) } }
+            td.kind title=(job.kind) { a.open href={ "/jobs/" (id) } { (job.kind) } }
+            td.w title=(job.queue) { a href={ "/jobs?queue=" (encoded(job.queue.as_str())) } { (job.queue) } }
+            td.w title=[job.key.as_ref()] { @if let Some(key) = &job.key { a href={ "/jobs?key=" (encoded(key.as_str())) } { (key) } } @else { (dash()) } }
             td.num.w { (job.attempt) }
             td.text.detail { (detail(job, now)) }
             td.nowrap { (moment(job.created_at, now)) }

@@ -1,9 +1,10 @@
 //! The life of a job: its attempts and steps along one line of time.
 
 use maud::{Markup, html};
+use windlass_engine::core::job::HISTORY_MAX;
 use windlass_engine::core::time::Time;
 
-use super::bits::{length, moment, outcome, since};
+use super::bits::{dash, length, moment, outcome, since};
 use super::json_text;
 use crate::view::{AttemptView, JobView, StepView};
 
@@ -35,16 +36,30 @@ pub(super) fn timeline(job: &JobView, now: Time) -> Markup {
     let steps = job.steps.as_deref().unwrap_or_default();
     let line = Scale { from: job.created_at, to: job.ended_at.unwrap_or(now) };
     let first = attempts.iter().find_map(|attempt| attempt.started_at);
+    let cut = job.cut == Some(true);
     html! {
         table.rows.life {
-            thead { tr { th { "what" } th { "when" } th.num { "took" } th.line { (length(line.to.ms_since(line.from))) " in all" } th { "" } } }
+            thead { tr { th { "what" } th { "when" } th.num { "took" } th.line { (length(line.to.ms_since(line.from))) " in all" } th { span.hidden { "more" } } } }
             tbody {
                 tr {
                     td { (outcome("enqueued")) }
                     td.nowrap { (moment(job.created_at, now)) }
-                    td.num { @if let Some(at) = first { (length(at.ms_since(job.created_at))) } @else { (since(job.created_at, now)) } }
-                    td.line { (line.bar(job.created_at, first.unwrap_or(line.to), "queued")) }
+                    td.num {
+                        @if cut { (dash()) }
+                        @else if let Some(at) = first { (length(at.ms_since(job.created_at))) }
+                        @else { (since(job.created_at, now)) }
+                    }
+                    td.line { @if cut { (line.bar(job.created_at, job.created_at, "queued")) } @else { (line.bar(job.created_at, first.unwrap_or(line.to), "queued")) } }
                     td {}
+                }
+                @if cut {
+                    tr {
+                        td { span.quiet { "earlier attempts" } }
+                        td {}
+                        td.num { (dash()) }
+                        td.line { (line.bar(job.created_at, first.unwrap_or(line.to), "cut")) }
+                        td.text { span.quiet { "no longer known: the newest " (HISTORY_MAX) " things that happened to a job are kept" } }
+                    }
                 }
                 @for attempt in attempts { (attempt_rows(attempt, steps, &line, now)) }
                 @if let Some(timeline) = &job.timeline {

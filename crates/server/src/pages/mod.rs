@@ -23,11 +23,13 @@ mod job;
 mod jobs;
 mod json_text;
 mod life;
+mod new_job;
 mod overview;
 mod queues;
 mod refused;
 mod schedules;
 mod sign_in;
+mod waiting;
 mod why;
 mod workers;
 
@@ -37,6 +39,7 @@ use http::{HeaderMap, Method};
 use crate::access::Need;
 use crate::calls::{Call, Param};
 
+pub(crate) use bits::encoded;
 pub(crate) use docs::docs;
 pub(crate) use refused::refused;
 pub(crate) use sign_in::{place_of, to_sign_in};
@@ -50,6 +53,7 @@ pub(crate) fn table() -> Vec<Call> {
         Call::page("/", "page_overview", |ask| Box::pin(overview::page(ask))),
         Call::page("/jobs", "page_jobs", |ask| Box::pin(jobs::page(ask))).asks(Param::LIST),
         Call::page("/jobs/{id}", "page_job", |ask| Box::pin(job::page(ask))),
+        Call::page("/waiting", "page_waiting", |ask| Box::pin(waiting::page(ask))),
         Call::page("/queues", "page_queues", |ask| Box::pin(queues::page(ask))).asks(Param::QUEUES),
         Call::page("/budgets", "page_budgets", |ask| Box::pin(budgets::page(ask))),
         Call::page("/schedules", "page_schedules", |ask| Box::pin(schedules::page(ask))),

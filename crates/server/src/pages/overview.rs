@@ -10,15 +10,20 @@ use super::frame::{Sheet, Watch, answer};
 use super::{budgets, empty};
 use crate::answer::Answered;
 use crate::api::stats::{StatsView, current};
+use crate::api::trouble;
 use crate::ask::Ask;
+use crate::doctor::Finding;
 use crate::feed::Failures;
 use crate::sample::may_start;
+use crate::settings::Role;
 use crate::view::{QueueView, WorkerView};
 
 /// How often it is made anew when nothing happens, so that its charts move.
 const TICK_SECONDS: u32 = 5;
 /// How many workers are named.
 const WORKERS_MAX: usize = 12;
+/// How many things that are wrong are shown.
+const TROUBLES_MAX: usize = 5;
 
 /// `GET /`
 pub(super) async fn page(ask: Ask) -> Answered {
@@ -28,7 +33,8 @@ pub(super) async fn page(ask: Ask) -> Answered {
         let can_sample = may_start(&ask.api, &ask.caller).await.is_ok();
         empty::store(&ask, can_sample)
     } else {
-        show(&stats)
+        let admin = ask.caller.role == Role::Admin;
+        show(&stats, &trouble::current(&ask.api).await?, admin)
     };
     let watch = Watch::All { since, ticks: TICK_SECONDS };
     let sheet = Sheet { title: title(&stats), place: "/", watch, now: stats.at, body };
@@ -39,10 +45,11 @@ fn title(stats: &StatsView) -> String {
     format!("{} queued, {} running", number(stats.queued), number(stats.running))
 }
 
-fn show(stats: &StatsView) -> Markup {
+fn show(stats: &StatsView, findings: &[Finding], admin: bool) -> Markup {
     let now = stats.at;
     html! {
         h1.hidden { "Overview" }
+        (troubles(findings, admin))
         (figures(stats))
         div.two { (chart(&throughput(stats))) (chart(&latency(stats))) }
         div.two {
@@ -52,7 +59,9 @@ fn show(stats: &StatsView) -> Markup {
             @else { (queues(&stats.queues, now)) }
         }
         section {
-            h2 { "Failures " small { "of the last " (stats.failures_ms / 60_000) " minutes, by what they say" } }
+            h2 { "Failures " small {
+                (number(failed_attempts(stats))) " failed attempts in the last " (stats.failures_ms / 60_000) " minutes, by what they say"
+            } }
             @if stats.failures.is_empty() { p.quiet { "None." } } @else { (failures(&stats.failures, now)) }
         }
         }
@@ -70,6 +79,34 @@ fn show(stats: &StatsView) -> Markup {
     }
 }
 
+/// What is wrong comes first, each with what to do.
+fn troubles(findings: &[Finding], admin: bool) -> Markup {
+    html! {
+        @if !findings.is_empty() {
+            section.troubles aria-label="What is wrong" {
+                @for Finding { wrong, next, command, link, act } in findings.iter().take(TROUBLES_MAX) {
+                    div.why.bad {
+                        b { @if let Some(link) = link { a href=(link) { (wrong) } } @else { (wrong) } } ". " (next) "."
+                        @if let Some((label, path)) = act.as_ref().filter(|_| admin) {
+                            " " button type="button" data-post=(path) data-said="Done" { (label) }
+                        }
+                        @if let Some(command) = command {
+                            span.command { code { (command) } " " button.copy type="button" data-copy=(command) { "Copy" } }
+                        }
+                    }
+                }
+                @if findings.len() > TROUBLES_MAX { p.quiet { "and " (findings.len() - TROUBLES_MAX) " more: " code { "windlass doctor" } } }
+            }
+        }
+    }
+}
+
+/// All of them, counted by the events; what they say is known of some.
+fn failed_attempts(stats: &StatsView) -> u64 {
+    let per_second: f64 = stats.throughput.troubled().iter().sum();
+    (per_second * stats.throughput.step_seconds as f64).round() as u64
+}
+
 fn figures(stats: &StatsView) -> Markup {
     let oldest = stats.queues.iter().filter_map(|queue| queue.oldest_due_at).min();
     let minute = |points: &[f64]| {
@@ -78,7 +115,7 @@ fn figures(stats: &StatsView) -> Markup {
     };
     html! {
         dl.figures {
-            div { dt { (shape("queued")) "queued" } dd { a href="/jobs?state=queued" { (number(stats.queued)) } } }
+            div { dt { (shape("queued")) "queued " @if stats.queued > 0 { a href="/waiting" { "why?" } } } dd { a href="/jobs?state=queued" { (number(stats.queued)) } } }
             div { dt { (shape("running")) "running" } dd { a href="/jobs?state=running" { (number(stats.running)) } } }
             div { dt { "oldest due" } dd { @if let Some(at) = oldest { (since(at, stats.at)) } @else { (dash()) } } }
             div {
@@ -172,12 +209,12 @@ fn queues(queues: &[QueueView], now: Time) -> Markup {
         table.rows {
             thead { tr {
                 th { "queue" } th.num { "queued" } th.num { "oldest due" } th.num { "running" }
-                th.num { "limit" } th.wide {}
+                th.num { "limit" } th.wide { span.hidden { "share" } }
             } }
             tbody {
                 @for queue in queues {
                     tr id={ "q-" (encoded(queue.name.as_str())) } data-row {
-                        td { a.open href={ "/jobs?state=queued,running&queue=" (encoded(queue.name.as_str())) } { (queue.name) }
+                        td.text { a.open href={ "/jobs?state=queued,running&queue=" (encoded(queue.name.as_str())) } { (queue.name) }
                             @if queue.paused { " " span.tag { "paused" } } }
                         td.num { (number(queue.depth)) }
                         td.num { @if let Some(at) = queue.oldest_due_at { (since(at, now)) } @else { (dash()) } }
@@ -198,9 +235,15 @@ fn failures(failures: &[Failures], now: Time) -> Markup {
             tbody {
                 @for group in failures {
                     tr data-row {
-                        td.num { (number(group.count)) }
+                        td.num { @if group.estimated { span title="Estimated: some of them were looked at" { "≈ " (number(group.count)) } } @else { (number(group.count)) } }
                         td.text { a.open href={ "/jobs/" (group.last_job) } { @if group.error.is_empty() { (dash()) } @else { (group.error) } } }
-                        td.w { a href={ "/jobs?kind=" (encoded(group.kind.as_str())) } { (group.kind) } }
+                        td.text.w {
+                            @for (at, kind) in group.kinds.iter().enumerate() {
+                                @if at > 0 { ", " }
+                                a href={ "/jobs?kind=" (encoded(kind.as_str())) } { (kind) }
+                            }
+                            @if group.more_kinds > 0 { span.quiet { " and " (group.more_kinds) " more" } }
+                        }
                         td.nowrap { (moment(group.last_at, now)) }
                         td.w { a.id href={ "/jobs/" (group.last_job) } { (short_id(&group.last_job.to_string())) } }
                     }
@@ -217,7 +260,7 @@ fn workers(workers: &[WorkerView], now: Time) -> Markup {
             p.quiet { "None is alive. Start one: " code { "windlass work --kind … -- …" } }
         } @else {
             table.rows {
-                thead { tr { th { "worker" } th.num { "running" } th.num { "slots" } th.wide {} th { "seen" } } }
+                thead { tr { th { "worker" } th.num { "running" } th.num { "slots" } th.wide { span.hidden { "share" } } th { "seen" } } }
                 tbody {
                     @for worker in alive.iter().take(WORKERS_MAX) {
                         tr {

@@ -59,8 +59,8 @@ fn table(queues: &[QueueStatus], now: Time, admin: bool) -> Markup {
     html! {
         table.rows.stack {
             thead { tr {
-                th { "queue" } th.num { "queued" } th.num { "oldest due" } th.num { "running" } th.num { "limit" } th.wide {}
-                th.w { "ladder" } th.num.w { "lease" } th.w { "crash" } th.num.w { "kept" } @if admin { th {} }
+                th { "queue" } th.num { "queued" } th.num { "oldest due" } th.num { "running" } th.num { "limit" } th.wide { span.hidden { "share" } }
+                th.w { "ladder" } th.num.w { "lease" } th.w { "crash" } th.num.w { "kept" } @if admin { th { span.hidden { "what can be done" } } }
             } }
             tbody { @for queue in queues { (row(queue, now, admin)) } }
         }
@@ -73,7 +73,7 @@ fn row(queue: &QueueStatus, now: Time, admin: bool) -> Markup {
         &queue.policy;
     html! {
         tr id={ "q-" (name) } data-row {
-            td { a.open href={ "/jobs?queue=" (name) } { (queue.name) } @if queue.paused { " " span.tag { "paused" } } }
+            td.text { a.open href={ "/jobs?queue=" (name) } { (queue.name) } @if queue.paused { " " span.tag { "paused" } } }
             td.num data-l="queued" { (number(queue.queued)) }
             td.num data-l="oldest due" { @if let Some(at) = queue.oldest_due { (since(at, now)) } @else { (dash()) } }
             td.num data-l="running" { (number(queue.running)) }

@@ -31,7 +31,7 @@ pub(super) async fn page(ask: Ask) -> Answered {
         @if schedules.is_empty() {
             (empty::none("No schedule yet", "A schedule enqueues a job by a cron line in a time zone, once over the whole fleet:", "windlass schedules set nightly --cron '0 3 * * *' --zone Europe/Berlin --kind report"))
         } @else { (table(&schedules, now, admin)) }
-        @if admin { (form::new("Set a schedule", "/v1/schedules", form::fields(&fields()))) }
+        @if admin { (form::new("Set a schedule", "/v1/schedules", form::fields(&fields(None)))) }
     };
     let watch = Watch::All { since, ticks: TICK_SECONDS };
     Ok(answer(
@@ -46,7 +46,7 @@ fn table(schedules: &[Schedule], now: Time, admin: bool) -> Markup {
         table.rows.stack {
             thead { tr {
                 th { "schedule" } th { "cron" } th.w { "zone" } th { "job" } th { "next" } th { "last" } th.w { "overlap" }
-                @if admin { th {} }
+                @if admin { th { span.hidden { "what can be done" } } }
             } }
             tbody {
                 @for schedule in schedules { (row(schedule, now, admin)) }
@@ -60,11 +60,11 @@ fn row(schedule: &Schedule, now: Time, admin: bool) -> Markup {
     let policy = &schedule.policy;
     html! {
         tr id={ "s-" (name) } data-row {
-            td { (schedule.name) @if policy.paused { " " span.tag { "paused" } } }
+            td.text { (schedule.name) @if policy.paused { " " span.tag { "paused" } } }
             td { code { (policy.cron) } }
             td.w { (policy.zone) }
-            td { a.open href={ "/jobs?kind=" (encoded(policy.job.kind.as_str())) } { (policy.job.kind) } }
-            td.nowrap data-l="next" { (moment_or_dash(schedule.next_due(), now)) }
+            td.text { a.open href={ "/jobs?kind=" (encoded(policy.job.kind.as_str())) } { (policy.job.kind) } }
+            td.nowrap data-l="next" title=(later(schedule)) { (moment_or_dash(schedule.next_due(), now)) }
             td.nowrap data-l="last" {
                 @if let Some(at) = schedule.last_run { (moment(at, now)) " " }
                 @if let Some(job) = schedule.last_job { a.id.w href={ "/jobs/" (job) } { (short_id(&job.to_string())) } }
@@ -74,6 +74,13 @@ fn row(schedule: &Schedule, now: Time, admin: bool) -> Markup {
                 td.acts {
                     button type="button" data-post={ "/v1/schedules/" (name) "/run" } data-said="Enqueued"
                         data-ask={ "Run " (schedule.name) " now?" } data-more="Its job is enqueued at once, beside the runs that its cron line gives." { "Run now" }
+                    details.edit {
+                        summary { "Edit" }
+                        form.fields data-put={ "/v1/schedules/" (name) } data-said="Set" {
+                            (form::fields(&fields(Some(schedule))))
+                            button.main { "Set" }
+                        }
+                    }
                     button type="button" data-put={ "/v1/schedules/" (name) } data-body=(turned(schedule))
                         data-said=(if policy.paused { "It goes on" } else { "At rest" }) { (if policy.paused { "Resume" } else { "Pause" }) }
                     button.danger type="button" data-delete={ "/v1/schedules/" (name) } data-said="Deleted"
@@ -113,12 +120,18 @@ struct JobAgain<'a> {
     meta: Option<&'a Json>,
 }
 
-/// The schedule with its rest turned round.
-fn turned(schedule: &Schedule) -> String {
-    let SchedulePolicy { cron, zone, overlap, missed, paused, job } = &schedule.policy;
+/// Its next three runs.
+fn later(schedule: &Schedule) -> String {
+    let first = schedule.next_due();
+    let runs = std::iter::successors(first, |at| schedule.policy.next_after(*at)).take(3);
+    runs.map(|at| at.to_string()).collect::<Vec<_>>().join("\n")
+}
+
+/// Its job, as the API takes it.
+fn job_again(job: &JobSpec) -> JobAgain<'_> {
     let JobSpec { kind, queue, payload, priority, key, dedupe_key: _, budgets, retry, timeout_ms, meta } =
         job;
-    let job = JobAgain {
+    JobAgain {
         kind,
         queue,
         payload,
@@ -128,18 +141,48 @@ fn turned(schedule: &Schedule) -> String {
         retry: retry.clone().map(RetryView::from),
         timeout: timeout_ms.map(Span::from_ms),
         meta: meta.as_ref(),
-    };
+    }
+}
+
+/// The schedule with its rest turned round.
+fn turned(schedule: &Schedule) -> String {
+    let SchedulePolicy { cron, zone, overlap, missed, paused, job } = &schedule.policy;
+    let job = job_again(job);
     let again = Again { cron, zone, overlap: *overlap, missed: *missed, paused: !paused, job };
     serde_json::to_string(&again).unwrap_or_default()
 }
 
-fn fields() -> Vec<Field<'static>> {
-    let field = |name, label, sort, hint| Field { name, label, sort, value: None, hint };
+fn fields(of: Option<&Schedule>) -> Vec<Field<'static>> {
+    let field = |name, label, sort, value, hint| Field { name, label, sort, value, hint };
+    let policy = of.map(|schedule| &schedule.policy);
+    let text = |value: fn(&SchedulePolicy) -> String| policy.map(value);
+    let job = policy.map(|policy| serde_json::to_string_pretty(&job_again(&policy.job)).unwrap_or_default());
     vec![
-        field("cron", "cron", "text", "0 3 * * *"),
-        field("zone", "time zone", "text", "UTC"),
-        field("overlap", "when the run before is not over", "choice:skip,queue", ""),
-        field("missed", "missed runs", "choice:last,skip", ""),
-        field("job", "job, as JSON", "json", r#"{"kind": "report", "queue": "default", "payload": {}}"#),
+        field("cron", "cron", "text", text(|policy| policy.cron.clone()), "0 3 * * *"),
+        field("zone", "time zone", "text", text(|policy| policy.zone.clone()), "UTC"),
+        field(
+            "overlap",
+            "when the run before is not over",
+            "choice:skip,queue",
+            text(|policy| word(&policy.overlap)),
+            "",
+        ),
+        field(
+            "missed",
+            "missed runs, as JSON",
+            "json",
+            text(|policy| word_json(&policy.missed)),
+            r#""last", "skip", {"all": 10}"#,
+        ),
+        field("paused", "paused", "choice:false,true", text(|policy| policy.paused.to_string()), ""),
+        field("job", "job, as JSON", "json", job, r#"{"kind": "report", "queue": "default", "payload": {}}"#),
     ]
+}
+
+fn word(overlap: &Overlap) -> String {
+    format!("{overlap:?}").to_lowercase()
+}
+
+fn word_json(missed: &Missed) -> String {
+    serde_json::to_string(missed).unwrap_or_default()
 }

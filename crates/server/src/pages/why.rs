@@ -46,6 +46,10 @@ fn held(hold: &Hold, job: &Job, now: Time) -> Markup {
         }
         Hold::NotDue { run_at } => html! { "for its time, " (moment(*run_at, now)) },
         Hold::QueuePaused => html! { "its queue " a href="/queues" { (job.spec.queue) } " is paused" },
+        Hold::EpochPause { until } => html! {
+            "until " (moment(*until, now)) ": the store was restored or failed over, and somebody may still hold this job "
+            "by what was lost"
+        },
         Hold::QueueFull { limit } => {
             html! { "its queue " a href="/queues" { (job.spec.queue) } " runs " (limit) " at once and is full" }
         }

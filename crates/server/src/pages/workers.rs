@@ -2,30 +2,36 @@
 
 use http::StatusCode;
 use maud::{Markup, html};
+use windlass_engine::core::job::Job;
+use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
+use windlass_engine::core::state::StateName;
 use windlass_engine::core::time::Time;
 
 use super::bits::{bar, moment, shape, since};
 use super::empty;
 use super::frame::{Sheet, Watch, answer};
 use crate::answer::Answered;
+use crate::api::workers::seen;
 use crate::ask::Ask;
 use crate::view::WorkerView;
 
 const TICK_SECONDS: u32 = 5;
 /// A program that knows more kinds than this is cut short.
 const KINDS_MAX: usize = 8;
+/// How many of the jobs that a worker runs are named.
+const RUNS_MAX: usize = 6;
 
 /// `GET /workers`
 pub(super) async fn page(ask: Ask) -> Answered {
     let since = ask.api.store.events_end().await?;
     let now = ask.api.now().await?;
-    let workers: Vec<WorkerView> =
-        ask.api.store.workers().await?.into_iter().map(|worker| WorkerView::new(worker, now)).collect();
+    let workers = seen(&ask.api, ask.api.store.workers().await?, now);
+    let running = running(&ask).await?;
     let body = html! {
         h1 { "Workers" }
         @if workers.is_empty() {
             (empty::none("No worker yet", "A worker is a program with handlers: in Rust by the crate windlass, in any language by the API, or any program by", "windlass work --kind hello -- ./hello.sh"))
-        } @else { (table(&workers, now)) }
+        } @else { (table(&workers, &running, now)) }
     };
     let watch = Watch::All { since, ticks: TICK_SECONDS };
     Ok(answer(
@@ -35,11 +41,29 @@ pub(super) async fn page(ask: Ask) -> Answered {
     ))
 }
 
-fn table(workers: &[WorkerView], now: Time) -> Markup {
+/// The newest running jobs, by who runs them.
+async fn running(ask: &Ask) -> Result<Vec<Job>, crate::answer::Refusal> {
+    let filter = JobFilter { states: vec![StateName::Running], ..JobFilter::default() };
+    let request = ListRequest { filter, limit: PAGE_MAX, after: None };
+    Ok(ask.api.store.list(request).await?.jobs)
+}
+
+/// What a worker runs, as far as it is among the newest running jobs.
+fn runs(worker: &WorkerView, running: &[Job]) -> Markup {
+    let own = running.iter().filter(|job| job.worker.as_ref() == Some(&worker.name));
+    html! {
+        @for (at, job) in own.take(RUNS_MAX).enumerate() {
+            @if at > 0 { ", " }
+            a href={ "/jobs/" (job.id) } { (job.spec.kind) }
+        }
+    }
+}
+
+fn table(workers: &[WorkerView], running: &[Job], now: Time) -> Markup {
     html! {
         table.rows.stack {
             thead { tr {
-                th { "worker" } th { "" } th.num { "running" } th.num { "slots" } th.wide {} th { "queues" } th.w { "kinds" }
+                th { "worker" } th { span.hidden { "state" } } th.num { "running" } th.num { "slots" } th.wide { span.hidden { "share" } } th.w { "runs" } th { "queues" } th.w { "kinds" }
                 th.num { "up" } th { "seen" }
             } }
             tbody {
@@ -50,6 +74,7 @@ fn table(workers: &[WorkerView], now: Time) -> Markup {
                         td.num data-l="running" { (worker.running) }
                         td.num data-l="slots" { (worker.slots) }
                         td.wide { (bar(u64::from(worker.running), u64::from(worker.slots))) }
+                        td.text.w { (runs(worker, running)) }
                         td.text data-l="queues" { (names(worker.queues.iter().map(|queue| queue.as_str()))) }
                         td.text.w { @if let Some(kinds) = &worker.kinds { (names(kinds.iter().map(|kind| kind.as_str()))) } @else { "any" } }
                         td.num data-l="up" { (since(worker.started_at, now)) }

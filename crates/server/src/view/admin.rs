@@ -206,7 +206,7 @@ pub(crate) struct WorkerView {
     pub started_at: Time,
     #[schemars(with = "Moment")]
     pub seen_at: Time,
-    /// It was heard of within the last minute.
+    /// It was heard of within the last half minute.
     pub alive: bool,
 }
 

@@ -10,7 +10,7 @@ use windlass_engine::core::state::{FailureReason, Lease, State, StateName};
 use windlass_engine::core::step::Step;
 use windlass_engine::core::time::{Span, Time};
 
-use super::life::{AttemptView, TimelineView, attempts, timeline};
+use super::life::{AttemptView, TimelineView, attempts, is_cut, timeline};
 use crate::schema::{AnyJson, Duration, Id, KeyText, LadderText, Moment, Name, StateText, WorkerText};
 
 /// A list shows no JSON that is longer than this.
@@ -91,6 +91,9 @@ pub(crate) struct JobView {
     pub steps: Option<Vec<StepView>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<Vec<AttemptView>>,
+    /// Whether `attempts` and `timeline` lack what happened first: the newest 32 things are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Vec<TimelineView>>,
 }
@@ -101,6 +104,7 @@ impl JobView {
         let full = detail == Detail::Full;
         let attempts = full.then(|| attempts(&job, hidden));
         let timeline = full.then(|| timeline(&job, hidden));
+        let cut = full.then(|| is_cut(&job));
         let ended_at = job.state.ended_at();
         let state = job.state.name();
         let error = job.last_error().map(str::to_owned);
@@ -163,6 +167,7 @@ impl JobView {
             worker,
             lease,
             attempts,
+            cut,
             timeline,
         }
     }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use windlass_engine::core::event::What;
 use windlass_engine::core::id::WorkerName;
-use windlass_engine::core::job::Job;
+use windlass_engine::core::job::{HISTORY_MAX, Job};
 use windlass_engine::core::state::State;
 use windlass_engine::core::time::Time;
 
@@ -42,6 +42,11 @@ pub(crate) struct TimelineView {
     pub worker: Option<WorkerName>,
     pub step: Option<String>,
     pub error: Option<String>,
+}
+
+/// Whether attempts are missing at the beginning: a job keeps the newest things that happened to it alone.
+pub(super) fn is_cut(job: &Job) -> bool {
+    job.history.len() >= HISTORY_MAX
 }
 
 pub(super) fn attempts(job: &Job, hidden: bool) -> Vec<AttemptView> {

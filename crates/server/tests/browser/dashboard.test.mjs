@@ -82,15 +82,67 @@ describe("jobs", () => {
     await page.locator("[data-many=cancel]").click();
     await page.locator("#ask").getByRole("button", { name: "Cancel" }).click();
     await page.locator("tr .state.canceled").waitFor();
+    assert.equal(await page.locator("[data-many=cancel]").isDisabled(), true, "nothing is selected");
+    await page.locator("#select-all").check();
+    await page.locator("#selected", { hasText: "4 selected" }).waitFor();
+    await page.locator("#match-all").click();
+    await page.locator("#selected", { hasText: "all that match" }).waitFor();
     await page.locator("[data-many=cancel]").click();
     await page.locator("#ask", { hasText: "Cancel 3 jobs?" }).waitFor();
     await page.locator("#ask").getByRole("button", { name: "Cancel" }).click();
     await page.waitForFunction(() => document.querySelectorAll("tr .state.canceled").length === 4);
     await page.goto(`${house.url}/jobs?queue=bulk&state=canceled`);
+    await page.locator("#match-all").click();
     await page.locator("[data-many=retry]").click();
     await page.locator("#ask", { hasText: "Retry 4 jobs?" }).waitFor();
     await page.locator("#ask").getByRole("button", { name: "Retry" }).click();
     await page.getByText("No job matches").waitFor();
+  });
+
+  test("the box selects the rows shown, and all that match are more than these", async () => {
+    const jobs = Array.from({ length: 60 }, () => ({ kind: "crowd", queue: "crowd", delay: "1h" }));
+    await house.call("POST", "/v1/jobs/batch", { jobs });
+    await page.goto(`${house.url}/jobs?queue=crowd`);
+    await live(page);
+    await page.locator("#select-all").check();
+    await page.locator("#selected", { hasText: "50 selected" }).waitFor();
+    await page.locator("[data-many=cancel]").click();
+    await page.locator("#ask", { hasText: "Cancel 50 jobs?" }).waitFor();
+    await page.locator("#ask").getByRole("button", { name: "Keep as it is" }).click();
+    await page.locator("#match-all").click();
+    await page.locator("[data-many=cancel]").click();
+    await page.locator("#ask", { hasText: "Cancel 60 jobs?" }).waitFor();
+    await page.locator("#ask").getByRole("button", { name: "Keep as it is" }).click();
+    await page.locator("td.pick input").first().uncheck();
+    await page.locator("#selected", { hasText: "49 selected" }).waitFor();
+  });
+
+  test("names of any length fit the window", async () => {
+    const long = "k".repeat(128);
+    const { id } = await house.enqueue({ kind: long, queue: long, key: "y".repeat(500), delay: "1h" });
+    for (const width of [1280, 390]) {
+      await page.setViewportSize({ width, height: 800 });
+      for (const place of ["/", "/jobs", "/queues", `/jobs/${id}`]) {
+        await page.goto(house.url + place);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+        assert.ok(wide <= width, `${place} is ${wide} px wide in a window of ${width}`);
+      }
+    }
+    await page.setViewportSize({ width: 1280, height: 720 });
+  });
+
+  test("a job that was tried often says that its first attempts are no longer known", async () => {
+    const { id } = await house.enqueue({ kind: "often", queue: "often", retry: { ladder: "0s", max_attempts: 50 } });
+    for (let attempt = 0; attempt < 40; attempt++) {
+      const { leases } = await house.call("POST", "/v1/claim", { worker: "w", queues: ["often"], limit: 1, wait_ms: 5000 });
+      const results = [{ job_id: id, fence: leases[0].fence, outcome: "retry", error: "no", delay: "0s" }];
+      await house.call("POST", "/v1/leases/settle", { results });
+    }
+    await page.goto(`${house.url}/jobs/${id}`);
+    const life = await page.locator(".life").textContent();
+    assert.match(life, /earlier attempts/);
+    assert.match(life, /attempt 40/);
+    assert.equal((await house.call("GET", `/v1/jobs/${id}`)).cut, true);
   });
 
   test("the address holds the view", async () => {
@@ -121,7 +173,7 @@ describe("jobs", () => {
     await page.keyboard.press("x");
     await page.locator("#selected", { hasText: "1 selected" }).waitFor();
     await page.keyboard.press("Escape");
-    await page.locator("#selected", { hasText: "all that match" }).waitFor();
+    await page.locator("#selected", { hasText: "shown" }).waitFor();
     await page.keyboard.press("?");
     await page.locator("#help[open]").waitFor();
     await page.keyboard.press("Escape");

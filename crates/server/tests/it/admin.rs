@@ -24,7 +24,7 @@ async fn queues() {
     assert!(queue["oldest_age_ms"].is_u64());
     assert_eq!(house.send("POST", "/v1/queues/mail/pause", &[], "").await.json()["paused"], true);
     let claim = json!({"worker": "w", "queues": ["mail"], "limit": 1});
-    assert_eq!(house.post("/v1/claim", claim.clone()).await.json(), json!({"leases": []}));
+    assert_eq!(house.post("/v1/claim", claim.clone()).await.json()["leases"], json!([]));
     assert_eq!(house.send("POST", "/v1/queues/mail/resume", &[], "").await.json()["paused"], false);
     assert_eq!(house.post("/v1/claim", claim).await.json()["leases"].as_array().unwrap().len(), 1);
     let zero = house.put("/v1/queues/mail", json!({"limit": 0})).await;
@@ -123,5 +123,5 @@ async fn health_and_an_end_in_peace() {
     })
     .await;
     house.close().await;
-    assert_eq!(poll.await.unwrap().json(), json!({"leases": []}), "a poll is answered when the server stops");
+    assert_eq!(poll.await.unwrap().json()["leases"], json!([]), "a poll is answered when the server stops");
 }

@@ -169,4 +169,8 @@ impl Store for Counting {
     async fn now(&self) -> Result<Time, StoreError> {
         self.inner.now().await
     }
+
+    async fn epoch(&self) -> Result<windlass_engine::core::store::EpochStatus, StoreError> {
+        self.inner.epoch().await
+    }
 }

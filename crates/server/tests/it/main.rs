@@ -11,6 +11,7 @@ mod gate;
 mod guide;
 mod jobs;
 mod limits;
+mod looking;
 mod pages;
 mod remote;
 mod schemathesis;

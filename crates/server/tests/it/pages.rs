@@ -9,7 +9,7 @@ use windlass_server::{Limits, Role, Sample, Secret, Settings, Token};
 
 use crate::house::{House, TOKEN, send};
 
-const PAGES: [&str; 6] = ["/", "/jobs", "/queues", "/budgets", "/schedules", "/workers"];
+const PAGES: [&str; 7] = ["/", "/jobs", "/waiting", "/queues", "/budgets", "/schedules", "/workers"];
 const HTML: (&str, &str) = ("accept", "text/html,application/xhtml+xml");
 
 /// What attackers write where a name belongs.
@@ -91,6 +91,7 @@ async fn fault_67_pages_show_text_as_text() {
         let (id, fence) = (lease["job"]["id"].as_str().unwrap(), &lease["fence"]);
         house.put(&format!("/v1/jobs/{id}/steps/s"), json!({"fence": fence, "output": evil})).await;
         house.put(&format!("/v1/jobs/{id}/progress"), json!({"fence": fence, "progress": evil})).await;
+        house.put(&format!("/v1/jobs/{id}/log"), json!({"fence": fence, "text": evil})).await;
         pages.push(format!("/jobs/{id}"));
     }
     let fail = |lease: &serde_json::Value| json!({"job_id": lease["job"]["id"], "fence": lease["fence"], "outcome": "failed", "error": format!("{0}\n{0}", lease["job"]["kind"].as_str().unwrap())});
@@ -109,7 +110,7 @@ async fn fault_67_pages_show_text_as_text() {
 /// Only elements and attributes that we write: every tag is one of ours, and
 /// none carries a handler, a style or an address that runs.
 fn inert(page: &str, path: &str) {
-    const TAGS: [&str; 61] = [
+    const TAGS: [&str; 62] = [
         "!doctype",
         "html",
         "head",
@@ -171,6 +172,7 @@ fn inert(page: &str, path: &str) {
         "hr",
         "em",
         "strong",
+        "datalist",
     ];
     for rest in page.split('<').skip(1) {
         let tag = rest.split('>').next().unwrap_or("");

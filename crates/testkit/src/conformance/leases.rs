@@ -62,7 +62,7 @@ pub async fn p02_a_renewal_moves_the_expiry<S: Subject>() {
     scene.clock.advance(600);
     let answer = scene.store().renew(vec![short, long]).await.expect("renew");
     let renewed = vec![short.job_id, long.job_id];
-    assert_eq!(answer, RenewAnswer { renewed, lost: vec![], cancel_requested: vec![] });
+    assert_eq!(answer, RenewAnswer { renewed, instance: answer.instance, ..Default::default() });
     // A third of the short one is 333 ms, and the wait of it a second.
     scene.clock.advance(666);
     let expired = scene.store().expire().await.expect("expire");
@@ -143,7 +143,8 @@ pub async fn p04_a_stale_fence_changes_nothing<S: Subject>() {
 async fn assert_refused<S: Subject>(scene: &Scene<S>, lease: windlass_core::store::LeaseRef) {
     let before = scene.job(1).await;
     let answer = scene.store().renew(vec![lease]).await.expect("renew");
-    assert_eq!(answer, RenewAnswer { renewed: vec![], lost: vec![lease.job_id], cancel_requested: vec![] });
+    let lost = vec![lease.job_id];
+    assert_eq!(answer, RenewAnswer { lost, instance: answer.instance, ..Default::default() });
     assert_eq!(scene.step(lease, "stale", "1").await, Written::Lost);
     assert_eq!(scene.progress(lease, "1").await, Written::Lost);
     for outcome in [Outcome::DONE, retry_with("late"), failed("late"), Outcome::Released, Outcome::Canceled] {

@@ -15,6 +15,7 @@ mod caps;
 mod concurrent;
 mod dedupe;
 mod durable;
+mod epochs;
 mod events;
 mod faults;
 mod generated;
@@ -33,6 +34,7 @@ pub use caps::*;
 pub use concurrent::*;
 pub use dedupe::*;
 pub use durable::*;
+pub use epochs::*;
 pub use events::*;
 pub use faults::*;
 pub use generated::*;
@@ -151,6 +153,14 @@ macro_rules! each_promise {
             p26_an_old_mark_is_none
             p26_a_renewal_clears_the_mark
             p26_a_claim_takes_nothing_back
+            p27_a_cut_history_is_a_new_epoch
+            p27_fences_rise_over_epochs
+            p27_what_others_may_hold_waits
+            p27_a_limit_waits
+            p27_the_longest_lease_is_waited_for
+            p27_a_renewal_says_how_long_to_stand_still
+            p27_a_position_of_another_epoch_is_refused
+            p27_a_second_is_spent
             fault_26_29_the_fence_is_the_token_and_only_rises
             fault_54_the_first_final_word_wins
         }

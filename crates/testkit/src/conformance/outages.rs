@@ -16,7 +16,8 @@ pub async fn p26_a_late_write_counts<S: Subject>() {
     let leases: Vec<_> = scene.claim(4).await.iter().map(|leased| leased.lease_ref()).collect();
     scene.clock.advance(ms("9m"));
     let renewed = scene.store().renew(vec![leases[0]]).await.expect("renew");
-    assert_eq!(renewed, RenewAnswer { renewed: vec![id(1)], ..Default::default() });
+    let instance = renewed.instance;
+    assert_eq!(renewed, RenewAnswer { renewed: vec![id(1)], instance, ..Default::default() });
     let end = scene.job(1).await.lease().expect("a lease").expires_at;
     assert_eq!(end, scene.clock.wall().plus_ms(30_000), "counted from now");
     assert_eq!(scene.step(leases[1], "late", "1").await, Written::Done);

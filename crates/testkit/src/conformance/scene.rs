@@ -54,6 +54,13 @@ impl<S: Subject> Scene<S> {
         self.store = Some(open(&self.subject).await);
     }
 
+    /// Ends the store, cuts its history, and opens it again.
+    pub async fn cut(&mut self) {
+        self.store = None;
+        self.subject.cut().await;
+        self.store = Some(open(&self.subject).await);
+    }
+
     /// Accepts jobs that are all new.
     pub async fn add(&self, jobs: Vec<NewJob>) {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();

@@ -100,6 +100,11 @@ impl Server {
         self.start().await;
     }
 
+    /// Writes a database of an own server into the one of the same name of another, as `pg_dump` and `psql` do.
+    pub fn restore_into(&self, other: &Server, database: &str) {
+        self.own_program("dump").restore_into(other.own_program("restore into"), database);
+    }
+
     /// Makes a primary of a standby.
     pub fn promote(&self) {
         self.own_program("promote").promote();

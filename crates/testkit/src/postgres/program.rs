@@ -59,6 +59,17 @@ impl Program {
         run(promote.args(["promote", "-w"]));
     }
 
+    /// Dumps a database and restores it in another server.
+    pub fn restore_into(&self, other: &Self, database: &str) {
+        let file = self.dir.join("dump.sql");
+        let mut dump = as_postgres(None);
+        dump.arg(self.bin.join("pg_dump")).arg("-f").arg(&file).args(["-h", "127.0.0.1", "-U", "postgres"]);
+        run(dump.args(["-p", &self.port.to_string(), database]));
+        let mut restore = as_postgres(None);
+        restore.arg(self.bin.join("psql")).arg("-f").arg(&file).args(["-h", "127.0.0.1", "-U", "postgres"]);
+        run(restore.args(["-q", "-v", "ON_ERROR_STOP=1", "-p", &other.port.to_string(), database]));
+    }
+
     /// Sends a signal to the server and to all of its processes.
     pub fn signal(&self, signal: &str) {
         let file = std::fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();

@@ -46,6 +46,7 @@ DEFAULT_URL = "http://127.0.0.1:7717"
 _CONNECTION_IDLE_S = 20.0      # a connection that nobody used for so long is not used again
 _CONNECTIONS_KEPT_MAX = 16
 _ANSWER_BYTES_MAX = 256 * 1024 * 1024
+_LOG_BYTES_MAX = 64 * 1024     # of what an attempt said, the end is kept
 _CALL_S = 35.0                 # the server ends a call after 30 s by itself
 _CLAIM_WAIT_MS = 30_000
 _CLAIM_MAX = 100
@@ -510,6 +511,10 @@ class Context:
         self._deadline = 0.0  # until when a handler that was told to stop is waited for
         self._ended = False   # the outcome is decided, and no other will be
         self._gone = False    # nothing is held any more: settled, or lost
+        self._log = bytearray()  # what it said, as far as it is kept
+        self._log_dropped = 0
+        self._log_new = False
+        self._log_at = _now()
 
     @property
     def id(self) -> str:
@@ -581,6 +586,39 @@ class Context:
             self._write(f"/v1/jobs/{self.id}/progress", body, within=5.0)
         except Unavailable as error:
             _log.warning("progress of job %s was not stored: %s", self.id, error)
+
+    def log(self, line: object) -> None:
+        """Keeps a line for people who look at the job; the last 64 KiB are kept. Written now and then and at the end of
+        the attempt; a server that is away does not stop the work."""
+        with self._state:
+            self._log += str(line).replace("\0", "\u2400").encode(errors="replace") + b"\n"
+            if len(self._log) > 2 * _LOG_BYTES_MAX:
+                self._cut_log()
+            self._log_new = True
+            due = _now() - self._log_at >= 1.0
+        if due:
+            self._write_log()
+
+    def _cut_log(self) -> None:
+        """Leaves the end, in whole lines where there are any."""
+        surplus = len(self._log) - _LOG_BYTES_MAX
+        if surplus > 0:
+            line = self._log.find(b"\n", surplus) + 1
+            begin = line if 0 < line < len(self._log) else surplus
+            del self._log[:begin]
+            self._log_dropped += begin
+
+    def _write_log(self) -> None:
+        with self._state:
+            if not self._log_new:
+                return
+            self._cut_log()
+            body = {"fence": self.fence, "dropped": self._log_dropped, "text": self._log.decode(errors="ignore")}
+            self._log_new, self._log_at = False, _now()
+        try:
+            self._worker._servers.call("PUT", f"/v1/jobs/{self.id}/log", body, within=2.0, give_up=self._is_over)
+        except WindlassError as error:
+            _log.debug("the output of job %s was not kept: %s", self.id, error)
 
     def cool_down(self, budget: str, until: Union[Seconds, _datetime.datetime]) -> None:
         """Lets nothing of a budget be spent by anybody for so long, or until then: an upstream's Retry-After."""
@@ -709,12 +747,20 @@ class Worker:
             self._over.set()
             self._nudge.set()
             keeper.join(5)
+            self._leave()
             self._servers.close()
             for number, handler in restore:
                 signal.signal(number, handler)
         if self._failure is not None:
             raise self._failure
         return Summary(self._claimed, self._settled, self._lost)
+
+    def _leave(self) -> None:
+        """Says that nobody should count on this worker any more. A server that does not hear it finds out by itself."""
+        try:
+            self._servers.call("DELETE", f"/v1/workers/{_part(self.name)}", within=0.0, timeout=2.0)
+        except WindlassError:
+            pass
 
     def stop(self) -> None:
         """Ends `run` gracefully; from any thread, and as often as one likes."""
@@ -803,6 +849,7 @@ class Worker:
     def _attempt(self, ctx: Context) -> None:
         try:
             outcome = self._run_handler(ctx)
+            ctx._write_log()
             if ctx._decide():
                 self._settle(ctx, outcome)
         finally:

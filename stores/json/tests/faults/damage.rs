@@ -46,7 +46,7 @@ async fn fault_6_begin_anew_when_told_so() {
     store.enqueue(vec![job(1)]).await.expect("enqueue");
     store.enqueue(vec![job(2)]).await.expect("enqueue");
     drop(store);
-    assert_eq!(place.names(), ["jobs.json", "jobs.json.lock"]);
+    assert_eq!(place.names(), ["jobs.json", "jobs.json.lock", "jobs.json.mark"]);
     write(&place.file(), b"{ this is no store");
     let store = JsonStore::open_with(place.file(), options()).await.expect("the store opens");
     let Opening::Anew { set_aside, .. } = store.opening().clone() else {
@@ -141,7 +141,7 @@ async fn a_torn_temporary_file_is_nothing() {
     let store = place.opened().await;
     assert_eq!(store.opening(), &Opening::Loaded);
     store.enqueue(vec![job(3)]).await.expect("enqueue");
-    assert_eq!(place.names(), ["jobs.json", "jobs.json.1", "jobs.json.lock"]);
+    assert_eq!(place.names(), ["jobs.json", "jobs.json.1", "jobs.json.lock", "jobs.json.mark"]);
 }
 
 /// Fault 23: leases that were given after the copy was made stay stale when
@@ -163,6 +163,8 @@ async fn fault_23_leases_since_the_copy_stay_stale() {
     drop(store);
     write(&place.file(), b"damaged");
     let store = place.opened().await;
+    assert!(store.claim(claim(3)).await.expect("claim").leases.is_empty(), "somebody may hold it");
+    place.clock.advance(30_000);
     let new = store.claim(claim(2)).await.expect("claim").leases[0].lease_ref();
     assert!(new.fence > old.fence, "{} after {}", new.fence, old.fence);
     assert_eq!(store.renew(vec![old]).await.expect("renew").lost, [id(1)]);

@@ -3,6 +3,7 @@
 
 mod child;
 mod crash;
+mod cut;
 mod damage;
 mod desk;
 mod opening;

@@ -192,7 +192,7 @@ impl Layout for Foreign {
         }
         let document: Document = book.to_document();
         let book = Book::from_document(document).map_err(|error| Unreadable::Damaged(error.to_string()))?;
-        Ok(Content { book: Arc::new(book), timekeeper: None, saved_at: None })
+        Ok(Content { book: Arc::new(book), ..Content::default() })
     }
 }
 

@@ -1,12 +1,13 @@
 //! What a collection lacks, in plain words.
 
 use futures::TryStreamExt;
-use mongodb::IndexModel;
-use mongodb::bson::{Bson, doc};
+use mongodb::bson::{Bson, Document, doc};
 use mongodb::error::Error;
+use mongodb::{Collection, IndexModel};
+use windlass_core::error::StoreError;
 
 use super::index::{INDEX_NAME, LOCKED_INDEX_NAME, index_keys};
-use super::source::AgendaRows;
+use crate::error::failed;
 
 /// A collection that is not there.
 const NAMESPACE_NOT_FOUND: i32 = 26;
@@ -20,15 +21,22 @@ pub struct Finding {
     pub then: String,
     /// Whether the collection can be worked all the same.
     pub only_slow: bool,
+    /// Whether nothing is wrong, as far as can be seen from here.
+    pub is_note: bool,
 }
 
-pub(super) async fn findings(agenda: &AgendaRows) -> Result<Vec<Finding>, Error> {
-    let (mut found, namespace) = (Vec::new(), &agenda.namespace);
-    let seconds = f64::from(agenda.options.lock_lifetime_ms) / 1e3;
-    let Some(indexes) = indexes(agenda).await? else {
+/// What a collection of Agenda's lacks, where a lock lasts so long. Changes nothing.
+pub async fn check(rows: &Collection<Document>, lock_lifetime_ms: u32) -> Result<Vec<Finding>, StoreError> {
+    findings(rows, lock_lifetime_ms).await.map_err(failed)
+}
+
+async fn findings(rows: &Collection<Document>, lock_lifetime_ms: u32) -> Result<Vec<Finding>, Error> {
+    let (mut found, namespace) = (Vec::new(), &rows.namespace().to_string());
+    let seconds = f64::from(lock_lifetime_ms) / 1e3;
+    let Some(indexes) = indexes(rows).await? else {
         let what = format!("there is no collection {namespace} yet");
         let then = "it comes with the first job; check again then".to_owned();
-        return Ok(vec![Finding { what, then, only_slow: true }]);
+        return Ok(vec![Finding { what, then, only_slow: true, is_note: true }]);
     };
     found.extend(missing_index(namespace, &indexes));
     if !indexes.iter().any(|index| name(index) == Some(LOCKED_INDEX_NAME)) {
@@ -36,27 +44,30 @@ pub(super) async fn findings(agenda: &AgendaRows) -> Result<Vec<Finding>, Error>
             what: format!("{namespace} has no index {LOCKED_INDEX_NAME}: looking for locks that have run out reads all that waits"),
             then: "create it on { lockedAt: 1 }, for rows whose lockedAt is a date".to_owned(),
             only_slow: true,
+            is_note: false,
         });
     }
     let strange = doc! { "_id": { "$not": { "$type": "objectId" } } };
-    if let Some(row) = agenda.rows.find_one(strange).projection(doc! { "name": 1 }).await? {
+    if let Some(row) = rows.find_one(strange).projection(doc! { "name": 1 }).await? {
         let name = row.get_str("name").unwrap_or("?");
         found.push(Finding {
             what: format!("{namespace} has rows whose _id is no ObjectId, such as one of {name:?}; they are left to Agenda 4 and 5"),
             then: "let MongoDB choose the ids".to_owned(),
             only_slow: false,
+            is_note: false,
         });
     }
     found.push(Finding {
         what: format!("a lock of {namespace} is taken back after {seconds} s without being touched"),
         then: format!("let LOCK_LIFETIME_SECONDS be the lockLifetime of every Node definition (here {seconds} s; Agenda's own default is 600 s): each side takes back the other's locks by its own idea of it"),
         only_slow: true,
+        is_note: true,
     });
     Ok(found)
 }
 
-async fn indexes(agenda: &AgendaRows) -> Result<Option<Vec<IndexModel>>, Error> {
-    match agenda.rows.list_indexes().await {
+async fn indexes(rows: &Collection<Document>) -> Result<Option<Vec<IndexModel>>, Error> {
+    match rows.list_indexes().await {
         Ok(cursor) => Ok(Some(cursor.try_collect().await?)),
         Err(error) if crate::error::code(&error) == Some(NAMESPACE_NOT_FOUND) => Ok(None),
         Err(error) => Err(error),
@@ -74,7 +85,7 @@ fn missing_index(namespace: &str, indexes: &[IndexModel]) -> Option<Finding> {
         }
         Some(_) => return None,
     };
-    Some(Finding { what, then, only_slow: true })
+    Some(Finding { what, then, only_slow: true, is_note: false })
 }
 
 fn name(index: &IndexModel) -> Option<&str> {
@@ -89,7 +100,7 @@ fn same_keys(index: &IndexModel) -> bool {
         Bson::Double(number) => *number as i64,
         _ => 0,
     };
-    let plain = |keys: &mongodb::bson::Document| -> Vec<(String, i64)> {
+    let plain = |keys: &Document| -> Vec<(String, i64)> {
         keys.iter().map(|(key, order)| (key.clone(), number(order))).collect()
     };
     plain(&index.keys) == plain(&index_keys())

@@ -62,7 +62,7 @@ impl AgendaRows {
             true => self.next_due(&names, now).await.map_err(failed)?,
             false => None,
         };
-        Ok(ClaimAnswer { leases, next_due_in_ms })
+        Ok(ClaimAnswer { leases, next_due_in_ms, instance: None })
     }
 
     /// What the same request was given, as far as it still holds it.
@@ -84,7 +84,7 @@ impl AgendaRows {
                 given.extend(self.give(&row, lease, request).await?);
             }
         }
-        Ok(Some(ClaimAnswer { leases: given, next_due_in_ms: None }))
+        Ok(Some(ClaimAnswer { leases: given, next_due_in_ms: None, instance: None }))
     }
 
     /// Rows that are due and free, in Agenda's order, as many as one claim may carry.

@@ -87,7 +87,7 @@ pub(crate) fn job(
 
 /// What Agenda calls data, as MongoDB's relaxed extended JSON: plain where JSON has a word for it, and
 /// `{"$oid": …}`, `{"$date": …}` where it has none. Fields stay in their order.
-pub(crate) fn payload(data: Option<&Bson>) -> Result<Json, Invalid> {
+pub fn payload(data: Option<&Bson>) -> Result<Json, Invalid> {
     let mut text = String::new();
     write_json(data.unwrap_or(&Bson::Null), &mut text);
     Json::payload(text)

@@ -19,7 +19,8 @@ mod row;
 mod settle;
 mod source;
 
-pub use check::Finding;
+pub use check::{Finding, check};
+pub use codec::payload;
 pub use index::{INDEX_NAME, LOCKED_INDEX_NAME, ensure_index, ensure_locked_index, index_keys};
 pub use options::Options;
 pub use row::{NewRow, row_id};

@@ -14,7 +14,7 @@ use windlass_core::store::{
 };
 use windlass_core::wake::Registration;
 
-use super::check::{Finding, findings};
+use super::check::{Finding, check};
 use super::lease::Lease;
 use super::{Options, codec};
 use crate::error::failed;
@@ -61,7 +61,7 @@ impl AgendaRows {
 
     /// What the collection lacks, in plain words. Changes nothing.
     pub async fn check(&self) -> Result<Vec<Finding>, StoreError> {
-        findings(self).await.map_err(failed)
+        check(&self.rows, self.options.lock_lifetime_ms).await
     }
 
     /// The names of the jobs that a claim is for.

@@ -10,11 +10,13 @@ use windlass_core::error::StoreError;
 use windlass_core::time::Time;
 
 use super::Copy;
-use super::op::Op;
+use super::op::{Answer, Op};
 
 /// What an operation means. It is raised with every change of `core` that makes an operation do something else, since
-/// programs that disagree about that must not share a journal.
-pub(crate) const MEANING: i32 = 1;
+/// programs that disagree about that must not share a journal. Entries of meaning 1 held only what had been tried and
+/// had changed something; 2 also holds what is refused, or changes nothing, once its turn comes.
+pub(crate) const MEANING: i32 = 2;
+const MEANINGS_READ: std::ops::RangeInclusive<i32> = 1..=MEANING;
 /// How much of an entry is in one document; MongoDB takes 16 MB.
 pub(crate) const PART_BYTES_MAX: usize = 8 * 1024 * 1024;
 
@@ -29,6 +31,9 @@ pub(crate) struct Entry {
     pub(crate) ops: Vec<Arc<Op>>,
 }
 
+/// What became of an operation: its answer, and whether it changed anything.
+pub(crate) type Done = Result<(Answer, bool), StoreError>;
+
 /// An entry as a document.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Stored {
@@ -39,8 +44,12 @@ pub(crate) struct Stored {
     by: ObjectId,
     meaning: i32,
     /// The operations as JSON, unless they are in parts.
-    body: Binary,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    body: Option<Binary>,
     pub(crate) parts: u32,
+    /// The server's time when it was read.
+    #[serde(default, skip_serializing)]
+    pub(crate) now: Option<DateTime>,
 }
 
 /// A piece of what does not fit into one document.
@@ -92,40 +101,40 @@ impl Entry {
             at: DateTime::from_millis(self.at.ms()),
             by: self.by,
             meaning: MEANING,
-            body: binary(if parts.is_empty() { &body } else { &[] }),
+            body: Some(binary(if parts.is_empty() { &body } else { &[] })),
             parts: parts.len() as u32,
+            now: None,
         };
         Ok((stored, parts, body.len()))
     }
 
-    pub(crate) fn read(stored: Stored, parts: Vec<Part>) -> Result<Self, StoreError> {
-        let Stored { number, mark, at, by, meaning, body, parts: _ } = stored;
-        if meaning != MEANING {
+    /// The entry of a document, and how many bytes its operations have.
+    pub(crate) fn read(stored: Stored, parts: Vec<Part>) -> Result<(Self, usize), StoreError> {
+        let Stored { number, mark, at, by, meaning, body, parts: _, now: _ } = stored;
+        if !MEANINGS_READ.contains(&meaning) {
             return Err(StoreError::Schema(format!(
                 "entry {number} of the journal was written by a program that understands operations otherwise \
                  ({meaning}, and here {MEANING}); let all programs be of one version"
             )));
         }
-        let body = if parts.is_empty() { body.bytes } else { Part::joined(&parts) };
+        let body = match parts.is_empty() {
+            true => body.map(|body| body.bytes).unwrap_or_default(),
+            false => Part::joined(&parts),
+        };
         let unreadable =
             |why: String| StoreError::Broken(format!("entry {number} of the journal cannot be read: {why}"));
         let ops = serde_json::from_slice(&body).map_err(|error| unreadable(error.to_string()))?;
-        Ok(Self { number, mark, at: Time::from_ms(at.timestamp_millis()), by, ops })
+        Ok((Self { number, mark, at: Time::from_ms(at.timestamp_millis()), by, ops }, body.len()))
     }
 
-    /// Does to a copy what was done.
-    pub(crate) fn replay(&self, copy: &mut Copy) -> Result<(), StoreError> {
-        for op in &self.ops {
-            op.apply(&mut copy.book, self.at)?;
-        }
-        self.passed(copy);
-        Ok(())
-    }
-
-    /// A copy that has all of this already now stands behind it.
-    pub(crate) fn passed(&self, copy: &mut Copy) {
+    /// Does to a copy what it says, and answers what became of each operation. What is refused is refused in every
+    /// copy alike, and changes nothing.
+    pub(crate) fn replay(&self, copy: &mut Copy, bytes: usize) -> Vec<Done> {
+        let done = self.ops.iter().map(|op| op.apply(&mut copy.book, self.at)).collect();
         copy.number = self.number;
         copy.mark = self.mark;
         copy.at = self.at;
+        copy.bytes += bytes;
+        done
     }
 }

@@ -12,18 +12,20 @@ mod snapshot;
 use futures::TryStreamExt;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, doc};
-use mongodb::error::{Error, ErrorKind, WriteFailure};
+use mongodb::error::Error;
 use mongodb::options::ReadConcern;
-use mongodb::{Collection, Database};
+use mongodb::{ClientSession, Collection, Database};
 use windlass_core::book::Book;
 use windlass_core::error::StoreError;
 use windlass_core::time::Time;
 
 use self::entry::{Entry, Part, Stored};
-use crate::error::failed;
+use crate::error::{code, failed};
 use crate::server;
+use crate::store::MongoStore;
+use crate::within::WithinError;
 
-const DUPLICATE_KEY: i32 = 11_000;
+pub(crate) const DUPLICATE_KEY: i32 = 11_000;
 
 /// The collections of a store, and how to read and write them.
 pub(crate) struct Journal {
@@ -43,22 +45,34 @@ pub(crate) struct Copy {
     pub(crate) mark: ObjectId,
     /// When it was made.
     pub(crate) at: Time,
+    /// How many bytes of entries there are since the last snapshot, and how many that has, as far as we know.
+    pub(crate) bytes: usize,
+    pub(crate) snapshot_bytes: usize,
+    /// The entry up to which the bytes were last counted from nought.
+    pub(crate) since: i64,
 }
 
 impl Default for Copy {
     /// Of nothing.
     fn default() -> Self {
-        Self { book: Book::new(), number: 0, mark: ObjectId::from_bytes([0; 12]), at: Time::from_ms(0) }
+        Self {
+            book: Book::new(),
+            number: 0,
+            mark: ObjectId::from_bytes([0; 12]),
+            at: Time::from_ms(0),
+            bytes: 0,
+            snapshot_bytes: 0,
+            since: 0,
+        }
     }
 }
 
-/// What a look at the journal found.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
-    /// Nothing new.
-    Nothing,
-    /// Entries of others.
-    More,
+/// What is behind a copy.
+struct Behind {
+    /// Whether the last entry of the copy is still what it was.
+    is_same: bool,
+    next: Vec<Stored>,
+    now: Option<Time>,
 }
 
 /// What became of an entry.
@@ -76,21 +90,20 @@ impl Journal {
     /// Opens the journal of a database.
     pub(crate) async fn open(database: &Database) -> Result<Self, StoreError> {
         server::now(database).await?;
+        let [entries, parts, snapshots, chunks] = MongoStore::COLLECTIONS;
         let journal = Self {
             database: database.clone(),
-            entries: server::collection(database, "windlass_journal"),
-            parts: server::collection(database, "windlass_parts"),
-            snapshots: server::collection(database, "windlass_snapshots"),
-            chunks: server::collection(database, "windlass_chunks"),
+            entries: server::collection(database, entries),
+            parts: server::collection(database, parts),
+            snapshots: server::collection(database, snapshots),
+            chunks: server::collection(database, chunks),
         };
         journal.prepare().await.map_err(failed)?;
         Ok(journal)
     }
 
-    /// The indexes. The first lets a look at the last entry be answered without reading it.
     async fn prepare(&self) -> Result<(), Error> {
         let index = |keys: Document| mongodb::IndexModel::builder().keys(keys).build();
-        self.entries.create_index(index(doc! { "_id": 1, "mark": 1 })).await?;
         self.parts.create_index(index(doc! { "number": 1 })).await?;
         self.chunks.create_index(index(doc! { "number": 1 })).await?;
         Ok(())
@@ -107,57 +120,56 @@ impl Journal {
         &self.entries
     }
 
-    /// Brings a copy up to date.
-    pub(crate) async fn follow(&self, copy: &mut Copy) -> Result<Seen, StoreError> {
-        let (same, mut next) = futures::try_join!(self.has(copy), self.after(copy.number))?;
+    /// Brings a copy up to date, and answers the server's time where the same question told it.
+    pub(crate) async fn follow(&self, copy: &mut Copy) -> Result<Option<Time>, StoreError> {
+        let Behind { is_same, next, now } = self.behind(copy).await?;
         let follows = next.first().is_none_or(|first| first.number == copy.number + 1);
-        if same && follows {
-            return self.apply(copy, next).await;
+        if is_same && follows {
+            self.apply(copy, next).await?;
+            return Ok(now);
         }
         // The history is another, or entries that we have not seen are in a snapshot already.
         *copy = self.newest_snapshot().await?;
-        next = self.after(copy.number).await?;
+        let Behind { next, now, .. } = self.behind(copy).await?;
         if next.first().is_some_and(|first| first.number != copy.number + 1) {
             return Err(StoreError::Unavailable("the journal was cut while it was read".to_owned()));
         }
         self.apply(copy, next).await?;
-        Ok(Seen::More)
+        Ok(now)
     }
 
-    async fn apply(&self, copy: &mut Copy, next: Vec<Stored>) -> Result<Seen, StoreError> {
-        let seen = if next.is_empty() { Seen::Nothing } else { Seen::More };
+    async fn apply(&self, copy: &mut Copy, next: Vec<Stored>) -> Result<(), StoreError> {
         for stored in next {
-            let entry = self.whole(stored).await?;
-            entry.replay(copy)?;
+            let (entry, bytes) = self.whole(stored).await?;
+            entry.replay(copy, bytes);
         }
-        Ok(seen)
+        Ok(())
     }
 
-    /// Whether the last entry of a copy is still what it was.
-    async fn has(&self, copy: &Copy) -> Result<bool, StoreError> {
-        if copy.number == 0 {
-            return Ok(true);
-        }
+    /// What is behind a copy. One question asks for the entries, for the last one that the copy has without its
+    /// operations, and for the time.
+    async fn behind(&self, copy: &Copy) -> Result<Behind, StoreError> {
+        let known = doc! { "$eq": ["$_id", copy.number] };
+        let wanted = doc! {
+            "mark": 1, "at": 1, "by": 1, "meaning": 1, "parts": 1, "now": "$$NOW",
+            "body": { "$cond": [known, "$$REMOVE", "$body"] },
+        };
         let found = self
             .entries
-            .clone_with_type::<Document>()
-            .find_one(doc! { "_id": copy.number })
-            .projection(doc! { "_id": 1, "mark": 1 })
-            .read_concern(ReadConcern::majority())
-            .await
-            .map_err(failed)?;
-        Ok(found.is_some_and(|found| found.get_object_id("mark").is_ok_and(|mark| mark == copy.mark)))
-    }
-
-    async fn after(&self, number: i64) -> Result<Vec<Stored>, StoreError> {
-        let found = self
-            .entries
-            .find(doc! { "_id": { "$gt": number } })
+            .find(doc! { "_id": { "$gte": copy.number } })
             .sort(doc! { "_id": 1 })
+            .projection(wanted)
             .read_concern(ReadConcern::majority())
             .await
             .map_err(failed)?;
-        found.try_collect().await.map_err(failed)
+        let mut next: Vec<Stored> = found.try_collect().await.map_err(failed)?;
+        let now = next.last().and_then(|stored| stored.now);
+        let known = match next.first() {
+            Some(first) if first.number == copy.number => Some(next.remove(0).mark),
+            _ => None,
+        };
+        let is_same = copy.number == 0 || known == Some(copy.mark);
+        Ok(Behind { is_same, next, now: now.map(|now| Time::from_ms(now.timestamp_millis())) })
     }
 
     /// Puts an entry behind the one that it names. Its answer may be lost; then nobody knows, and the next look at
@@ -174,8 +186,23 @@ impl Journal {
         }
     }
 
+    /// The same within a transaction of somebody else's. Answers how many bytes its operations have.
+    pub(crate) async fn append_within(
+        &self,
+        entry: &Entry,
+        session: &mut ClientSession,
+    ) -> Result<usize, WithinError> {
+        let (stored, parts, bytes) = entry.stored()?;
+        let database = |error| WithinError::Database(Box::new(error));
+        for part in parts {
+            self.parts.insert_one(part).session(&mut *session).await.map_err(database)?;
+        }
+        self.entries.insert_one(stored).session(session).await.map_err(database)?;
+        Ok(bytes)
+    }
+
     /// An entry with the parts that did not fit into it.
-    async fn whole(&self, stored: Stored) -> Result<Entry, StoreError> {
+    async fn whole(&self, stored: Stored) -> Result<(Entry, usize), StoreError> {
         let parts = match stored.parts {
             0 => Vec::new(),
             count => self.parts_of(&self.parts, &stored.mark.to_hex(), count).await?,
@@ -201,8 +228,5 @@ impl Journal {
 }
 
 fn is_duplicate(error: &Error) -> bool {
-    match &*error.kind {
-        ErrorKind::Write(WriteFailure::WriteError(refused)) => refused.code == DUPLICATE_KEY,
-        _ => false,
-    }
+    code(error) == Some(DUPLICATE_KEY)
 }

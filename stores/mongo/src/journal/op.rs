@@ -75,8 +75,27 @@ impl Op {
         plain.iter().map(|new: &New| &new.0).chain(with_records)
     }
 
-    /// Does it. Answers also whether anything changed: what changed nothing need not be written down, and what is
-    /// refused has changed nothing.
+    /// Whether it may change anything: what does not is answered without an entry. A yes in vain costs an entry.
+    pub(crate) fn may_change(&self, book: &Book, now: Time) -> bool {
+        let held =
+            |lease: &LeaseRef| book.job(lease.job_id).is_some_and(|job| job.lease_for(lease.fence).is_some());
+        match self {
+            Self::Enqueue(jobs) => jobs.iter().any(|new| book.job(new.0.id).is_none()),
+            Self::Claim(request) => book.would_claim(request, now),
+            Self::Renew(leases) => leases.iter().any(held),
+            Self::Steps(steps) => steps.iter().any(|step| held(&step.0.lease)),
+            Self::Progress(reports) => reports.iter().any(|report| held(&report.0.lease)),
+            Self::Settle(ends) => ends.iter().any(|end| held(&end.0.lease)),
+            Self::Expire => book.next_look().is_some_and(|at| at <= now),
+            Self::Spend(name, amount) => book.would_spend(name, *amount, now),
+            Self::Cancel(id) | Self::Retry(id) => book.job(*id).is_some(),
+            Self::DeleteSchedule(name) => book.schedules().iter().any(|schedule| schedule.name == *name),
+            Self::FireSchedules => book.schedules().iter().any(|schedule| !schedule.policy.paused),
+            _ => true,
+        }
+    }
+
+    /// Does it. Answers also whether anything changed; what is refused has changed nothing.
     pub(crate) fn apply(&self, book: &mut Book, now: Time) -> Result<(Answer, bool), StoreError> {
         Ok(match self {
             Self::Enqueue(jobs) => {

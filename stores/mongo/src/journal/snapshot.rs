@@ -16,9 +16,15 @@ const TAIL_KEPT: i64 = 1_000;
 const NEWEST: &str = "newest";
 
 impl Journal {
-    /// Writes a snapshot of a copy and cuts the journal behind it. Answers how many bytes it has. A program that
-    /// dies half-way leaves parts that nobody reads, until the next snapshot takes them away.
+    /// Writes a snapshot of a copy and cuts the journal behind it, unless somebody else has of late. Answers how many
+    /// bytes it has. A program that dies half-way leaves parts that nobody reads, until the next snapshot takes them
+    /// away.
     pub(crate) async fn write_snapshot(&self, copy: &Copy) -> Result<usize, StoreError> {
+        let newest = self.snapshots.find_one(doc! { "_id": NEWEST }).await.map_err(failed)?;
+        if let Some(newest) = newest.filter(|newest| newest.get_i64("number").is_ok_and(|at| at > copy.since))
+        {
+            return Ok(newest.get_i64("bytes").unwrap_or_default() as usize);
+        }
         let document = copy.book.to_document();
         let bytes = serde_json::to_vec(&document).map_err(|error| StoreError::Unfit(error.to_string()))?;
         // Two programs that write it at once write the same, part by part.
@@ -33,6 +39,7 @@ impl Journal {
         }
         let newest = doc! {
             "number": copy.number, "name": &name, "parts": count, "at": copy.at.ms(), "mark": copy.mark,
+            "bytes": bytes.len() as i64,
         };
         let older = doc! { "_id": NEWEST, "number": { "$lt": copy.number } };
         let replaced = self.snapshots.update_one(older, doc! { "$set": newest }).upsert(true).await;
@@ -64,13 +71,19 @@ impl Journal {
         let text = |key: &str| newest.get_str(key).map_err(|error| unreadable(error.to_string()));
         let whole = |key: &str| newest.get_i64(key).map_err(|error| unreadable(error.to_string()));
         let parts = self.parts_of(&self.chunks, text("name")?, whole("parts")? as u32).await?;
-        let document =
-            serde_json::from_slice(&Part::joined(&parts)).map_err(|error| unreadable(error.to_string()))?;
+        let (document, bytes) = {
+            let json = Part::joined(&parts);
+            drop(parts);
+            (serde_json::from_slice(&json).map_err(|error| unreadable(error.to_string()))?, json.len())
+        };
         Ok(Copy {
             book: Book::from_document(document)?,
             number: whole("number")?,
             mark: newest.get_object_id("mark").map_err(|error| unreadable(error.to_string()))?,
             at: Time::from_ms(whole("at")?),
+            bytes: 0,
+            snapshot_bytes: bytes,
+            since: whole("number")?,
         })
     }
 }

@@ -1,37 +1,18 @@
 //! The store, while the replica set under it is killed, steps down and comes back.
 
+#[path = "../support/jobs.rs"]
+mod jobs;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use uuid::Uuid;
-use windlass_core::id::{JobId, Kind, QueueName, WorkerName};
-use windlass_core::job::{JobSpec, NewJob, Start};
-use windlass_core::json::Json;
-use windlass_core::store::{ClaimRequest, Settlement, Source, Store, Written};
+use jobs::{claim, job};
+use windlass_core::job::NewJob;
+use windlass_core::store::{Settlement, Source, Store, Written};
 use windlass_core::transition::Outcome;
 use windlass_mongo::{MongoStore, Options};
 use windlass_testkit::eventually::eventually;
 use windlass_testkit::mongo::ReplicaSet;
-
-fn queue() -> QueueName {
-    QueueName::new("mail").expect("a name")
-}
-
-fn job(number: u128) -> NewJob {
-    let spec = JobSpec::new(Kind::new("send").expect("a kind"), queue(), Json::null());
-    NewJob { id: JobId(Uuid::from_u128(number + 1)), spec, start: Start::Now }
-}
-
-fn claim(number: u128) -> ClaimRequest {
-    ClaimRequest {
-        request_id: Uuid::from_u128(number << 64),
-        worker: WorkerName::new("worker").expect("a name"),
-        queues: vec![queue()],
-        kinds: None,
-        limit: 50,
-        lease_ms: Some(600_000),
-    }
-}
 
 async fn open(set: &ReplicaSet) -> Arc<MongoStore> {
     let options = Options { snapshot_bytes_min: 20_000, ..Options::default() };

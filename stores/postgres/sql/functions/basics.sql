@@ -1,13 +1,3 @@
--- The time of a call, which is also where a call makes sure that what it
--- commits is durable, whatever the session, the role or a pooler says.
-CREATE FUNCTION windlass.begin_1(p_now bigint) RETURNS bigint LANGUAGE plpgsql AS $$
-BEGIN
-    IF current_setting('synchronous_commit') IN ('off', 'local') THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
-    END IF;
-    RETURN coalesce(p_now, (extract(epoch FROM clock_timestamp()) * 1000)::bigint);
-END $$;
-
 -- The last moment there is: 9999-12-30T22:00:00Z.
 CREATE FUNCTION windlass.time_max_1() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT 253402207200000

@@ -41,8 +41,8 @@ BEGIN
     END IF;
 END $$;
 
--- Gives leases. Always answers with at least one row; its first two columns
--- are the time and the moment when time alone may free another job, and the
+-- Gives leases. Always answers with at least one row; its first three columns
+-- are the time, the moment when time alone may free another job and the instance of the store, and the
 -- others are a leased job, or nothing.
 --
 -- Those that never ran before and have no dedupe key get no row of their own:
@@ -56,7 +56,7 @@ CREATE FUNCTION windlass.claim_1(
     p_now bigint, p_request uuid, p_worker text, p_queues text[], p_kinds text[], p_limit integer,
     p_lease_ms bigint, p_promote_max integer, p_asked text, p_bytes_max bigint)
 RETURNS TABLE (
-    now_ms bigint, next_ms bigint, seq bigint, id uuid, kind text, queue text, payload text, priority smallint,
+    now_ms bigint, next_ms bigint, instance uuid, seq bigint, id uuid, kind text, queue text, payload text, priority smallint,
     key text, dedupe_key text, budgets text[], retry text, timeout_ms bigint, meta text, rank bigint,
     created_ms bigint, run_at_ms bigint, state smallint, attempt integer, crashes integer, fence bigint,
     retries integer, started_ms bigint, worker text, lease_ms bigint, expires_ms bigint, cancel_requested boolean,
@@ -111,8 +111,13 @@ DECLARE
     v_open bigint;
     v_numbers bigint[];
     v_asked text;
+    v_epoch windlass.epoch;
+    v_instance uuid;
+    v_floor bigint;
     r record;
 BEGIN
+    SELECT e.instance, greatest(1, e.floor) INTO STRICT v_instance, v_floor FROM windlass.epoch e;
+    v_epoch := windlass.pausing_1(v_now);
     -- Who asks again waits until the first is over, and is answered what that got.
     PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_request, 0));
     SELECT c.asked INTO v_asked FROM windlass.claims c WHERE c.request_id = p_request AND c.part = 1;
@@ -121,7 +126,7 @@ BEGIN
             RAISE EXCEPTION 'claim % was asked by another', p_request USING ERRCODE = 'WL003', DETAIL = p_request::text;
         END IF;
         RETURN QUERY
-        SELECT v_now, NULL::bigint, j.*
+        SELECT v_now, NULL::bigint, v_instance, j.*
           FROM windlass.claims c
          CROSS JOIN unnest(c.seqs, c.fences) AS l(seq, fence)
           JOIN windlass.jobs_1 j ON j.seq = l.seq AND j.state = 1 AND j.fence = l.fence
@@ -163,7 +168,12 @@ BEGIN
            count(*) FILTER (WHERE g.keyed) > count(DISTINCT g.queue) FILTER (WHERE g.keyed)
       INTO v_rooms, v_gates, v_labels, v_sizes, v_of, v_budgets, v_lease_ms, v_policies, v_keyed, v_limited, v_spends, v_keys, v_crossed
       FROM gates g LEFT JOIN windlass.queues q ON q.name = g.queue
-     WHERE g.queue = ANY (p_queues) AND (p_kinds IS NULL OR g.kind = ANY (p_kinds)) AND q.paused IS NOT TRUE;
+     WHERE g.queue = ANY (p_queues) AND (p_kinds IS NULL OR g.kind = ANY (p_kinds)) AND q.paused IS NOT TRUE
+       AND (v_epoch.number IS NULL OR windlass.held_until_1(v_epoch, v_now, g.gate, g.label, q.limit_jobs) IS NULL);
+    IF v_epoch.number IS NOT NULL THEN
+        SELECT least(v_next, min(p.until)) INTO v_next
+          FROM unnest(p_queues) AS q(name) CROSS JOIN windlass.pause_until_1(v_epoch, q.name) AS p(until) WHERE p.until > v_now;
+    END IF;
 
     IF v_gates IS NOT NULL AND p_limit > 0 THEN
         IF v_limited IS NOT NULL THEN
@@ -289,8 +299,8 @@ BEGIN
                       FROM gone g WHERE g.takes <= cardinality(g.more_seqs)
                 ), begun AS (
                     INSERT INTO windlass.runs (seq, fence, run_at_ms, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, worker)
-                    SELECT u.seq, g.fence, g.run_at_ms, v_now, v_lease_ms[g.at], windlass.moment_1(v_now + v_lease_ms[g.at]), 1, 1,
-                           true, g.label, p_worker
+                    SELECT u.seq, greatest(g.fence, v_floor), g.run_at_ms, v_now, v_lease_ms[g.at],
+                           windlass.moment_1(v_now + v_lease_ms[g.at]), 1, 1, true, g.label, p_worker
                       FROM gone g CROSS JOIN LATERAL unnest(g.seq || g.more_seqs[:g.takes - 1]) AS u(seq)
                      WHERE g.deduped AND NOT g.known
                 )
@@ -349,8 +359,8 @@ BEGIN
                 RETURNING array_position(v_gates, h.gate) AS at, h.seq, h.fence, h.run_at_ms, h.known, h.deduped, h.label, h.key
             ), begun AS (
                 INSERT INTO windlass.runs (seq, fence, run_at_ms, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, key, worker)
-                SELECT g.seq, g.fence, g.run_at_ms, v_now, v_lease_ms[g.at], windlass.moment_1(v_now + v_lease_ms[g.at]), 1, 1,
-                       true, g.label, g.key, p_worker
+                SELECT g.seq, greatest(g.fence, v_floor), g.run_at_ms, v_now, v_lease_ms[g.at],
+                       windlass.moment_1(v_now + v_lease_ms[g.at]), 1, 1, true, g.label, g.key, p_worker
                   FROM gone g WHERE g.deduped AND NOT g.known
             ), held AS (
                 UPDATE windlass.keys k SET holder = g.seq
@@ -367,11 +377,17 @@ BEGIN
         END IF;
         IF v_known THEN
             UPDATE windlass.runs r
-               SET state = 1, fence = s.fence, attempt = r.attempt + 1, started_ms = v_now, worker = p_worker,
+               SET state = 1, fence = greatest(s.fence, v_floor), attempt = r.attempt + 1, started_ms = v_now, worker = p_worker,
                    lease_ms = s.lease_ms, cancel_requested = false, expires_ms = windlass.moment_1(v_now + s.lease_ms)
               FROM (SELECT u.seq, u.fence, u.fence - 1 AS before, v_lease_ms[u.at] AS lease_ms, 0 AS queued
                       FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence)) s
              WHERE r.seq = s.seq AND r.state = s.queued AND r.fence = s.before;
+        END IF;
+        IF v_floor > 1 THEN
+            v_fences := ARRAY(SELECT greatest(u.fence, v_floor) FROM unnest(v_fences) WITH ORDINALITY AS u(fence, ord) ORDER BY u.ord);
+        END IF;
+        IF p_lease_ms IS NOT NULL THEN
+            PERFORM windlass.note_lease_1(v_now, p_lease_ms, v_of);
         END IF;
         IF v_spends THEN
             UPDATE windlass.budgets b
@@ -403,7 +419,7 @@ BEGIN
     END IF;
 
     IF v_seqs IS NULL THEN
-        RETURN QUERY SELECT v_now, v_next, j.* FROM (VALUES (1)) AS always(one) LEFT JOIN windlass.jobs_1 j ON false;
+        RETURN QUERY SELECT v_now, v_next, v_instance, j.* FROM (VALUES (1)) AS always(one) LEFT JOIN windlass.jobs_1 j ON false;
         RETURN;
     END IF;
     IF cardinality(v_gates) = 1 THEN
@@ -414,9 +430,9 @@ BEGIN
             INSERT INTO windlass.tally (what, name, delta) VALUES (0, v_of[1], cardinality(v_seqs))
         ), remembered AS (
             INSERT INTO windlass.claims (number, request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
-                                         started_ms, lease_ms, worker, label, asked)
+                                         started_ms, lease_ms, worker, label, asked, fence)
             SELECT v_numbers[1], p_request, 1, v_now, windlass.moment_1(v_now + v_lease_ms[1]), v_seqs, v_fences, v_open,
-                   v_open = cardinality(v_seqs), min(u.seq), max(u.seq), v_now, v_lease_ms[1], p_worker, v_labels[1], p_asked
+                   v_open = cardinality(v_seqs), min(u.seq), max(u.seq), v_now, v_lease_ms[1], p_worker, v_labels[1], p_asked, v_floor
               FROM unnest(v_seqs) AS u(seq)
         )
         INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 1, v_of[1], v_ids);
@@ -428,10 +444,10 @@ BEGIN
                              FROM (SELECT g.at, g.at IN (SELECT u.at FROM unnest(v_ats) AS u(at)) AS given
                                      FROM generate_series(1, cardinality(v_gates)) AS g(at)) u ORDER BY u.at);
         INSERT INTO windlass.claims (number, request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
-                                     started_ms, lease_ms, worker, label, asked)
+                                     started_ms, lease_ms, worker, label, asked, fence)
         SELECT v_numbers[u.at], p_request, CASE WHEN u.at = (SELECT min(a.at) FROM unnest(v_ats) AS a(at)) THEN 1 END,
                v_now, windlass.moment_1(v_now + v_lease_ms[u.at]), u.seqs, u.fences, u.open,
-               u.open = cardinality(u.seqs), u.low, u.high, v_now, v_lease_ms[u.at], p_worker, v_labels[u.at], p_asked
+               u.open = cardinality(u.seqs), u.low, u.high, v_now, v_lease_ms[u.at], p_worker, v_labels[u.at], p_asked, v_floor
           FROM (SELECT u.at, array_agg(u.seq) AS seqs, array_agg(u.fence) AS fences, min(u.seq) AS low, max(u.seq) AS high,
                        count(*) FILTER (WHERE NOT v_apart OR NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)) AS open
                   FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence) GROUP BY u.at) u;
@@ -446,7 +462,7 @@ BEGIN
             v_policy := v_policies[1];
         END IF;
         RETURN QUERY
-        SELECT v_now, v_next, j.seq, j.id, j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key, j.budgets, j.retry,
+        SELECT v_now, v_next, v_instance, j.seq, j.id, j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key, j.budgets, j.retry,
                j.timeout_ms, j.meta, j.rank, j.created_ms, j.run_at_ms, 1::smallint, 1, 0, u.fence, 0, v_now, p_worker,
                coalesce(v_lease, v_lease_ms[u.at]), coalesce(v_expires, windlass.moment_1(v_now + v_lease_ms[u.at])), false,
                NULL::bigint, NULL::bigint, NULL::smallint, NULL::text, NULL::text, NULL::text,
@@ -457,7 +473,7 @@ BEGIN
         RETURN;
     END IF;
     RETURN QUERY
-    SELECT v_now, v_next, j.*
+    SELECT v_now, v_next, v_instance, j.*
       FROM (SELECT u.seq, u.fence, 1 AS running FROM unnest(v_seqs, v_fences) AS u(seq, fence)) u
       JOIN windlass.jobs_1 j ON j.seq = u.seq AND j.fence = u.fence AND j.state = u.running;
     GET DIAGNOSTICS v_count = ROW_COUNT;

@@ -35,11 +35,11 @@ $$;
 -- caller says.
 CREATE FUNCTION windlass.enqueue_alike_1(
     p_now bigint, p_ageing boolean, p_ids uuid[], p_kind text, p_queue text, p_payloads text[], p_priority smallint,
-    p_budgets text, p_retry text, p_timeout_ms bigint, p_meta text)
+    p_budgets text, p_retry text, p_timeout_ms bigint, p_meta text, p_seed bigint)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     v_label text := p_queue || chr(31) || p_kind || chr(31) || chr(31) || coalesce(p_budgets, '');
-    v_gate bigint := hashtextextended(v_label, 0);
+    v_gate bigint := hashtextextended(v_label, p_seed);
     v_rank bigint := windlass.rank_1(p_priority, CASE WHEN p_ageing THEN
         (SELECT q.ageing_ms FROM windlass.queues q WHERE q.name = p_queue) END, p_now);
     v_seqs bigint[] := ARRAY(SELECT nextval('windlass.job_seq') FROM generate_series(1, cardinality(p_ids)));
@@ -80,6 +80,8 @@ DECLARE
     v_keyed boolean := coalesce(array_remove(p_keys, NULL) <> '{}', false);
     v_ageing boolean := EXISTS (
         SELECT FROM windlass.queues q WHERE q.name = ANY (p_queues) AND q.ageing_ms IS NOT NULL);
+    v_epoch windlass.epoch := windlass.pausing_1(v_now);
+    v_seed bigint := 0;
     v_todo bigint[];
     v_added uuid[];
     v_of text[];
@@ -93,10 +95,16 @@ DECLARE
         OR cardinality(p_kinds) < cardinality(p_ids);
 BEGIN
     IF v_alike THEN
-        IF windlass.enqueue_alike_1(v_now, v_ageing, p_ids, p_kinds[1], p_queues[1], p_payloads, p_priorities[1], p_budgets[1],
-                                    p_retries[1], p_timeouts[1], p_metas[1]) THEN
+        IF v_epoch.number IS NOT NULL THEN
+            -- Nothing when they do not all have the same.
+            SELECT CASE WHEN min(s.seed) = max(s.seed) THEN min(s.seed) END INTO v_seed
+              FROM unnest(p_ids) AS u(id) CROSS JOIN windlass.seed_1(v_epoch, u.id, NULL, NULL) AS s(seed);
+        END IF;
+        IF v_seed IS NOT NULL AND windlass.enqueue_alike_1(v_now, v_ageing, p_ids, p_kinds[1], p_queues[1], p_payloads,
+                                    p_priorities[1], p_budgets[1], p_retries[1], p_timeouts[1], p_metas[1], v_seed) THEN
             RETURN;
         END IF;
+        v_alike := v_seed IS NOT NULL;
         p_kinds := array_fill(p_kinds[1], ARRAY[cardinality(p_ids)]);
         p_queues := array_fill(p_queues[1], ARRAY[cardinality(p_ids)]);
         p_priorities := array_fill(p_priorities[1], ARRAY[cardinality(p_ids)]);
@@ -114,7 +122,8 @@ BEGIN
     -- one that is prepared for conflicts.
     IF NOT v_alike THEN BEGIN
         WITH asked AS MATERIALIZED (
-            SELECT nextval('windlass.job_seq') AS seq, a.*, hashtextextended(a.label, 0) AS gate
+            SELECT nextval('windlass.job_seq') AS seq, a.*, hashtextextended(a.label, CASE WHEN v_epoch.number IS NULL THEN 0
+                        ELSE windlass.seed_1(v_epoch, a.id, a.key, a.dedupe_key) END) AS gate
               FROM windlass.asked_1(v_now, v_ageing, v_todo, p_ids, p_kinds, p_queues, p_payloads, p_priorities,
                                     p_keys, p_dedupe_keys, p_budgets, p_retries, p_timeouts, p_metas, p_run_at, p_delays) a
         ), added AS (
@@ -142,7 +151,8 @@ BEGIN
     FOR round IN 1 .. 100 LOOP
         EXIT WHEN cardinality(v_new) = cardinality(p_ids);
         WITH asked AS MATERIALIZED (
-            SELECT nextval('windlass.job_seq') AS seq, a.*, hashtextextended(a.label, 0) AS gate
+            SELECT nextval('windlass.job_seq') AS seq, a.*, hashtextextended(a.label, CASE WHEN v_epoch.number IS NULL THEN 0
+                        ELSE windlass.seed_1(v_epoch, a.id, a.key, a.dedupe_key) END) AS gate
               FROM windlass.asked_1(v_now, v_ageing, v_todo, p_ids, p_kinds, p_queues, p_payloads, p_priorities,
                                     p_keys, p_dedupe_keys, p_budgets, p_retries, p_timeouts, p_metas, p_run_at, p_delays) a
         ), added AS (

@@ -194,6 +194,12 @@ BEGIN
     RETURN CASE WHEN octet_length(v_with) > 16384 THEN p_meta ELSE v_with END;
 END $$;
 
+-- An id of version 7: it says when it was made, so that ids of one session are in order, and an epoch knows its own.
+CREATE FUNCTION windlass.new_id_1() RETURNS uuid LANGUAGE sql VOLATILE AS $$
+    SELECT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid()) PLACING
+               substring(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3) FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::uuid
+$$;
+
 -- Enqueues a job in the caller's own transaction: it is there when that
 -- commits, and never was when it does not. Answers with the id of the job that
 -- is there now. Payload and options are JSON as text, so that they are kept as
@@ -221,7 +227,7 @@ BEGIN
         END IF;
         v_id := (o ->> 'id')::uuid;
     ELSE
-        v_id := gen_random_uuid();
+        v_id := windlass.new_id_1();
     END IF;
     IF (o -> 'priority') IS NOT NULL THEN
         IF (o -> 'priority')::text !~ '^(0|-?[1-9][0-9]{0,4})$'

@@ -41,7 +41,7 @@ BEGIN
          WHERE c.number = b.number
     )
     INSERT INTO windlass.runs (seq, fence, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, key, worker)
-    SELECT b.seq, 1, c.started_ms, c.lease_ms, c.due_ms, 1, 1, false, c.label, b.key, c.worker
+    SELECT b.seq, c.fence, c.started_ms, c.lease_ms, c.due_ms, 1, 1, false, c.label, b.key, c.worker
       FROM begun b JOIN windlass.claims c ON c.number = b.number ORDER BY b.seq;
 END $$;
 
@@ -58,22 +58,28 @@ BEGIN
     RETURN v_seqs;
 END $$;
 
+-- Renews leases. Beside those that it renewed it answers for how long each stands still if it stood still before
+-- (windlass_core::epoch), and with the instance of the store.
 CREATE FUNCTION windlass.renew_1(p_now bigint, p_ids uuid[], p_fences bigint[])
-RETURNS TABLE (id uuid, fence bigint, cancel_requested boolean) LANGUAGE plpgsql
+RETURNS TABLE (id uuid, fence bigint, cancel_requested boolean, still_ms bigint, instance uuid) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
+    v_epoch windlass.epoch;
+    v_instance uuid := (SELECT e.instance FROM windlass.epoch e);
 BEGIN
     PERFORM windlass.unpacked_1(p_ids);
     -- Claims may have been waited for, and somebody may have renewed the lease meanwhile.
     v_now := windlass.begin_1(p_now);
+    v_epoch := windlass.pausing_1(v_now);
     RETURN QUERY
     UPDATE windlass.runs r SET expires_ms = greatest(r.expires_ms, windlass.moment_1(v_now + r.lease_ms)), marked_ms = NULL
       FROM (SELECT DISTINCT j.seq, u.id, u.fence, 1 AS running
               FROM unnest(p_ids, p_fences) AS u(id, fence) JOIN windlass.jobs j ON j.id = u.id ORDER BY j.seq) l
      WHERE r.seq = l.seq AND r.state = l.running AND r.fence = l.fence
-    RETURNING l.id, r.fence, r.cancel_requested;
+    RETURNING l.id, r.fence, r.cancel_requested, CASE WHEN v_epoch.number IS NOT NULL THEN
+              windlass.pause_until_1(v_epoch, split_part(r.label, chr(31), 1)) - v_now END, v_instance;
 END $$;
 
 CREATE FUNCTION windlass.progress_1(p_now bigint, p_ids uuid[], p_fences bigint[], p_progress text[])
@@ -147,7 +153,7 @@ END $$;
 -- with an error, none: the row that says that a job has ended is the first that is
 -- written for it. What the caller remembers is a hint: the claim must be there with
 -- open leases (its number is never given twice), the fence must be
--- the first of all, no row may say already what became of the job, and the job must
+-- that of the claim, no row may say already what became of the job, and the job must
 -- be there. (Which number an id has, a program cannot remember wrongly: a number
 -- is never given twice, so a job that is there under it is that job.) Whoever does anything else with an open lease holds its claim, so that
 -- what is found here stays so.
@@ -162,6 +168,7 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 #variable_conflict use_column
 DECLARE
     v_started bigint[];
+    v_opened bigint[];
     v_workers text[];
     v_of text[];
     v_key_queues text[];
@@ -170,9 +177,10 @@ DECLARE
     v_rows bigint;
 BEGIN
     freed := false;
-    SELECT array_agg(c.started_ms ORDER BY c.ord), array_agg(c.worker ORDER BY c.ord), array_agg(c.label ORDER BY c.ord)
-      INTO v_started, v_workers, v_of
-      FROM (SELECT u.ord, c.started_ms, c.worker, c.label
+    SELECT array_agg(c.started_ms ORDER BY c.ord), array_agg(c.worker ORDER BY c.ord), array_agg(c.label ORDER BY c.ord),
+           array_agg(c.fence ORDER BY c.ord)
+      INTO v_started, v_workers, v_of, v_opened
+      FROM (SELECT u.ord, c.started_ms, c.worker, c.label, c.fence
               FROM unnest(p_packs) WITH ORDINALITY AS u(number, ord) JOIN windlass.claims c ON c.number = u.number
              WHERE c.due_ms IS NOT NULL ORDER BY c.number FOR UPDATE OF c) c;
     IF cardinality(v_started) IS DISTINCT FROM cardinality(p_packs) THEN
@@ -191,7 +199,7 @@ BEGIN
     END IF;
     IF p_of IS NULL THEN
         INSERT INTO windlass.runs (seq, fence, started_ms, ended_ms, attempt, state, deduped, worker, result)
-        SELECT u.seq, 1, v_started[1], p_now, 1, 2, false, v_workers[1], u.result
+        SELECT u.seq, v_opened[1], v_started[1], p_now, 1, 2, false, v_workers[1], u.result
           FROM unnest(p_seqs, p_results) AS u(seq, result);
         GET DIAGNOSTICS v_rows = ROW_COUNT;
         UPDATE windlass.claims c
@@ -201,7 +209,7 @@ BEGIN
         labels := v_of;
     ELSE
         INSERT INTO windlass.runs (seq, fence, started_ms, ended_ms, attempt, state, deduped, worker, result)
-        SELECT u.seq, 1, v_started[u.of], p_now, 1, 2, false, v_workers[u.of], u.result
+        SELECT u.seq, v_opened[u.of], v_started[u.of], p_now, 1, 2, false, v_workers[u.of], u.result
           FROM unnest(p_seqs, p_of, p_results) AS u(seq, of, result) WHERE u.of > 0;
         GET DIAGNOSTICS v_rows = ROW_COUNT;
         UPDATE windlass.claims c
@@ -213,7 +221,8 @@ BEGIN
     END IF;
     -- Asked after the rows were written: a job that went while they were is not found any more.
     IF windlass.there_1(coalesce(seqs, '{}')) <> v_rows
-       OR EXISTS (SELECT FROM unnest(p_fences, p_of) AS u(fence, of) WHERE u.fence <> 1 AND u.of IS DISTINCT FROM 0) THEN
+       OR EXISTS (SELECT FROM unnest(p_fences, p_of) AS u(fence, of)
+                   WHERE u.of IS DISTINCT FROM 0 AND u.fence <> v_opened[coalesce(u.of, 1)]) THEN
         RAISE EXCEPTION 'a lease is not open' USING ERRCODE = 'WL002';
     END IF;
     IF v_keys IS NOT NULL THEN

@@ -92,7 +92,7 @@ impl AdoptedTable {
                 Err(refused) => self.refuse(link, &held, &refused).await?,
             }
         }
-        Ok(ClaimAnswer { leases, next_due_in_ms: None })
+        Ok(ClaimAnswer { leases, next_due_in_ms: None, instance: None })
     }
 
     /// Fails a row that cannot be a job, so that it does not stand in the way.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use windlass_core::error::StoreError;
 use windlass_core::id::{BudgetName, JobId};
 use windlass_core::mapping::Mapping;
@@ -38,9 +39,17 @@ pub struct AdoptedTable {
 impl AdoptedTable {
     /// Looks at the table and gets ready to work it. Refuses one that lacks a
     /// column that the mapping names; [`AdoptedTable::check`] says which.
-    pub async fn open(url: &str, options: Options, mapping: Mapping) -> Result<Arc<Self>, StoreError> {
+    pub fn open(
+        url: &str,
+        options: Options,
+        mapping: Mapping,
+    ) -> BoxFuture<'_, Result<Arc<Self>, StoreError>> {
+        Box::pin(Self::opened(url, options, mapping))
+    }
+
+    async fn opened(url: &str, options: Options, mapping: Mapping) -> Result<Arc<Self>, StoreError> {
         let mapping = mapping.checked()?;
-        let connections = Connections::open(url, options)?;
+        let connections = Connections::open(url, options).await?;
         let (types, found) = call!(connections, Self::look(&connections, &mapping))?;
         let broken: Vec<String> =
             found.iter().filter(|finding| !finding.only_slow).map(|finding| finding.what.clone()).collect();
@@ -49,7 +58,7 @@ impl AdoptedTable {
         }
         let statements = Statements::of(&mapping, &types);
         let wake = match &mapping.channel {
-            Some(channel) => connections.listen(url, &quote(channel))?,
+            Some(channel) => connections.listen(&quote(channel))?,
             None => None,
         };
         let (leases, asked, marks) = (Leases::default(), Asked::default(), Marks::default());
@@ -58,8 +67,16 @@ impl AdoptedTable {
 
     /// What a table lacks for a mapping, in plain words, with the SQL that would
     /// add it. Changes nothing.
-    pub async fn check(url: &str, options: Options, mapping: &Mapping) -> Result<Vec<Finding>, StoreError> {
-        let connections = Connections::open(url, options)?;
+    pub fn check<'a>(
+        url: &'a str,
+        options: Options,
+        mapping: &'a Mapping,
+    ) -> BoxFuture<'a, Result<Vec<Finding>, StoreError>> {
+        Box::pin(Self::checked(url, options, mapping))
+    }
+
+    async fn checked(url: &str, options: Options, mapping: &Mapping) -> Result<Vec<Finding>, StoreError> {
+        let connections = Connections::open(url, options).await?;
         let (_, found) = call!(connections, Self::look(&connections, mapping))?;
         Ok(found)
     }

@@ -150,6 +150,15 @@ async fn a_refused_certificate_is_said() {
     assert_eq!(scene.encrypted("127.0.0.1", "postgres", "ssl=true").await.ok(), Some(true));
 }
 
+/// A server that offers no encryption where it is wanted: what is so and what to do is said in plain words.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_encryption_is_said() {
+    let url = format!("{}?sslmode=require", Server::shared().await.url("postgres"));
+    let options = Options { connect_ms: 2_000, ..Options::default() };
+    let found = PostgresStore::connect_with(&url, options).await.err().expect("it is refused").to_string();
+    assert!(found.contains("offers no encryption") && found.contains("switch `ssl` on"), "{found}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_shows_its_certificate() {
     let scene = Scene::new().await;

@@ -31,20 +31,16 @@ async fn state(store: &PostgresStore, n: u128) -> StateName {
     store.get(job(n).id).await.expect("get").expect("a job").state.name()
 }
 
-async fn commits(scene: &Scene) -> i64 {
-    let sql = "SELECT count(DISTINCT xid) FROM windlass.events";
-    scene.client.query_one(sql, &[]).await.expect("events").get(0)
-}
-
 /// What an enqueue answers is durable with the claim of the worker that waited for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_worker_claims_in_the_commit_of_the_enqueue() {
     let scene = Scene::new().await;
     let store = scene.store(None).await;
+    scene.watch_commits().await;
     let request = wish(1);
     let (heard, _registration) = stand_by(&store, request.clone());
     store.enqueue(vec![job(1), job(2)]).await.expect("two jobs");
-    assert_eq!(commits(&scene).await, 1, "accepted and started in one commit");
+    assert_eq!(scene.commits(None).await, 1, "accepted and started in one commit");
     assert_eq!(state(&store, 1).await, StateName::Running);
     assert_eq!(state(&store, 2).await, StateName::Queued);
     let given = heard.lock().expect("a lock").pop().expect("an answer").expect("leases").leases;

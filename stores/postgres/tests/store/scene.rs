@@ -27,6 +27,17 @@ impl Scene {
         Self { database, client }
     }
 
+    /// Counts commits from now on; there has to be a store.
+    pub async fn watch_commits(&self) {
+        self.client.batch_execute(WATCH).await.expect("a trigger");
+    }
+
+    /// How many commits wrote events of this sort, or of any.
+    pub async fn commits(&self, what: Option<i16>) -> i64 {
+        let sql = "SELECT count(DISTINCT xid) FROM public.commits WHERE what = $1 OR $1 IS NULL";
+        self.client.query_one(sql, &[&what]).await.expect("commits").get(0)
+    }
+
     pub async fn store(&self, clock: Option<FakeClock>) -> Arc<PostgresStore> {
         self.store_with(Options { clock: clock.map(|clock| Arc::new(clock) as _), ..Options::default() })
             .await
@@ -36,6 +47,12 @@ impl Scene {
         PostgresStore::connect_with(&self.database.url(), options).await.expect("a store in a fresh database")
     }
 }
+
+/// Writes down in which transaction each event was written: what went together.
+const WATCH: &str = "CREATE TABLE public.commits (xid xid8, what smallint);
+    CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN INSERT INTO public.commits VALUES (pg_current_xact_id(), NEW.what); RETURN NEW; END';
+    CREATE TRIGGER note AFTER INSERT ON windlass.events FOR EACH ROW EXECUTE FUNCTION public.note()";
 
 /// A connection of one's own.
 pub async fn client(url: &str) -> Client {

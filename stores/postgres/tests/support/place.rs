@@ -35,7 +35,7 @@ impl Subject for Place {
         let (client, connection) =
             tokio_postgres::connect(&self.database.url(), NoTls).await.expect("the test's own database");
         let connection = tokio::spawn(connection);
-        let tables = "jobs, runs, ready, delayed, waiting, ended, tally, steps, keys, queues, budgets, schedules, workers, claims, events, records, batches";
+        let tables = "jobs, runs, ready, delayed, waiting, ended, tally, steps, keys, queues, budgets, schedules, workers, claims, events, feed, longest, records, batches";
         // They hold few rows: deleting these is faster than making the tables anew.
         let deletes: Vec<String> =
             tables.split(", ").map(|table| format!("DELETE FROM windlass.{table}")).collect();

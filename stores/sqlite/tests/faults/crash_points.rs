@@ -41,8 +41,15 @@ fn fault_01_killed_at_every_write() {
         );
         audit(&path);
         said.check_acknowledged(&path, &at.to_string());
+        assert_eq!(epoch(&path), 1, "{at}: a program that is killed cuts no history");
     }
     assert!(killed > 30, "killed {killed} times only");
+}
+
+/// The number of the epoch that a file is in.
+pub fn epoch(path: &Path) -> i64 {
+    let conn = Connection::open(path).expect("the file of the store");
+    conn.query_row("SELECT number FROM epoch", [], |row| row.get(0)).expect("an epoch")
 }
 
 /// What the victim said.
@@ -128,6 +135,13 @@ pub fn victim(path: &Path, jobs: u32, inject: &str) -> Testimony {
     let traced = std::fs::read_to_string(&trace).unwrap_or_default();
     let injected = traced.lines().find(|line| line.contains("(INJECTED)")).map(str::to_owned);
     Testimony { lines: lines.collect(), killed: output.status.signal().is_some(), injected }
+}
+
+/// Runs the example program `victim`, which dies at its end without closing the store.
+pub fn abort(path: &Path, jobs: u32) {
+    let victim = Command::new(example("victim")).arg(path).arg(jobs.to_string()).arg("abort").output();
+    let output = victim.expect("the victim starts");
+    assert!(output.status.signal().is_some(), "{output:?}");
 }
 
 fn example(name: &str) -> PathBuf {

@@ -7,6 +7,7 @@ mod audit;
 mod clock;
 mod crash_points;
 mod crowd;
+mod cut;
 mod failing_disk;
 mod full_disk;
 mod lines;

@@ -76,7 +76,7 @@ async fn files_are_for_their_owner_only() {
         names.push(entry.file_name().into_string().expect("a name"));
     }
     names.sort();
-    assert_eq!(names, ["w.db", "w.db-ballast", "w.db-shm", "w.db-wal"]);
+    assert_eq!(names, ["w.db", "w.db-ballast", "w.db-mark", "w.db-shm", "w.db-wal"]);
     drop(store);
 }
 

@@ -16,9 +16,12 @@ DELETE FROM tallies;
 DELETE FROM due;
 DELETE FROM schedules;
 DELETE FROM workers;
-DELETE FROM claims;
+DELETE FROM claims_made;
+DELETE FROM longest;
 DELETE FROM events;
 DELETE FROM records;
 DELETE FROM batches;
-UPDATE head SET next_seq = 0, next_event = 0, queues_rev = queues_rev + 1, next_rev = 0;
+UPDATE head SET next_seq = 0, next_event = 0, queues_rev = queues_rev + 1, next_rev = 0,
+  epoch_rev = epoch_rev + 1;
+UPDATE epoch SET number = 1, floor = 0, began_ms = -8640000000000000, first_seq = 0, lossy = 0;
 COMMIT;

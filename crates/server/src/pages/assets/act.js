@@ -9,6 +9,17 @@ const METHODS = { post: "POST", put: "PUT", delete: "DELETE" };
 export function start() {
   document.addEventListener("click", clicked);
   document.addEventListener("submit", submitted);
+  document.addEventListener("change", suggest);
+}
+
+/** The last payload and queue of the kind that was chosen, where nothing was typed yet. */
+function suggest(event) {
+  const { form, list, value } = event.target;
+  const known = [...(list?.options ?? [])].find((option) => option.value === value);
+  for (const name of ["payload", "queue"]) {
+    const field = form?.elements[name];
+    if (known && field && !field.value.trim() && known.dataset[name] !== undefined) field.value = known.dataset[name];
+  }
 }
 
 async function clicked(event) {

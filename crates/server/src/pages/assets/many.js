@@ -1,5 +1,5 @@
-// The list of jobs: search as you type, select rows, and act on those that are
-// selected or on all that match, after a look at how many that is.
+// The list of jobs: search as you type, select rows or all that match, and act
+// on these, after a look at how many that is.
 
 import { call, confirm, make, said } from "./ask.js";
 import { look, show } from "./live.js";
@@ -11,11 +11,13 @@ const AT_ONCE = 8;
 const TYPING_MS = 250;
 
 export function start() {
+  count();
   document.addEventListener("change", changed);
   document.addEventListener("windlass:shown", count);
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-many]");
     if (button) act(button.dataset.many);
+    if (event.target.closest("#match-all")) matchAll();
   });
   document.addEventListener("submit", (event) => {
     if (event.target.id !== "filters") return;
@@ -42,9 +44,21 @@ function find(replace) {
 const boxes = () => [...document.querySelectorAll("td.pick input")];
 const rows = () => boxes().filter((box) => box.checked).map((box) => box.closest("tr"));
 
+const bar = () => document.getElementById("actions");
+/** Whether all that match are meant, on this page and on those behind it. */
+const isAll = () => bar()?.dataset.uiAll !== undefined;
+
 function changed(event) {
+  if (event.target.id !== "select-all" && !event.target.closest("td.pick")) return;
   if (event.target.id === "select-all") for (const box of boxes()) box.checked = event.target.checked;
-  if (event.target.id === "select-all" || event.target.closest("td.pick")) count();
+  delete bar().dataset.uiAll;
+  count();
+}
+
+function matchAll() {
+  for (const box of boxes()) box.checked = true;
+  bar().dataset.uiAll = "";
+  count();
 }
 
 /** Says what the buttons would act on. */
@@ -53,21 +67,26 @@ export function count() {
   if (!line) return;
   const chosen = rows();
   for (const box of boxes()) box.closest("tr").toggleAttribute("data-ui-selected", box.checked);
-  line.textContent = chosen.length ? `${chosen.length} selected` : "all that match";
+  const all = isAll();
+  // Rows that have come since are among all that match.
+  if (all) for (const box of boxes()) box.checked = true;
+  line.textContent = all ? "all that match" : chosen.length ? `${chosen.length} selected` : `select the ${boxes().length} shown`;
   document.getElementById("select-all").checked = chosen.length > 0 && chosen.length === boxes().length;
+  document.getElementById("match-all").hidden = all;
+  for (const button of document.querySelectorAll("[data-many]")) button.disabled = !all && !chosen.length;
 }
 
 /** Selects nothing; false when nothing was selected. */
 export function unselect() {
-  const chosen = rows();
+  const some = isAll() || rows().length > 0;
   for (const box of boxes()) box.checked = false;
+  if (bar()) delete bar().dataset.uiAll;
   count();
-  return chosen.length > 0;
+  return some;
 }
 
 function act(verb) {
-  const chosen = rows();
-  return chosen.length ? actOnSelected(verb, chosen) : actOnAll(verb);
+  return isAll() ? actOnAll(verb) : actOnSelected(verb, rows());
 }
 
 async function actOnSelected(verb, chosen) {
@@ -109,6 +128,7 @@ async function actOnAll(verb) {
     if (!(await confirm(`${upper(verb)} ${number} jobs?`, body, upper(verb)))) return;
     await call("POST", `/v1/jobs/${verb}`, { filter, pace: Number(pace.value) || 100 });
     said(`${verb === "cancel" ? "Canceling" : "Retrying"} ${number} jobs`);
+    unselect();
   } catch (error) {
     said(error.message, "bad");
   }

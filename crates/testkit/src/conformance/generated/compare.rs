@@ -107,7 +107,10 @@ impl Pair {
     }
 
     async fn compare_events(&mut self) -> Same {
-        let expected: Vec<Event> = self.book.events(self.book_events, u32::MAX);
+        let expected: Vec<Event> = self
+            .book
+            .events(self.book_events, u32::MAX)
+            .map_err(|error| format!("the book's events: {error}"))?;
         let moves = flat(&expected);
         let (store, since) = (self.store.clone(), self.store_events);
         let ask = async || {

@@ -72,8 +72,15 @@ async fn play<S: Subject>(scene: &mut Scene<S>, plan: &Plan) -> Same {
     let mut seen = Seen::default();
     let mut second = None;
     for (turn, Turn { by, op }) in plan.0.iter().enumerate() {
-        if matches!(op, Op::Restart) {
+        if matches!(op, Op::Restart | Op::Cut) {
             second = None;
+        }
+        if matches!(op, Op::Cut) && S::CUTS {
+            pair.close();
+            scene.cut().await;
+            pair.store = scene.store().clone();
+            let entered = pair.enter().await;
+            entered.map_err(|why| format!("at operation {}: {why}", turn + 1))?;
         }
         pair.store = match by {
             Handle::First => scene.store().clone(),

@@ -86,6 +86,8 @@ pub enum Op {
     },
     /// The program of the second handle ends and starts again: it has forgotten everything.
     Restart,
+    /// All programs end, the history is cut, and they start again in a new epoch.
+    Cut,
     Cancel(usize),
     Retry(usize),
     Expire,

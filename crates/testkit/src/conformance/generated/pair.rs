@@ -12,8 +12,8 @@ use windlass_core::id::JobId;
 use windlass_core::job::{Job, NewJob, Start};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::store::{
-    ClaimAnswer, ClaimRequest, Fired, LeaseRef, Leased, ProgressWrite, Settlement, StepWrite, Store,
-    WorkerBeat,
+    ClaimAnswer, ClaimRequest, Fired, LeaseRef, Leased, ProgressWrite, RenewAnswer, Settlement, StepWrite,
+    Store, WorkerBeat,
 };
 use windlass_core::time::{Clock, Time};
 
@@ -21,7 +21,9 @@ use super::op::{End, Fence, Op, Seed, Share, Theft};
 use super::records::Revisions;
 use super::words::*;
 use crate::clock::FakeClock;
+use crate::conformance::epochs::id_at;
 use crate::conformance::scene::{id, json, step};
+use crate::memory::MemoryStore;
 
 /// What differed, as a sentence.
 pub type Same = Result<(), String>;
@@ -89,7 +91,7 @@ impl Pair {
             Op::RenewClaim { .. } | Op::SettleClaim { .. } | Op::SettleAgain { .. } => {
                 self.write_of_claim(op).await
             }
-            Op::Restart => Ok(()),
+            Op::Restart | Op::Cut => Ok(()),
             Op::Cancel(_) | Op::Retry(_) | Op::Prune => self.steer(op).await,
             Op::Expire => self.expire().await,
             Op::TwoLooks { first_ms, second_ms } => {
@@ -110,6 +112,31 @@ impl Pair {
                 same("now", self.store.now().await, Ok(self.now()))
             }
         }
+    }
+
+    /// Lets go of the store, which is about to be cut.
+    pub fn close(&mut self) {
+        self.store = Arc::new(MemoryStore::new(Arc::new(self.clock.clone())));
+    }
+
+    /// Follows the store into its new epoch. Its instance and its floor are drawn; all else is as the book says.
+    pub async fn enter(&mut self) -> Same {
+        let epoch = self.store.epoch().await.map_err(|error| format!("epoch answered {error}"))?.epoch;
+        let before = *self.book.epoch();
+        if epoch.floor <= before.floor || epoch.instance == before.instance || !epoch.lossy {
+            return Err(format!("{epoch:?} after {before:?}"));
+        }
+        same("the beginning of the epoch", Ok(epoch.began_at), Ok(self.now()))?;
+        if let Some(position) = self.store_events {
+            let refused = self.store.events(Some(position), 1).await;
+            if !matches!(refused, Err(StoreError::AnotherEpoch(_))) {
+                return Err(format!("a position of another epoch is answered by {refused:?}"));
+            }
+        }
+        self.book.enter(epoch);
+        // What is kept of the others is told again.
+        (self.store_events, self.book_events) = (None, None);
+        Ok(())
     }
 
     async fn expire(&mut self) -> Same {
@@ -154,9 +181,14 @@ impl Pair {
         let one = |number: u128| {
             let payload = json(&format!("{{\"n\":{number}}}"));
             let spec = windlass_core::job::JobSpec::new(kind_of(kind), queue_of(queue), payload);
-            NewJob { id: id(number), spec, start: Start::Now }
+            NewJob { id: self.id_of(number), spec, start: Start::Now }
         };
         (first..).take(jobs).map(one).collect()
+    }
+
+    /// The id of a new job: one of a caller, or one that says when it was made.
+    fn id_of(&self, number: u128) -> JobId {
+        if number.is_multiple_of(3) { id(number) } else { id_at(self.now(), number) }
     }
 
     fn job_of(&self, seed: &Seed) -> NewJob {
@@ -164,12 +196,12 @@ impl Pair {
         let earlier = |n: &usize| (!self.asked.is_empty()).then(|| self.asked[n % self.asked.len()].clone());
         let plain = || {
             let spec = windlass_core::job::JobSpec::new(kind_of(0), queue_of(0), json("0"));
-            NewJob { id: id(number), spec, start: Start::Now }
+            NewJob { id: self.id_of(number), spec, start: Start::Now }
         };
         match seed {
             Seed::New(wish) => {
                 let start = if wish.delay_ms == 0 { Start::Now } else { Start::AfterMs(wish.delay_ms) };
-                NewJob { id: id(number), spec: spec_of(wish, number), start }
+                NewJob { id: self.id_of(number), spec: spec_of(wish, number), start }
             }
             Seed::Again(n) => earlier(n).unwrap_or_else(plain),
             Seed::Clash(n) => {
@@ -221,7 +253,7 @@ impl Pair {
             Op::Renew(leases) => {
                 let leases: Vec<LeaseRef> = leases.iter().map(|(n, fence)| self.lease(*n, *fence)).collect();
                 let book = self.book.renew(&leases, now);
-                same("renew", self.store.renew(leases).await, Ok(book))
+                same("renew", self.store.renew(leases).await.map(nameless), Ok(nameless(book)))
             }
             Op::Steps(writes) => {
                 let steps: Vec<StepWrite> = writes
@@ -268,7 +300,7 @@ impl Pair {
             Op::RenewClaim { which, share } => {
                 let leases = self.granted(*which, *share);
                 let book = self.book.renew(&leases, self.now());
-                same("renew", self.store.renew(leases).await, Ok(book))
+                same("renew", self.store.renew(leases).await.map(nameless), Ok(nameless(book)))
             }
             Op::SettleClaim { which, share, ends } => {
                 let leases = self.granted(*which, *share);
@@ -458,4 +490,9 @@ fn never_later(what: &str, store: Option<u64>, book: Option<u64>) -> Same {
         }
         _ => Ok(()),
     }
+}
+
+/// An answer without the instance of the store, which is another for each.
+fn nameless(answer: RenewAnswer) -> RenewAnswer {
+    RenewAnswer { instance: None, ..answer }
 }

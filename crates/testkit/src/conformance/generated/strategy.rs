@@ -114,6 +114,7 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(which, share, ends)| Op::SettleClaim { which, share, ends }),
         8 => recent().prop_map(|which| Op::SettleAgain { which }),
         1 => Just(Op::Restart),
+        1 => Just(Op::Cut),
         6 => job().prop_map(Op::Cancel),
         5 => job().prop_map(Op::Retry),
         4 => Just(Op::Expire),

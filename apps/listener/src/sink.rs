@@ -1,0 +1,151 @@
+//! Where jobs are written: rows of Agenda's, or jobs of the store; in the transaction of whoever makes them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use mongodb::ClientSession;
+use mongodb::bson::{Document, doc};
+use mongodb::error::Error;
+use windlass_engine::core::id::{Key, QueueName};
+use windlass_engine::core::job::NewJob as StoreJob;
+use windlass_engine::core::store::Store;
+use windlass_engine::{Kind, StoreError};
+use windlass_mongo::{MongoStore, Within, WithinError};
+
+use crate::event::{Event, id_text};
+use crate::home::{Home, code};
+use crate::job::{NewJob, key_of};
+use crate::listener::Listener;
+use crate::settings::JobsTarget;
+
+const DUPLICATE: i32 = 11000;
+
+/// Why jobs were not written.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// Another program was first; at once again.
+    Raced,
+    /// Another time.
+    Passing(String),
+    /// Never: one of them is poison.
+    Never(String),
+    Database(Box<Error>),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Database(Box::new(error))
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Invalid(_) | StoreError::Unfit(_) | StoreError::Conflict(_) => {
+                Self::Never(error.to_string())
+            }
+            passing => Self::Passing(passing.to_string()),
+        }
+    }
+}
+
+impl Trouble {
+    /// As an error of the database, for those who tell it no further.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Self::Database(error) => *error,
+            Self::Raced => Error::custom("another program was first".to_owned()),
+            Self::Passing(why) | Self::Never(why) => Error::custom(why),
+        }
+    }
+}
+
+/// Writes jobs within a transaction, as its last part. What is answered is to be told of the commit.
+pub(crate) async fn write_within<'a>(
+    home: &'a Home,
+    session: &mut ClientSession,
+    jobs: &[NewJob],
+) -> Result<Option<Within<'a>>, Trouble> {
+    if jobs.is_empty() {
+        return Ok(None);
+    }
+    match home.target {
+        JobsTarget::Agenda => {
+            home.jobs.insert_many(jobs.iter().filter_map(NewJob::row)).session(session).await?;
+            Ok(None)
+        }
+        JobsTarget::Windlass => {
+            let within = store(home).await?.enqueue_within(session, store_jobs(jobs)?).await;
+            within.map(Some).map_err(|error| match error {
+                WithinError::Raced => Trouble::Raced,
+                WithinError::Store(error) => error.into(),
+                WithinError::Database(error) => Trouble::Database(error),
+            })
+        }
+    }
+}
+
+/// Writes jobs some of which may be there already.
+pub(crate) async fn ensure(home: &Home, jobs: &[NewJob]) -> Result<(), Trouble> {
+    match home.target {
+        JobsTarget::Agenda => {
+            let rows = jobs.iter().filter_map(NewJob::row);
+            match home.jobs.insert_many(rows).ordered(false).await {
+                Err(error) if code(&error) != DUPLICATE => Err(error.into()),
+                _ => Ok(()),
+            }
+        }
+        JobsTarget::Windlass => {
+            store(home).await?.enqueue(store_jobs(jobs)?).await?;
+            Ok(())
+        }
+    }
+}
+
+/// A store that cannot be opened now is no fault of the jobs.
+async fn store(home: &Home) -> Result<&Arc<MongoStore>, Trouble> {
+    home.store().await.map_err(|error| Trouble::Passing(error.kind.to_string()))
+}
+
+fn store_jobs(jobs: &[NewJob]) -> Result<Vec<StoreJob>, Trouble> {
+    let unfit = |why: &str| Trouble::Never(why.to_owned());
+    jobs.iter().map(|job| job.store_job().map_err(unfit)).collect()
+}
+
+/// The ids, as text, of those documents of a listener that have a job already.
+pub(crate) async fn known(
+    home: &Home,
+    listener: &Listener,
+    database: &str,
+    events: &[Event],
+) -> Result<HashSet<String>, Error> {
+    let mut known = HashSet::new();
+    match home.target {
+        JobsTarget::Agenda => {
+            let ids: Vec<String> = events.iter().map(|event| id_text(event.id())).collect();
+            let rows = doc! {
+                "data.documentId": { "$in": ids }, "data.listenerId": listener.id(), "data.database": database,
+            };
+            let mut found = home.jobs.find(rows).projection(doc! { "data.documentId": 1 }).await?;
+            while let Some(row) = found.try_next().await? {
+                known.extend(document_of(&row));
+            }
+        }
+        JobsTarget::Windlass => {
+            let (Ok(queue), Ok(kind)) = (QueueName::new(&listener.queue), Kind::new(&listener.job_name))
+            else {
+                return Ok(known);
+            };
+            let keys: HashSet<Key> = events.iter().filter_map(|event| key_of(event).ok()).collect();
+            let held = home.store().await?.keys_of(&queue, &kind, keys).await.map_err(Error::custom)?;
+            let is_held = |event: &&Event| key_of(event).is_ok_and(|key| held.contains(&key));
+            known.extend(events.iter().filter(is_held).map(|event| id_text(event.id())));
+        }
+    }
+    Ok(known)
+}
+
+fn document_of(row: &Document) -> Option<String> {
+    row.get_document("data").ok()?.get_str("documentId").ok().map(str::to_owned)
+}

@@ -1,0 +1,207 @@
+//! Which jobs a verb is for: ids, as short as one likes, or all that fit a filter.
+
+use std::str::FromStr;
+
+use clap::Args;
+use windlass_engine::core::error::Invalid;
+use windlass_engine::core::id::JobId;
+use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
+use windlass_engine::core::state::StateName;
+use windlass_engine::core::store::Store;
+
+use super::filter::{FilterArgs, find};
+use crate::output::{cut, table};
+
+/// How many jobs one call looks at, when it is given a filter.
+const MATCHES_MAX: usize = 100_000;
+/// The fewest digits of a short id.
+const DIGITS_MIN: usize = 4;
+/// How many digits of an id are shown.
+const SHOWN: usize = 8;
+/// How many pages of jobs are searched for a short id.
+const PAGES_MAX: usize = 200;
+/// How many jobs are named when a short id could mean several.
+const NAMED_MAX: usize = 10;
+
+/// An id as people say it: the whole of it, or its beginning or end.
+#[derive(Debug, Clone)]
+pub struct ShortId(String);
+
+impl FromStr for ShortId {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let digits: String = text.trim_start_matches('…').chars().filter(|c| *c != '-').collect();
+        let fits = digits.chars().all(|c| c.is_ascii_hexdigit()) && (DIGITS_MIN..=32).contains(&digits.len());
+        match fits {
+            true => Ok(Self(digits.to_ascii_lowercase())),
+            false => Err(Invalid::new(
+                "id",
+                format!("is neither a job's id nor {DIGITS_MIN} or more digits from its beginning or end"),
+            )),
+        }
+    }
+}
+
+/// Why a short id names no job.
+#[derive(Debug, thiserror::Error)]
+pub enum Unnamed {
+    /// Nobody has it.
+    #[error("there is no job {0}; `windlass jobs` lists them")]
+    Nobody(String),
+    /// Several have it.
+    #[error("{id} could be any of these; say more digits:\n{list}")]
+    Several {
+        /// What was said.
+        id: String,
+        /// Whom it could mean.
+        list: String,
+    },
+}
+
+impl ShortId {
+    /// The job that is meant. A whole id is taken at its word.
+    pub async fn resolve(&self, store: &dyn Store) -> anyhow::Result<JobId> {
+        if self.0.len() == 32
+            && let Ok(id) = self.0.parse()
+        {
+            return Ok(id);
+        }
+        // Stores search in ids as they are written, with dashes: the longest stretch without one is enough.
+        let longest = |text: &str| text.split('-').max_by_key(|part| part.len()).unwrap_or("").to_owned();
+        let mut found: Vec<windlass_engine::core::job::Job> = Vec::new();
+        for text in [longest(&dashed(&self.0)), longest(&dashed_from_end(&self.0))] {
+            let filter = JobFilter { text: Some(text), ..JobFilter::default() };
+            let mut after = None;
+            for _ in 0..PAGES_MAX {
+                let page = store.list(ListRequest { filter: filter.clone(), limit: PAGE_MAX, after }).await?;
+                let named = page.jobs.into_iter().filter(|job| self.names(job.id));
+                for job in named {
+                    if !found.iter().any(|known| known.id == job.id) {
+                        found.push(job);
+                    }
+                }
+                after = page.next;
+                if after.is_none() || found.len() > NAMED_MAX {
+                    break;
+                }
+            }
+        }
+        match found.as_slice() {
+            [job] => Ok(job.id),
+            [] => Err(Unnamed::Nobody(self.0.clone()).into()),
+            several => {
+                let row = |job: &windlass_engine::core::job::Job| {
+                    vec![job.id.to_string(), job.state.name().to_string(), cut(job.spec.kind.as_str(), 40)]
+                };
+                let rows: Vec<Vec<String>> = several.iter().take(NAMED_MAX).map(row).collect();
+                let list = table(&["id", "state", "kind"], &rows);
+                Err(Unnamed::Several { id: self.0.clone(), list }.into())
+            }
+        }
+    }
+
+    fn names(&self, id: JobId) -> bool {
+        let digits = id.to_string().replace('-', "");
+        digits.starts_with(&self.0) || digits.ends_with(&self.0)
+    }
+}
+
+/// The end of an id: its beginning only says when it was made.
+pub fn short(id: JobId) -> String {
+    let text = id.to_string();
+    text[text.len() - SHOWN..].to_owned()
+}
+
+/// Digits with the dashes of an id that begins so.
+fn dashed(digits: &str) -> String {
+    let dash = |at: usize| [8, 12, 16, 20].contains(&at);
+    digits.char_indices().flat_map(|(at, c)| dash(at).then_some('-').into_iter().chain([c])).collect()
+}
+
+/// Digits with the dashes of an id that ends so.
+fn dashed_from_end(digits: &str) -> String {
+    let missing = 32 - digits.len();
+    dashed(&format!("{}{digits}", "0".repeat(missing)))
+        .chars()
+        .skip(dashed(&"0".repeat(missing)).len())
+        .collect()
+}
+
+/// Jobs by their ids, or all that fit.
+#[derive(Debug, Clone, Args)]
+pub struct WhichArgs {
+    /// The jobs' ids, or the last digits of each
+    #[arg(value_name = "ID")]
+    pub ids: Vec<ShortId>,
+    #[command(flatten)]
+    pub filter: FilterArgs,
+}
+
+impl WhichArgs {
+    /// The ids, oldest first where they were found by a filter: in `states` when no state is said, and of those that
+    /// `fit` alone.
+    pub async fn resolve(
+        &self,
+        store: &dyn Store,
+        states: &[StateName],
+        fit: impl Fn(StateName) -> bool,
+    ) -> anyhow::Result<Vec<JobId>> {
+        anyhow::ensure!(
+            self.ids.is_empty() != self.filter.is_empty(),
+            "name jobs by their ids, or all that fit a filter such as --state {}, and not both",
+            states[0]
+        );
+        let mut ids = Vec::new();
+        for id in &self.ids {
+            ids.push(id.resolve(store).await?);
+        }
+        if !self.ids.is_empty() {
+            return Ok(ids);
+        }
+        let mut filter = self.filter.resolve(store).await?;
+        if filter.states.is_empty() {
+            filter.states = states.to_vec();
+        }
+        let mut jobs = find(store, &filter, MATCHES_MAX).await?;
+        jobs.retain(|job| fit(job.state.name()));
+        Ok(jobs.iter().rev().map(|job| job.id).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0198c0de-1234-7000-8000-0123456789ab";
+
+    #[test]
+    fn beginnings_and_ends_name_a_job() {
+        let id: JobId = ID.parse().unwrap();
+        for (text, named) in [
+            ("0198c0de", true),
+            ("0198C0DE-1234", true),
+            ("456789ab", true),
+            ("…456789ab", true),
+            ("8000-0123456789ab", true),
+            (ID, true),
+            ("c0de", false),
+            ("456789aa", false),
+        ] {
+            assert_eq!(text.parse::<ShortId>().unwrap().names(id), named, "{text}");
+        }
+        for text in ["abc", "", "xyz1", "0198c0de-1234-7000-8000-0123456789ab0"] {
+            assert!(text.parse::<ShortId>().is_err(), "{text}");
+        }
+        assert_eq!(short(id), "456789ab");
+    }
+
+    #[test]
+    fn what_is_searched_for_stands_in_the_id() {
+        let digits = ID.replace('-', "");
+        for length in DIGITS_MIN..32 {
+            assert!(ID.contains(&dashed(&digits[..length])), "{length}");
+            assert!(ID.contains(dashed_from_end(&digits[32 - length..]).trim_start_matches('-')), "{length}");
+        }
+    }
+}

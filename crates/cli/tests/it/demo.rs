@@ -1,0 +1,118 @@
+//! `windlass demo`: everything at work, cut off, killed, ended, and begun again.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use windlass_testkit::binary::windlass;
+use windlass_testkit::eventually::answered_within;
+
+struct Demo {
+    child: Child,
+    page: String,
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Demo {
+    fn start(folder: &Path) -> Self {
+        let mut command = Command::new(windlass());
+        command.args(["demo", "--speed", "10", "--port", "0", "--folder"]).arg(folder);
+        command.env_remove("DATABASE_URL").stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = lines.map_while(Result::ok).find(|line| line.contains("all workers on one page"));
+        let line = line.expect("it says where its page is");
+        let page = line.trim().trim_start_matches("http://").split('/').next().unwrap().to_owned();
+        Self { child, page }
+    }
+
+    fn ask(&self, method: &str, path: &str) -> Option<Value> {
+        let mut stream = TcpStream::connect(&self.page).ok()?;
+        let host = &self.page;
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+        )
+        .ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        serde_json::from_str(answer.split("\r\n\r\n").nth(1)?).ok()
+    }
+
+    fn worker(&self, name: &str) -> Option<Value> {
+        let state = self.ask("GET", "/demo/state")?;
+        state["workers"].as_array()?.iter().find(|worker| worker["name"] == name).cloned()
+    }
+
+    /// A figure of a worker.
+    fn fact(&self, name: &str, what: &str) -> Option<String> {
+        let facts = self.worker(name)?["facts"].as_array()?.clone();
+        facts.iter().find(|fact| fact[0] == what).map(|fact| fact[1].as_str().unwrap_or_default().to_owned())
+    }
+
+    async fn until<T>(&self, what: &str, look: impl Fn(&Self) -> Option<T>) -> T {
+        let found = answered_within(1_200, async || look(self)).await;
+        found.unwrap_or_else(|| panic!("{what}: {:?}", self.ask("GET", "/demo/state")))
+    }
+
+    fn signal(&self, pid: i32, signal: i32) {
+        // SAFETY: the number is that of a process which this test has started.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "cannot signal {pid}");
+    }
+
+    fn pids(&self) -> Vec<i32> {
+        let state = self.ask("GET", "/demo/state").unwrap();
+        let workers = state["workers"].as_array().unwrap().iter();
+        workers.filter_map(|worker| worker["pid"].as_i64()).map(|pid| pid as i32).collect()
+    }
+
+    /// Ends it as Ctrl-C does.
+    fn end(mut self) {
+        let pids = self.pids();
+        self.signal(self.child.id() as i32, libc::SIGINT);
+        assert!(self.child.wait().unwrap().success());
+        for pid in pids {
+            assert!(!Path::new(&format!("/proc/{pid}")).exists(), "{pid} is still there");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_is_at_work_and_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let demo = Demo::start(folder.path());
+    let count = |demo: &Demo| demo.fact("bitcoin-news", "articles")?.parse::<u64>().ok();
+    demo.until("articles are in the feed", |demo| count(demo).filter(|count| *count >= 3)).await;
+    demo.until("a shop is in sync", |demo| {
+        demo.fact("vela", "shop 101").filter(|status| status == "up to date")
+    })
+    .await;
+    demo.until("a search is over", |demo| {
+        demo.fact("news-nexus", "completed")?.parse::<u64>().ok().filter(|count| *count > 0)
+    })
+    .await;
+    let old = demo.worker("vela").unwrap()["pid"].as_i64().unwrap();
+    demo.signal(old as i32, libc::SIGKILL);
+    demo.until("what was killed is started again", |demo| {
+        let worker = demo.worker("vela")?;
+        (worker["answers"] == true && worker["pid"] != old).then_some(())
+    })
+    .await;
+    assert_eq!(demo.ask("POST", "/demo/providers/newsdata/off").unwrap()["open"], false);
+    assert_eq!(demo.ask("POST", "/demo/providers/newsdata/on").unwrap()["open"], true);
+    let (page, before) = (demo.page.clone(), count(&demo).unwrap());
+    demo.end();
+
+    let again = Demo::start(folder.path());
+    assert_eq!(again.page, page, "links of before are still good");
+    again.until("it goes on", |demo| count(demo).filter(|count| *count > before)).await;
+    again.end();
+}

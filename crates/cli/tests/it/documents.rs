@@ -1,0 +1,87 @@
+//! The commands of the documents, run one after another as a reader would.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use windlass_testkit::binary::windlass;
+
+/// The id that the documents write where a reader has another.
+const ID_OF_THE_DOCUMENTS: &str = "3fa9c21b";
+
+/// All blocks of shell commands of a document.
+fn blocks(text: &str) -> Vec<&str> {
+    let parts = text.split("```sh\n").skip(1);
+    parts.map(|part| part.split("```").next().expect("a block has an end")).collect()
+}
+
+/// Runs commands in a folder of their own; `windlass serve` stays in the background on a free port.
+fn run(commands: &str) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = held.local_addr().unwrap().port();
+    drop(held);
+    std::os::unix::fs::symlink(windlass(), folder.path().join("windlass")).unwrap();
+    let serve = format!(
+        "windlass serve --listen 127.0.0.1:{port} >serve.log 2>&1 & server=$!\n\
+         trap 'kill $server; wait $server' EXIT\n\
+         until grep -q dashboard serve.log; do sleep 0.1; done\n"
+    );
+    let mut script = String::from("set -euo pipefail\n");
+    for line in commands.lines() {
+        if line.starts_with("windlass serve") {
+            script.push_str(&serve);
+            continue;
+        }
+        if line.contains(ID_OF_THE_DOCUMENTS) && !script.contains("\nnamed=") {
+            script.push_str("named=$(windlass jobs --limit 1 | tail -n 1 | cut -d' ' -f1)\n");
+        }
+        let line = line.replace(ID_OF_THE_DOCUMENTS, "\"$named\"");
+        script.push_str(&line.replace("127.0.0.1:7717", &format!("127.0.0.1:{port}")));
+        script.push('\n');
+    }
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap_or_default());
+    let mut command = Command::new("bash");
+    command.arg("-c").arg(&script).current_dir(folder.path()).env_clear().env("PATH", path);
+    command.env("HOME", folder.path()).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    format!("{out}\n-- stderr --\n{errors}")
+}
+
+fn document(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::fs::read_to_string(root.join(name)).unwrap()
+}
+
+#[test]
+fn the_quickstart_works_as_it_is_written() {
+    let text = document("docs/guide/quickstart.md");
+    let output = run(&blocks(&text).concat());
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    for expected in [
+        "no live worker",
+        "say_hello: not found",
+        "greeting with",
+        "failed",
+        "retried 1 of 1 jobs",
+        "Hello!",
+        "completed",
+        "collected before",
+    ] {
+        assert!(said.contains(expected), "{expected:?} was not said:\n{said}");
+    }
+}
+
+#[test]
+fn the_commands_of_the_readme_work() {
+    let text = document("README.md");
+    let own = blocks(&text).into_iter().filter(|block| block.starts_with("windlass "));
+    let output = run(&own.collect::<String>());
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("Ada") && said.contains("completed"), "{said}");
+}

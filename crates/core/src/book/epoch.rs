@@ -1,0 +1,113 @@
+//! What a new epoch does to all that a store keeps, and what it holds back.
+
+use uuid::Uuid;
+
+use super::Book;
+use crate::epoch::{Epoch, FLOOR_STEP, LONGEST_MS, PAUSE_MS_MAX, lifted};
+use crate::id::{JobId, QueueName};
+use crate::job::Job;
+use crate::policy::queue::QueuePolicy;
+use crate::state::State;
+use crate::store::EpochStatus;
+use crate::time::Time;
+
+impl Book {
+    /// The epoch that it is in.
+    pub fn epoch(&self) -> &Epoch {
+        &self.epoch
+    }
+
+    /// Names the instance of a book that is new.
+    pub fn begin(&mut self, instance: Uuid) {
+        self.epoch.instance = instance;
+        self.tag_events();
+    }
+
+    /// The longest that an epoch holds back anything.
+    pub fn set_pause_max(&mut self, ms: u32) {
+        self.pause_ms_max = Some(ms);
+    }
+
+    /// Begins a new epoch: the history of this book may have been cut. Every lease is renewed, every mark is cleared,
+    /// what a second allows is taken for spent, and revisions leap, so that a record that was read in the lost history
+    /// is not taken for what is there.
+    pub fn turn(&mut self, instance: Uuid, chance: u64, lossy: bool, now: Time) {
+        self.enter(self.epoch.next(instance, chance, self.next_seq, lossy, now));
+    }
+
+    /// Begins this epoch, whoever has drawn it: the jobs that are there now were accepted before it.
+    pub fn enter(&mut self, epoch: Epoch) {
+        let now = epoch.began_at;
+        self.epoch = Epoch { first_seq: self.next_seq, ..epoch };
+        self.next_rev += FLOOR_STEP;
+        self.tag_events();
+        let running: Vec<u64> = self.running.iter().copied().collect();
+        for seq in running {
+            let mut job = Job::clone(&self.jobs[&seq]);
+            if let State::Running(lease) = &mut job.state {
+                lease.renew_from(now);
+            }
+            self.put(job);
+        }
+        for budget in self.budgets.values_mut() {
+            budget.fill_second(now);
+        }
+    }
+
+    /// Lifts the floor of all fences and does nothing else: the store was started, and may be a copy of what it was.
+    pub fn lift(&mut self, chance: u64, now: Time) {
+        self.epoch.floor = lifted(self.epoch.floor, chance, now);
+    }
+
+    /// Follows a step of the store's clock by `ms`: what is held back is held back for as long as before.
+    pub(super) fn shift_epoch(&mut self, ms: i64) {
+        self.epoch.shift(ms);
+        for (_, at) in self.longest.values_mut() {
+            *at = at.plus_ms(ms);
+        }
+    }
+
+    /// The epoch, and until when it holds something back.
+    pub fn epoch_status(&self, now: Time) -> EpochStatus {
+        let unfinished = self.queued.iter().map(|(_, seq)| seq).chain(&self.running);
+        let queues = unfinished.map(|seq| &self.jobs[seq].spec.queue);
+        let ends = queues.filter_map(|queue| self.pause_until(queue, &self.policy(queue)));
+        EpochStatus { epoch: self.epoch, paused_until: ends.max().filter(|until| now < *until) }
+    }
+
+    /// Until when jobs of a queue are held back that somebody else may hold.
+    pub(super) fn pause_until(&self, queue: &QueueName, policy: &QueuePolicy) -> Option<Time> {
+        let since = self.epoch.began_at.plus_ms(-LONGEST_MS);
+        let longest = self.longest.get(queue).filter(|(_, at)| *at >= since).map_or(0, |(ms, _)| *ms);
+        self.epoch.pause_until(longest.max(policy.lease_ms), self.pause_ms_max.unwrap_or(PAUSE_MS_MAX))
+    }
+
+    /// For how long an attempt stands still that stood still before it was renewed.
+    pub(super) fn still_ms(&self, id: JobId, now: Time) -> Option<u64> {
+        let queue = &self.job(id)?.spec.queue;
+        let until = self.pause_until(queue, &self.policy(queue))?;
+        Some(until.ms_since(now)).filter(|ms| *ms > 0)
+    }
+
+    /// Remembers that a lease was claimed that is longer than its queue says.
+    pub(super) fn note_lease(&mut self, queue: &QueueName, lease_ms: u32, now: Time) {
+        let since = now.plus_ms(-LONGEST_MS);
+        let longest = self.longest.entry(queue.clone()).or_insert((lease_ms, now));
+        if longest.0 <= lease_ms || longest.1 < since {
+            *longest = (lease_ms, now);
+        }
+    }
+
+    /// Forgets what nobody holds any more.
+    pub(super) fn forget_leases(&mut self, now: Time) {
+        self.longest.retain(|_, (_, at)| *at >= now.plus_ms(-LONGEST_MS));
+    }
+
+    /// Says of all events that they are of this epoch: what is kept of the others is told again.
+    pub(super) fn tag_events(&mut self) {
+        let tag = self.epoch.tag();
+        for event in &mut self.events {
+            event.position.epoch = tag;
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What is wrong, and what to do about it: for `windlass doctor` and for the top of the overview.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use windlass_engine::core::error::StoreError;
+use windlass_engine::core::id::{BudgetName, Kind, QueueName};
+use windlass_engine::core::job::Job;
+use windlass_engine::core::query::{
+    JobFilter, ListRequest, PAGE_MAX, QueueStatus, WORKER_ALIVE_MS, WorkerStatus,
+};
+use windlass_engine::core::state::{FailureReason, State, StateName};
+use windlass_engine::core::store::Store;
+use windlass_engine::core::time::{Span, Time};
+
+use crate::pages::encoded;
+
+/// A lease that ran out this long ago should have been taken back.
+const OVERDUE_MS: u64 = 30_000;
+/// A job that could run waits too long after this.
+const WAITING_MS: u64 = 300_000;
+/// Without any worker it is too long after this.
+const ALONE_MS: u64 = 10_000;
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What, as a sentence.
+    pub wrong: String,
+    /// What to do, as a sentence.
+    pub next: String,
+    /// The command that does it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Where the dashboard shows it.
+    #[serde(skip)]
+    pub link: Option<String>,
+    /// A call of the API that does it: what it is called, and its path.
+    #[serde(skip)]
+    pub act: Option<(&'static str, String)>,
+}
+
+impl Finding {
+    fn new(wrong: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { wrong: wrong.into(), next: next.into(), command: None, link: None, act: None }
+    }
+
+    fn command(mut self, command: String) -> Self {
+        self.command = Some(command);
+        self
+    }
+
+    fn link(mut self, link: String) -> Self {
+        self.link = Some(link);
+        self
+    }
+}
+
+/// Looks at so many jobs of each state at most, the newest first.
+pub async fn look(store: &dyn Store, jobs_max: usize) -> Result<Vec<Finding>, StoreError> {
+    let (now, workers, queues) = tokio::try_join!(store.now(), store.workers(), store.queues())?;
+    let alive: Vec<&WorkerStatus> =
+        workers.iter().filter(|worker| now.ms_since(worker.seen_at) <= WORKER_ALIVE_MS).collect();
+    let queued = jobs_in(store, StateName::Queued, jobs_max).await?;
+    let mut findings = Vec::new();
+    match alone(&queues, &queued, &alive, now) {
+        Some(finding) => findings.push(finding),
+        None => {
+            findings.extend(queues.iter().filter_map(|queue| slow(queue, &alive, now)));
+            unknown_kinds(&queued, &alive, &mut findings);
+        }
+    }
+    findings.extend(queues.iter().filter_map(overfull));
+    unknown_budgets(store, &queued, &mut findings).await?;
+    findings.extend(overdue(&jobs_in(store, StateName::Running, jobs_max).await?, now));
+    findings.extend(quarantined(&jobs_in(store, StateName::Failed, jobs_max).await?));
+    Ok(findings)
+}
+
+/// What contradicts itself in the store. It may read everything.
+pub async fn audit(store: &dyn Store) -> Result<Vec<Finding>, StoreError> {
+    let next = "this must never be; keep a copy of the store as it is, and report it";
+    Ok(store.audit().await?.into_iter().map(|wrong| Finding::new(wrong, next)).collect())
+}
+
+async fn jobs_in(store: &dyn Store, state: StateName, jobs_max: usize) -> Result<Vec<Job>, StoreError> {
+    let filter = JobFilter { states: vec![state], ..JobFilter::default() };
+    let (mut found, mut after) = (Vec::new(), None);
+    while found.len() < jobs_max {
+        let limit = u32::try_from(jobs_max - found.len()).unwrap_or(PAGE_MAX).min(PAGE_MAX);
+        let page = store.list(ListRequest { filter: filter.clone(), limit, after }).await?;
+        found.extend(page.jobs);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Nobody works at all, and jobs could run.
+fn alone(queues: &[QueueStatus], queued: &[Job], alive: &[&WorkerStatus], now: Time) -> Option<Finding> {
+    let due = |queue: &&QueueStatus| queue.oldest_due.is_some_and(|at| now.ms_since(at) > ALONE_MS);
+    let waiting: u64 = queues.iter().filter(due).map(|queue| queue.queued).sum();
+    if !alive.is_empty() || waiting == 0 {
+        return None;
+    }
+    let example = queued.iter().find(|job| job.run_at <= now).or(queued.first());
+    let finding = Finding::new(
+        format!("No worker is alive, and {waiting} {}", if waiting == 1 { "job waits" } else { "jobs wait" }),
+        "Start a worker",
+    );
+    let finding = finding.link("/jobs?state=queued".to_owned());
+    Some(match example {
+        Some(job) => finding.command(work(&job.spec.kind, &job.spec.queue)),
+        None => finding,
+    })
+}
+
+fn work(kind: &Kind, queue: &QueueName) -> String {
+    let queue = match queue.as_str() {
+        "default" => String::new(),
+        name => format!(" --queue {}", quoted(name)),
+    };
+    format!("windlass work --kind {}{queue} -- PROGRAM", quoted(kind.as_str()))
+}
+
+fn slow(queue: &QueueStatus, alive: &[&WorkerStatus], now: Time) -> Option<Finding> {
+    let oldest = queue.oldest_due.filter(|at| now.ms_since(*at) > WAITING_MS)?;
+    let (name, waits) = (&queue.name, Span::from_ms(now.ms_since(oldest) / 60_000 * 60_000));
+    let served = alive.iter().any(|worker| worker.queues.contains(name));
+    let wrong =
+        |why: &str| format!("The queue {name} has {} jobs, the oldest due for {waits}: {why}", queue.queued);
+    let link = format!("/jobs?state=queued&queue={}", encoded(name.as_str()));
+    Some(match (queue.paused, served) {
+        (true, _) => Finding {
+            act: Some(("Resume", format!("/v1/queues/{}/resume", encoded(name.as_str())))),
+            ..Finding::new(wrong("it is paused"), "Resume it")
+        }
+        .command(format!("windlass queues resume {}", quoted(name.as_str())))
+        .link(link),
+        (false, false) => {
+            Finding::new(wrong("no live worker claims from it"), "Start a worker for it").link(link)
+        }
+        (false, true) => Finding::new(
+            wrong("its workers do not keep up"),
+            "Add workers or slots, or look at its limit and budgets",
+        )
+        .link(link),
+    })
+}
+
+fn overfull(queue: &QueueStatus) -> Option<Finding> {
+    let limit = queue.policy.limit.filter(|limit| queue.running > u64::from(*limit))?;
+    let wrong = format!("The queue {} runs {} jobs, and its limit is {limit}", queue.name, queue.running);
+    let next = "This passes when the limit was lowered just now; if it stays, it is a fault of ours";
+    Some(Finding::new(wrong, next).link("/queues".to_owned()))
+}
+
+fn unknown_kinds(queued: &[Job], alive: &[&WorkerStatus], findings: &mut Vec<Finding>) {
+    let mut unknown: BTreeMap<(&QueueName, &Kind), usize> = BTreeMap::new();
+    for job in queued {
+        let served = alive.iter().any(|worker| worker.queues.contains(&job.spec.queue));
+        if served && !alive.iter().any(|worker| worker.claims(&job.spec)) {
+            *unknown.entry((&job.spec.queue, &job.spec.kind)).or_default() += 1;
+        }
+    }
+    findings.extend(unknown.into_iter().map(|((queue, kind), count)| {
+        let wrong = format!(
+            "{count} jobs of the kind {kind} wait in the queue {queue}, and no live worker knows that kind"
+        );
+        let link = format!("/jobs?state=queued&kind={}", encoded(kind.as_str()));
+        Finding::new(wrong, "Start a worker that knows it, or cancel them")
+            .command(work(kind, queue))
+            .link(link)
+    }));
+}
+
+async fn unknown_budgets(
+    store: &dyn Store,
+    queued: &[Job],
+    findings: &mut Vec<Finding>,
+) -> Result<(), StoreError> {
+    let named: BTreeSet<&BudgetName> = queued.iter().flat_map(|job| &job.spec.budgets).collect();
+    if named.is_empty() {
+        return Ok(());
+    }
+    let known: BTreeSet<BudgetName> =
+        store.budgets().await?.into_iter().map(|status| status.budget.name).collect();
+    findings.extend(named.into_iter().filter(|budget| !known.contains(*budget)).map(|budget| {
+        let wrong = format!("Jobs name the budget {budget}, which nobody defined: it allows everything");
+        let command = format!("windlass budgets set {} --per-second 10", quoted(budget.as_str()));
+        Finding::new(wrong, "Define it").command(command).link("/budgets".to_owned())
+    }));
+    Ok(())
+}
+
+fn overdue(running: &[Job], now: Time) -> Option<Finding> {
+    let is_overdue =
+        |job: &&Job| job.lease().is_some_and(|lease| now.ms_since(lease.expires_at) > OVERDUE_MS);
+    let overdue = running.iter().filter(is_overdue).count();
+    (overdue > 0).then(|| {
+        let wrong = format!("{overdue} leases ran out, and nobody took them back");
+        Finding::new(wrong, "Start a worker or a server: any takes them back within seconds")
+            .link("/jobs?state=running".to_owned())
+    })
+}
+
+fn quarantined(failed: &[Job]) -> Option<Finding> {
+    let is_quarantined =
+        |job: &&Job| matches!(job.state, State::Failed { reason: FailureReason::Quarantined, .. });
+    let quarantined = failed.iter().filter(is_quarantined).count();
+    (quarantined > 0).then(|| {
+        let wrong =
+            format!("{quarantined} jobs are quarantined: their workers were lost three times in a row");
+        Finding::new(wrong, "Look at one, mend what kills its worker, then retry them")
+            .command("windlass retry --state failed --dry-run".to_owned())
+            .link("/jobs?state=failed".to_owned())
+    })
+}
+
+/// A name as a word for a shell.
+fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@".contains(c);
+    if name.chars().all(plain) { name.to_owned() } else { format!("'{}'", name.replace('\'', "'\\''")) }
+}

@@ -1,0 +1,90 @@
+//! Forms that enqueue: a new job, with what is known suggested, and one like another.
+
+use maud::{Markup, html};
+use windlass_engine::core::job::Job;
+use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
+
+use super::form::{self, Field};
+use crate::answer::Refusal;
+use crate::ask::Ask;
+use crate::view::JobView;
+
+/// How many kinds are suggested.
+const KINDS_MAX: usize = 50;
+/// A payload that is longer is not suggested.
+const PAYLOAD_BYTES_MAX: usize = 4 * 1024;
+
+/// The kinds of the newest jobs, each with its last payload and queue.
+pub(super) async fn known(ask: &Ask) -> Result<Vec<Job>, Refusal> {
+    let request = ListRequest { filter: JobFilter::default(), limit: PAGE_MAX, after: None };
+    let mut known: Vec<Job> = Vec::new();
+    for job in ask.api.store.list(request).await?.jobs {
+        if known.len() < KINDS_MAX && !known.iter().any(|other| other.spec.kind == job.spec.kind) {
+            known.push(job);
+        }
+    }
+    known.sort_by(|a, b| a.spec.kind.cmp(&b.spec.kind));
+    Ok(known)
+}
+
+/// The form of a new job. `act.js` fills in the last payload of the kind that is chosen.
+pub(super) fn form(ask: &Ask, known: &[Job]) -> Markup {
+    let payload = |job: &Job| {
+        let text = job.spec.payload.as_str();
+        let fits = text.len() <= PAYLOAD_BYTES_MAX && !ask.api.settings.is_sensitive(&job.spec.kind);
+        fits.then(|| text.to_owned())
+    };
+    html! {
+        details.new {
+            summary { "New job" }
+            form.fields data-post="/v1/jobs" data-said="Enqueued" {
+                label { span { "kind" } input name="kind" data-sort="text" list="kinds" required maxlength="128" autocomplete="off" spellcheck="false"; }
+                datalist #kinds {
+                    @for job in known { option value=(job.spec.kind) data-payload=[payload(job)] data-queue=(job.spec.queue) {} }
+                }
+                (form::fields(&fields(None)))
+                button.main { "Enqueue" }
+            }
+        }
+    }
+}
+
+/// The form of a job like this one. Nothing of a payload that the caller may not see.
+pub(super) fn again(job: &JobView) -> Markup {
+    html! {
+        @if job.payload.is_some() {
+            details.new.edit {
+                summary { "Enqueue again …" }
+                form.fields data-post="/v1/jobs" data-said="Enqueued as a new job" {
+                    label { span { "kind" } input name="kind" data-sort="text" value=(job.kind) required maxlength="128" autocomplete="off" spellcheck="false"; }
+                    (form::fields(&fields(Some(job))))
+                    button.main { "Enqueue" }
+                }
+            }
+        }
+    }
+}
+
+fn fields(like: Option<&JobView>) -> Vec<Field<'static>> {
+    let field = |name, label, sort, value, hint| Field { name, label, sort, value, hint };
+    let of = |value: fn(&JobView) -> Option<String>| like.and_then(value);
+    vec![
+        field("queue", "queue", "text", of(|job| Some(job.queue.to_string())), "default"),
+        field(
+            "payload",
+            "payload, as JSON",
+            "json",
+            of(|job| job.payload.as_ref().map(|json| json.as_str().to_owned())),
+            "{}",
+        ),
+        field(
+            "priority",
+            "priority",
+            "int",
+            of(|job| Some(job.priority).filter(|high| *high != 0).map(|high| high.to_string())),
+            "0",
+        ),
+        field("key", "key", "text", of(|job| job.key.as_ref().map(ToString::to_string)), "none"),
+        field("delay", "not before", "text", None, "at once; 5m, 1h"),
+    ]
+}

@@ -1,0 +1,117 @@
+//! What queued jobs wait for, counted by the claim's own predicates.
+
+use std::collections::BTreeMap;
+
+use http::StatusCode;
+use maud::{Markup, html};
+use windlass_engine::core::eligible::{Explanation, Hold};
+use windlass_engine::core::job::Job;
+use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
+use windlass_engine::core::state::StateName;
+
+use super::bits::{bar, encoded, number, short_id};
+use super::empty;
+use super::frame::{Sheet, Watch, answer};
+use crate::answer::Answered;
+use crate::ask::Ask;
+
+const TICK_SECONDS: u32 = 5;
+
+/// Jobs that wait for the same.
+struct Group {
+    count: u64,
+    /// One of them.
+    job: Job,
+}
+
+/// `GET /waiting`
+pub(super) async fn page(ask: Ask) -> Answered {
+    let since = ask.api.store.events_end().await?;
+    let now = ask.api.now().await?;
+    let queued: u64 = ask.api.store.queues().await?.iter().map(|queue| queue.queued).sum();
+    let filter = JobFilter { states: vec![StateName::Queued], ..JobFilter::default() };
+    let jobs = ask.api.store.list(ListRequest { filter, limit: PAGE_MAX, after: None }).await?.jobs;
+    let looked = jobs.len() as u64;
+    let mut groups: BTreeMap<(u8, String), Group> = BTreeMap::new();
+    for job in jobs {
+        // One that has started meanwhile waits no more.
+        let Some(reason) = ask.api.store.explain(job.id).await?.and_then(|found| reason(&found, &job)) else {
+            continue;
+        };
+        groups.entry(reason).and_modify(|group| group.count += 1).or_insert(Group { count: 1, job });
+    }
+    let body = html! {
+        h1 { "Waiting, by reason" }
+        @if groups.is_empty() {
+            (empty::none("No job waits", "A job that is queued is here with what holds it back:", "windlass explain"))
+        } @else {
+            p.quiet {
+                @if looked < queued { "The newest " (number(looked)) " of " (number(queued)) " queued jobs were looked at." }
+                @else { "All " (number(looked)) " queued jobs were looked at." }
+            }
+            (table(groups, looked))
+        }
+    };
+    let watch = Watch::All { since, ticks: TICK_SECONDS };
+    Ok(answer(&ask, StatusCode::OK, Sheet { title: "Waiting".to_owned(), place: "/jobs", watch, now, body }))
+}
+
+fn table(groups: BTreeMap<(u8, String), Group>, looked: u64) -> Markup {
+    let mut groups: Vec<((u8, String), Group)> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.count));
+    html! {
+        table.rows {
+            thead { tr { th.num { "jobs" } th.wide { span.hidden { "share" } } th { "wait" } th.w { "kind" } th { "one of them" } } }
+            tbody {
+                @for ((_, reason), group) in &groups {
+                    tr data-row {
+                        td.num { (number(group.count)) }
+                        td.wide { (bar(group.count, looked)) }
+                        td.text { (reason) }
+                        td.text.w { a href={ "/jobs?state=queued&kind=" (encoded(group.job.spec.kind.as_str())) } { (group.job.spec.kind) } }
+                        td { a.open.id href={ "/jobs/" (group.job.id) } { (short_id(&group.job.id.to_string())) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a job waits for first, in words that are the same for all that wait for it.
+fn reason(explanation: &Explanation, job: &Job) -> Option<(u8, String)> {
+    Some(match explanation {
+        Explanation::Final { .. } | Explanation::Running { .. } => return None,
+        Explanation::Ready { workers: 0, .. } => {
+            let (kind, queue) = (&job.spec.kind, &job.spec.queue);
+            (
+                0,
+                format!(
+                    "for a worker: none that is alive knows the kind {kind} and claims from the queue {queue}"
+                ),
+            )
+        }
+        Explanation::Ready { .. } => {
+            (1, format!("for a free slot of the workers of the queue {}", job.spec.queue))
+        }
+        Explanation::Held { holds } => held(holds.first()?, job),
+    })
+}
+
+fn held(hold: &Hold, job: &Job) -> (u8, String) {
+    let queue = &job.spec.queue;
+    match hold {
+        Hold::QueuePaused => (2, format!("for the queue {queue}, which is paused")),
+        Hold::EpochPause { .. } => {
+            (10, "for leases to end that may have been given by what the store has lost".to_owned())
+        }
+        Hold::QueueFull { limit } => {
+            (3, format!("for the queue {queue}, which runs {limit} at once and is full"))
+        }
+        Hold::KeyBusy { key, .. } => (4, format!("for the key {key}, which another job has")),
+        Hold::BudgetCooling { budget, .. } => (5, format!("for the budget {budget}, which cools down")),
+        Hold::BudgetSlots { budget, .. } => (6, format!("for a slot of the budget {budget}")),
+        Hold::BudgetSpent { budget, .. } => (7, format!("for the budget {budget}, which is spent")),
+        Hold::NotDue { .. } if job.attempt > 0 => (8, "for their next attempt, by their ladder".to_owned()),
+        Hold::NotDue { .. } => (9, "for their time".to_owned()),
+    }
+}

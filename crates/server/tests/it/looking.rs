@@ -1,0 +1,78 @@
+//! What people look at first: what is wrong, what waits for what, who works, and what was said.
+
+use serde_json::json;
+use windlass_testkit::eventually::eventually;
+
+use crate::house::House;
+
+#[tokio::test]
+async fn what_an_attempt_said_is_kept_under_its_lease() {
+    let house = House::open().await;
+    let id = house.enqueue(json!({"kind": "k"})).await;
+    let lease = house.claim("w").await;
+    let path = format!("/v1/jobs/{id}/log");
+    assert_eq!(house.get(&path).await.json(), json!({"logs": []}));
+    let fence = lease["fence"].as_u64().unwrap();
+    let put =
+        |fence: u64, text: String| house.put(&path, json!({"fence": fence, "text": text, "dropped": 7}));
+    assert_eq!(put(fence, "one\n".to_owned()).await.status, 200);
+    assert_eq!(put(fence, "one\ntwo\n".to_owned()).await.status, 200);
+    let stale = put(fence + 1, "a lie\n".to_owned()).await;
+    assert_eq!((stale.status, &stale.json()["error"]["code"]), (409, &json!("lease_lost")));
+    assert_eq!(put(fence, "x".repeat(64 * 1024 + 1)).await.status, 413);
+    let logs = house.get(&path).await.json();
+    assert_eq!(logs["logs"].as_array().unwrap().len(), 1);
+    assert_eq!((&logs["logs"][0]["text"], &logs["logs"][0]["dropped"]), (&json!("one\ntwo\n"), &json!(7)));
+    let page = house.get(&format!("/jobs/{id}")).await.text;
+    assert!(
+        page.contains("Output") && page.contains("one\ntwo") && page.contains("7 bytes before"),
+        "{page}"
+    );
+    let settled = json!({"results": [{"job_id": id, "fence": fence, "outcome": "completed"}]});
+    assert_eq!(house.post("/v1/leases/settle", settled).await.status, 200);
+    assert_eq!(put(fence, "too late\n".to_owned()).await.status, 409);
+    assert_eq!(house.get("/v1/jobs/0198c0de-0000-7000-8000-000000000001/log").await.status, 404);
+}
+
+#[tokio::test]
+async fn nobody_works_is_said_first() {
+    let house = House::open().await;
+    house.post("/v1/jobs", json!({"kind": "it's", "run_at": "2020-01-01T00:00:00Z"})).await;
+    let page = house.get("/").await.text;
+    assert!(page.contains("No worker is alive, and 1 job waits"), "{page}");
+    assert!(
+        page.contains("windlass work --kind &#39;it&#39;\\&#39;&#39;s&#39;")
+            || page.contains("windlass work --kind 'it"),
+        "{page}"
+    );
+    let waiting = house.get("/waiting").await.text;
+    assert!(
+        waiting.contains("All 1 queued jobs were looked at") && waiting.contains("for a worker"),
+        "{waiting}"
+    );
+    house.send("POST", "/v1/queues/default/pause", &[], "").await;
+    let waiting = house.get("/waiting").await.text;
+    assert!(waiting.contains("for the queue default, which is paused"), "{waiting}");
+}
+
+#[tokio::test]
+async fn a_worker_that_has_ended_is_not_counted_on() {
+    let house = House::open().await;
+    for _ in 0..3 {
+        house.enqueue(json!({"kind": "k"})).await;
+        house.claim("w").await;
+    }
+    let workers = eventually("the worker is known", || async {
+        Some(house.get("/v1/workers").await.json())
+            .filter(|all| !all["workers"].as_array().unwrap().is_empty())
+    })
+    .await;
+    assert_eq!(
+        workers["workers"][0]["running"], 3,
+        "what the server has seen, and not what was last reported"
+    );
+    assert!(house.get("/workers").await.text.contains(">k</a>"), "what it runs is named");
+    assert_eq!(house.send("DELETE", "/v1/workers/w", &[], "").await.status, 204);
+    assert_eq!(house.get("/v1/workers").await.json(), json!({"workers": []}));
+    assert_eq!(house.send("DELETE", "/v1/workers/w", &[], "").await.status, 204);
+}

@@ -1,0 +1,239 @@
+//! 27: a history that was cut is a new epoch. What was handed out in commits that are lost is stale, and what somebody may
+//! still hold by them is held back.
+
+use uuid::Uuid;
+use windlass_core::eligible::{Explanation, Hold};
+use windlass_core::epoch::FLOOR_STEP;
+use windlass_core::error::StoreError;
+use windlass_core::id::JobId;
+use windlass_core::job::{JobSpec, NewJob};
+use windlass_core::policy::budget::BudgetPolicy;
+use windlass_core::store::{Spent, Written};
+use windlass_core::time::{Clock, Time};
+use windlass_core::transition::Outcome;
+
+use super::scene::*;
+use crate::subject::Subject;
+
+/// A job whose id was made at a moment, as clients make them.
+fn new_at(at: Time, n: u128, change: impl FnOnce(&mut JobSpec)) -> NewJob {
+    NewJob { id: id_at(at, n), ..job_with(n, change) }
+}
+
+/// The id of a number, made at a moment.
+pub fn id_at(at: Time, n: u128) -> JobId {
+    JobId(Uuid::from_u128((u128::from(at.ms().unsigned_abs()) << 80) | (7 << 76) | (0b10 << 62) | n))
+}
+
+/// Whether a store can be cut in a test; says so where it cannot.
+fn can_be_cut<S: Subject>() -> bool {
+    if !S::CUTS {
+        println!("the history of {} is not cut here; its own tests do that", S::NAME);
+    }
+    S::CUTS
+}
+
+/// A new epoch has another instance and a higher floor. Its beginning counts as a renewal: who holds a job goes on.
+pub async fn p27_a_cut_history_is_a_new_epoch<S: Subject>() {
+    if !can_be_cut::<S>() {
+        return;
+    }
+    let mut scene = Scene::<S>::new().await;
+    let before = scene.store().epoch().await.expect("epoch");
+    assert_eq!((before.epoch.number, before.epoch.floor, before.paused_until), (1, 0, None));
+    scene.add(vec![job(1), job(2), job(3)]).await;
+    let held = scene.claim(2).await.iter().map(|leased| leased.lease_ref()).collect::<Vec<_>>();
+    assert_eq!(held[0].fence, 1);
+    // The first look has marked both; at the next they would be taken.
+    scene.clock.advance(25_000);
+    assert_eq!(scene.store().expire().await.expect("expire").marked, 2);
+    scene.cut().await;
+    let now = scene.clock.wall();
+    let after = scene.store().epoch().await.expect("epoch").epoch;
+    assert_eq!((after.number, after.lossy, after.began_at), (2, true, now));
+    assert_ne!(after.instance, before.epoch.instance);
+    assert!(after.floor >= FLOOR_STEP, "{after:?}");
+    for n in [1, 2] {
+        let lease = scene.job(n).await.lease().expect("a lease").clone();
+        assert_eq!((lease.expires_at, lease.marked_at), (now.plus_ms(30_000), None), "as if it was renewed");
+    }
+    scene.clock.advance(11_000);
+    assert!(scene.expired().await.is_empty(), "the marks are gone");
+    assert_eq!(scene.settle(held[0], Outcome::DONE).await, Written::Done, "the fence of a holder stays");
+    assert_eq!(scene.settle(held[1], retry_with("once more")).await, Written::Done);
+    scene.clock.advance(ms("1h"));
+    let fences: Vec<u64> = scene.claim(9).await.iter().map(|leased| leased.job.fence).collect();
+    assert_eq!(fences, [after.floor, after.floor], "of one that was never claimed, and of one that was");
+    assert_eq!(scene.settle(held[1], Outcome::DONE).await, Written::Lost);
+    assert_eq!(scene.store().audit().await.expect("audit"), Vec::<String>::new());
+}
+
+/// Each epoch is above all before it, and over all of them the fence of a job rises.
+pub async fn p27_fences_rise_over_epochs<S: Subject>() {
+    if !can_be_cut::<S>() {
+        return;
+    }
+    let mut scene = Scene::<S>::new().await;
+    scene.add(vec![job(1)]).await;
+    let mut last = 0;
+    for number in 2..5 {
+        let lease = scene.claim_one().await;
+        assert!(lease.fence > last && lease.fence < 1 << 53, "{} after {last}", lease.fence);
+        last = lease.fence;
+        scene.cut().await;
+        let epoch = scene.store().epoch().await.expect("epoch").epoch;
+        assert!(epoch.number == number && epoch.floor > last, "{epoch:?}");
+        scene.end(lease, Outcome::Released).await;
+        scene.clock.advance(30_000);
+    }
+}
+
+/// Until the longest lease has run out, nothing starts that somebody may hold by what was lost; all else starts at once.
+pub async fn p27_what_others_may_hold_waits<S: Subject>() {
+    if !can_be_cut::<S>() {
+        return;
+    }
+    let mut scene = Scene::<S>::new().await;
+    let slotted = BudgetPolicy { slots: Some(5), ..BudgetPolicy::default() };
+    scene.store().put_budget(budget("slots"), slotted).await.expect("put_budget");
+    scene.add(vec![job(1), job(2)]).await;
+    scene.cut().await;
+    let now = scene.clock.wall();
+    let until = now.plus_ms(30_000);
+    let named = |n: u128, change: fn(&mut JobSpec)| new_at(now, n, change);
+    scene
+        .add(vec![
+            named(3, |spec| spec.key = key("shop")),
+            named(4, |spec| spec.dedupe_key = dedupe("once")),
+            named(5, |spec| spec.budgets = vec![budget("slots")]),
+            job(6),
+            new_at(now.plus_ms(-1), 7, |_| {}),
+            named(8, |_| {}),
+            named(9, |spec| spec.priority = -3),
+            named(10, |spec| spec.budgets = vec![budget("unknown")]),
+        ])
+        .await;
+    let request = scene.request(&["q"], 9);
+    let answer = scene.store().claim(request).await.expect("claim");
+    let ids: Vec<JobId> = answer.leases.iter().map(|leased| leased.job.id).collect();
+    assert_eq!(ids, [8, 10, 9].map(|n| id_at(now, n)), "in order");
+    let hint = answer.next_due_in_ms.expect("time frees them");
+    assert!(hint <= 30_000);
+    let held = Some(Explanation::Held { holds: vec![Hold::EpochPause { until }] });
+    for waits in [id(1), id_at(now, 3), id_at(now, 4), id_at(now, 5), id(6)] {
+        assert_eq!(scene.store().explain(waits).await.expect("explain"), held, "{waits}");
+    }
+    assert_eq!(scene.store().epoch().await.expect("epoch").paused_until, Some(until));
+    // One that fails in the pause comes again in it: nobody else has it.
+    let lease = answer.leases[0].lease_ref();
+    scene.end(lease, Outcome::Released).await;
+    assert_eq!(scene.claim(9).await.iter().map(|leased| leased.job.id).collect::<Vec<_>>(), [id_at(now, 8)]);
+    scene.clock.advance(29_999);
+    assert!(scene.claim(9).await.is_empty());
+    scene.clock.advance(1);
+    let first = scene.claim(2).await.iter().map(|leased| number(leased.job.id)).collect::<Vec<_>>();
+    assert_eq!(first, [1, 2], "whoever came first goes first");
+    assert_eq!(scene.claim(9).await.len(), 5);
+    assert_eq!(scene.store().epoch().await.expect("epoch").paused_until, None);
+    assert_eq!(scene.store().audit().await.expect("audit"), Vec::<String>::new());
+}
+
+/// A limit counts those who run, and may not have counted all; when it is taken away, what nobody can hold starts.
+pub async fn p27_a_limit_waits<S: Subject>() {
+    if !can_be_cut::<S>() {
+        return;
+    }
+    let mut scene = Scene::<S>::new().await;
+    scene.policy(|policy| policy.limit = Some(2)).await;
+    scene.cut().await;
+    let now = scene.clock.wall();
+    scene.add(vec![job(1), new_at(now, 2, |_| {})]).await;
+    assert!(scene.claim(9).await.is_empty());
+    scene.policy(|policy| policy.limit = None).await;
+    assert_eq!(scene.claim(9).await.iter().map(|leased| leased.job.id).collect::<Vec<_>>(), [id_at(now, 2)]);
+    scene.clock.advance(30_000);
+    assert_eq!(scene.claimed(9).await, [1]);
+}
+
+/// The pause is as long as the longest lease of a day, of the queue or of a claim, and a quarter of an hour at most.
+pub async fn p27_the_longest_lease_is_waited_for<S: Subject>() {
+    if !can_be_cut::<S>() {
+        return;
+    }
+    for (lease_ms, later, pause) in [
+        (60_000, 60_000, "1m"),
+        (86_400_000, 60_000, "15m"),
+        (60_000, 86_400_001, "30s"),
+        (1_000, 60_000, "30s"),
+    ] {
+        let mut scene = Scene::<S>::new().await;
+        scene.add(vec![job(1), job(2)]).await;
+        let mut request = scene.request(&["q"], 1);
+        request.lease_ms = Some(lease_ms);
+        let lease = scene.store().claim(request).await.expect("claim").leases[0].lease_ref();
+        scene.end(lease, Outcome::DONE).await;
+        scene.clock.advance(later);
+        scene.cut().await;
+        scene.clock.advance(ms(pause) - 1);
+        assert!(scene.claim(9).await.is_empty(), "{lease_ms}");
+        scene.clock.advance(1);
+        assert_eq!(scene.claimed(9).await, [2], "{lease_ms}");
+    }
+}
+
+/// An attempt that stood still does so until the pause is over: its renewal says for how long.
+pub async fn p27_a_renewal_says_how_long_to_stand_still<S: Subject>() {
+    if !can_be_cut::<S>() {
+        return;
+    }
+    let mut scene = Scene::<S>::new().await;
+    scene.add(vec![job(1)]).await;
+    let lease = scene.claim_one().await;
+    let first = scene.store().renew(vec![lease]).await.expect("renew");
+    assert_eq!(first.still, []);
+    scene.cut().await;
+    scene.clock.advance(10_000);
+    let second = scene.store().renew(vec![lease]).await.expect("renew");
+    assert_eq!((second.renewed.as_slice(), second.still.as_slice()), (&[id(1)][..], &[(id(1), 20_000)][..]));
+    assert_ne!(second.instance, first.instance, "whoever hears it renews all that it holds");
+    scene.clock.advance(20_000);
+    assert_eq!(scene.store().renew(vec![lease]).await.expect("renew").still, []);
+}
+
+/// A position of another epoch is refused with where this one begins; from there on all that is kept is told.
+pub async fn p27_a_position_of_another_epoch_is_refused<S: Subject>() {
+    if !can_be_cut::<S>() {
+        return;
+    }
+    let mut scene = Scene::<S>::new().await;
+    scene.add(vec![job(1)]).await;
+    scene.add(vec![job(2)]).await;
+    let old = scene.store().events_end().await.expect("events_end");
+    let one = scene.store().events(None, 1).await.expect("events")[0].position;
+    scene.cut().await;
+    for position in [old, one] {
+        let refused = scene.store().events(Some(position), 9).await;
+        let Err(StoreError::AnotherEpoch(begin)) = refused else { panic!("{refused:?}") };
+        let told = scene.store().events(Some(begin), 9).await.expect("events");
+        assert_eq!(told.len(), 2);
+        assert!(told[0].position.follows(begin) && told[1].position.follows(told[0].position));
+    }
+    let end = scene.store().events_end().await.expect("events_end");
+    assert_eq!(scene.store().events(Some(end), 9).await.expect("events"), []);
+    assert_ne!(end.epoch, old.epoch);
+}
+
+/// What a second allows is taken for spent when an epoch begins.
+pub async fn p27_a_second_is_spent<S: Subject>() {
+    if !can_be_cut::<S>() {
+        return;
+    }
+    let mut scene = Scene::<S>::new().await;
+    let policy = BudgetPolicy { per_second: Some(3), ..BudgetPolicy::default() };
+    scene.store().put_budget(budget("api"), policy).await.expect("put_budget");
+    scene.cut().await;
+    let spent = scene.store().spend(budget("api"), 1).await.expect("spend");
+    assert!(!matches!(spent, Spent::Granted), "{spent:?}");
+    scene.clock.advance(1_100);
+    assert_eq!(scene.store().spend(budget("api"), 1).await.expect("spend"), Spent::Granted);
+}

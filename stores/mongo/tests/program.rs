@@ -1,0 +1,22 @@
+//! The store by the program that has it.
+
+use std::process::Command;
+
+use windlass_testkit::mongo::ReplicaSet;
+
+#[tokio::test]
+async fn jobs_go_through_the_program() {
+    let database = ReplicaSet::shared().await.fresh_database().await;
+    let run = |line: &[&str]| {
+        let mut command = Command::new(windlass_testkit::binary::windlass_full());
+        command.env("WINDLASS_STORE", database.url()).env_remove("WINDLASS_URL").args(line);
+        let output = command.output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "windlass {line:?}\n{out}\n{err}");
+        out.into_owned()
+    };
+    let id = run(&["enqueue", "greet", r#"{"name": "Ada"}"#]);
+    run(&["work", "--kind", "greet", "--until-idle", "--", "true"]);
+    assert!(run(&["job", id.trim()]).contains("completed"));
+    run(&["doctor"]);
+}

@@ -1,0 +1,1 @@
+SELECT windlass.configure_1($1, $2, $3)

@@ -1,0 +1,214 @@
+-- Epochs; the rules are those of windlass_core::epoch.
+
+-- The history that this server writes: its system identifier, which a dump that was restored elsewhere does not
+-- have, and the timeline, which is another after every promotion and every recovery to a point in time. What cannot
+-- change while a session lives is looked up once in it; a session is of one server, also behind a pooler. A server that
+-- does not say where its log is (some that are hosted) says its timeline after the next checkpoint.
+CREATE FUNCTION windlass.history_1() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    v_server text := current_setting('windlass.server', true);
+BEGIN
+    IF coalesce(v_server, '') = '' THEN
+        v_server := windlass.server_1();
+        PERFORM set_config('windlass.server', v_server, false);
+    END IF;
+    IF right(v_server, 1) = '.' THEN
+        RETURN v_server || (SELECT c.timeline_id FROM pg_control_checkpoint() c);
+    END IF;
+    RETURN v_server || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8);
+END $$;
+
+-- What a session may remember of its server; it ends with a point where the log does not tell the timeline.
+CREATE FUNCTION windlass.server_1() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    v_system text := '0';
+BEGIN
+    BEGIN
+        v_system := (SELECT c.system_identifier FROM pg_control_system() c);
+        PERFORM pg_walfile_name(pg_current_wal_insert_lsn());
+        RETURN v_system || '/';
+    EXCEPTION WHEN OTHERS THEN
+        RETURN v_system || '.';
+    END;
+END $$;
+
+-- The time of a call, which is also where a call makes sure that what it commits is durable, whatever the session, the
+-- role or a pooler says, and that it is of the epoch that the store is in: a connection may lead to another server than
+-- the one that it was opened to.
+CREATE FUNCTION windlass.begin_1(p_now bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := coalesce(p_now, (extract(epoch FROM clock_timestamp()) * 1000)::bigint);
+BEGIN
+    IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    IF NOT EXISTS (SELECT FROM windlass.epoch e WHERE e.started = pg_postmaster_start_time() AND e.history = windlass.history_1()) THEN
+        PERFORM windlass.turn_1(v_now);
+    END IF;
+    RETURN v_now;
+END $$;
+
+-- The floor that follows a floor; mirrors epoch::lifted.
+CREATE FUNCTION windlass.lifted_1(p_floor bigint, p_now bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT greatest(p_floor + 1048576, greatest(0, (p_now - 1577836800000) / 1000) * 1048576) / 1048576 * 1048576
+         + floor(random() * 524288)::bigint
+$$;
+
+-- Begins the first epoch, or the next one when the history is another than it was; where only the server was started,
+-- lifts the floor: a snapshot of its disk comes back with the same history. Afterwards the row is that of this server. Mirrors Book::turn and Book::lift.
+CREATE FUNCTION windlass.turn_1(p_now bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    e windlass.epoch;
+    v_history text := windlass.history_1();
+BEGIN
+    INSERT INTO windlass.epoch (number, instance, floor, began_ms, first_seq, lossy, history, started)
+    VALUES (1, gen_random_uuid(), 0, 0, 0, false, v_history, pg_postmaster_start_time()) ON CONFLICT DO NOTHING;
+    SELECT * INTO STRICT e FROM windlass.epoch FOR UPDATE;
+    IF e.history = v_history AND e.started = pg_postmaster_start_time() THEN
+        -- Somebody else was faster, or it is the first.
+        RETURN;
+    END IF;
+    e.floor := windlass.lifted_1(e.floor, p_now);
+    e.started := pg_postmaster_start_time();
+    IF e.history <> v_history THEN
+        e.number := e.number + 1;
+        e.instance := gen_random_uuid();
+        e.began_ms := p_now;
+        e.first_seq := nextval('windlass.job_seq');
+        -- A promotion has the same system identifier; a restore has not.
+        e.lossy := NOT e.synchronous
+            OR split_part(translate(e.history, '.', '/'), '/', 1) <> split_part(translate(v_history, '.', '/'), '/', 1);
+        e.history := v_history;
+        PERFORM windlass.renew_all_1(p_now);
+        PERFORM setval('windlass.record_rev', nextval('windlass.record_rev') + 1048576);
+        UPDATE windlass.budgets b SET second_window = windlass.add_spent_1(b.second_window, 20, 50, b.per_second, p_now)
+         WHERE b.per_second IS NOT NULL;
+    END IF;
+    UPDATE windlass.epoch x
+       SET number = e.number, instance = e.instance, floor = e.floor, began_ms = e.began_ms, first_seq = e.first_seq,
+           lossy = e.lossy, history = e.history, started = e.started;
+END $$;
+
+-- Counts the beginning of an epoch as a renewal of every lease; mirrors Lease::renew_from.
+CREATE FUNCTION windlass.renew_all_1(p_now bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE windlass.claims c SET due_ms = greatest(c.due_ms, windlass.moment_1(p_now + c.lease_ms)) WHERE c.due_ms IS NOT NULL;
+    UPDATE windlass.runs r SET expires_ms = greatest(r.expires_ms, windlass.moment_1(p_now + r.lease_ms)), marked_ms = NULL
+      FROM (SELECT DISTINCT u.seq FROM windlass.claims c CROSS JOIN unnest(c.seqs) AS u(seq) WHERE c.due_ms IS NOT NULL) u
+     WHERE r.seq = u.seq AND r.state = 1;
+END $$;
+
+-- Until when jobs of a queue are held back that somebody in a lost history may hold; nothing when none are. Mirrors
+-- Book::pause_until.
+CREATE FUNCTION windlass.pause_until_1(e windlass.epoch, p_queue text) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN e.lossy THEN e.began_ms + least(e.pause_max_ms, greatest(
+               coalesce((SELECT q.lease_ms FROM windlass.queues q WHERE q.name = p_queue), 30000),
+               coalesce((SELECT l.lease_ms FROM windlass.longest l
+                          WHERE l.queue = p_queue AND l.at_ms >= e.began_ms - 86400000), 0))) END
+$$;
+
+-- Whether an id was made in this epoch; mirrors Epoch::is_new.
+CREATE FUNCTION windlass.is_new_1(e windlass.epoch, p_id uuid) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT substr(p_id::text, 15, 1) = '7'
+       AND ('x' || left(translate(p_id::text, '-', ''), 12))::bit(48)::bigint >= e.began_ms
+$$;
+
+-- The seed with which the gate of a new job without a key is hashed: 0, or the number of the epoch while that holds
+-- back others and nobody can hold this one, so that such jobs stand in gates of their own.
+CREATE FUNCTION windlass.seed_1(e windlass.epoch, p_id uuid, p_key text, p_dedupe_key text) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN e.number IS NULL OR p_key IS NOT NULL OR p_dedupe_key IS NOT NULL OR NOT windlass.is_new_1(e, p_id)
+                THEN 0 ELSE e.number END
+$$;
+
+-- The epoch, as long as it may hold back anything; otherwise nothing.
+CREATE FUNCTION windlass.pausing_1(p_now bigint) RETURNS windlass.epoch LANGUAGE sql STABLE AS $$
+    SELECT e.* FROM windlass.epoch e WHERE e.lossy AND p_now < e.began_ms + e.pause_max_ms
+$$;
+
+-- Whether a gate is held back by the epoch, and until when. Mirrors Epoch::may_be_held for its jobs.
+CREATE FUNCTION windlass.held_until_1(e windlass.epoch, p_now bigint, p_gate bigint, p_label text, p_limit bigint)
+RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_until bigint := windlass.pause_until_1(e, split_part(p_label, chr(31), 1));
+BEGIN
+    IF p_now >= v_until OR v_until IS NULL THEN
+        RETURN NULL;
+    END IF;
+    IF p_gate = hashtextextended(p_label, e.number) AND p_limit IS NULL AND NOT EXISTS (
+        SELECT FROM unnest((string_to_array(p_label, chr(31)))[4:]) AS n(name) JOIN windlass.budgets b ON b.name = n.name
+         WHERE b.slots IS NOT NULL) THEN
+        RETURN NULL;
+    END IF;
+    RETURN v_until;
+END $$;
+
+-- Remembers leases that are longer than their queues say; mirrors Book::note_lease, but for writing the same again
+-- within an hour.
+CREATE FUNCTION windlass.note_lease_1(p_now bigint, p_lease_ms bigint, p_queues text[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO windlass.longest AS l (queue, lease_ms, at_ms)
+    SELECT DISTINCT u.queue, p_lease_ms, p_now FROM unnest(p_queues) AS u(queue)
+      LEFT JOIN windlass.queues q ON q.name = u.queue
+      LEFT JOIN windlass.longest o ON o.queue = u.queue
+     WHERE p_lease_ms > coalesce(q.lease_ms, 30000)
+       AND (o.queue IS NULL OR o.lease_ms < p_lease_ms OR o.at_ms < p_now - 86400000
+            OR o.lease_ms = p_lease_ms AND o.at_ms < p_now - 3600000)
+    ON CONFLICT (queue) DO UPDATE SET lease_ms = excluded.lease_ms, at_ms = excluded.at_ms
+     WHERE l.lease_ms <= excluded.lease_ms OR l.at_ms < p_now - 86400000;
+END $$;
+
+-- Numbers events that were written since, at most so many, in the order in which they were written, as far as they are
+-- committed: none of them comes before one that somebody was told of. Answers how many it numbered, the newest
+-- number, the oldest that is kept, and of which instance they are.
+CREATE FUNCTION windlass.follow_1(p_now bigint, p_max integer)
+RETURNS TABLE (numbered bigint, newest bigint, oldest bigint, instance uuid) LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    v_end bigint;
+BEGIN
+    PERFORM windlass.begin_1(p_now);
+    numbered := 0;
+    IF EXISTS (SELECT FROM windlass.events) THEN
+        SELECT e.place INTO STRICT v_end FROM windlass.feed_end e FOR UPDATE;
+        WITH moved AS (
+            DELETE FROM windlass.events e WHERE e.pos = ANY (ARRAY(SELECT e.pos FROM windlass.events e ORDER BY e.pos LIMIT p_max))
+            RETURNING e.pos, e.at_ms, e.what, e.queue, e.jobs
+        )
+        INSERT INTO windlass.feed (place, at_ms, what, queue, jobs)
+        SELECT v_end + row_number() OVER (ORDER BY m.pos), m.at_ms, m.what, m.queue, m.jobs FROM moved m;
+        GET DIAGNOSTICS numbered = ROW_COUNT;
+        UPDATE windlass.feed_end SET place = v_end + numbered;
+    END IF;
+    SELECT x.place, coalesce((SELECT min(f.place) FROM windlass.feed f), x.place + 1), e.instance
+      INTO newest, oldest, instance FROM windlass.feed_end x, windlass.epoch e;
+    RETURN NEXT;
+END $$;
+
+-- Deletes events but the newest so many. Those that nobody followed are numbered, so that whoever comes back sees that
+-- some are missing.
+CREATE FUNCTION windlass.prune_events_1(p_kept bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_end bigint;
+    v_gone bigint;
+BEGIN
+    SELECT e.place INTO STRICT v_end FROM windlass.feed_end e FOR UPDATE;
+    DELETE FROM windlass.events e WHERE e.pos <= (SELECT o.pos FROM windlass.events o ORDER BY o.pos DESC OFFSET p_kept LIMIT 1);
+    GET DIAGNOSTICS v_gone = ROW_COUNT;
+    IF v_gone > 0 THEN
+        UPDATE windlass.feed_end SET place = v_end + v_gone;
+        DELETE FROM windlass.feed;
+    ELSE
+        DELETE FROM windlass.feed f WHERE f.place <= v_end - p_kept;
+    END IF;
+END $$;
+
+-- Takes the settings of an epoch that a program was opened with; what it does not say stays.
+CREATE FUNCTION windlass.configure_1(p_now bigint, p_synchronous boolean, p_pause_max_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM windlass.begin_1(p_now);
+    UPDATE windlass.epoch e
+       SET synchronous = coalesce(p_synchronous, e.synchronous), pause_max_ms = coalesce(p_pause_max_ms, e.pause_max_ms)
+     WHERE (e.synchronous, e.pause_max_ms) <> (coalesce(p_synchronous, e.synchronous), coalesce(p_pause_max_ms, e.pause_max_ms));
+END $$;

@@ -1,0 +1,13 @@
+-- What the server says of its set-up. Columns that a role may not see are nothing, and then nothing is said of them.
+SELECT current_setting('fsync') = 'off',
+       current_setting('full_page_writes') = 'off',
+       (SELECT count(*) FROM pg_stat_replication),
+       current_setting('synchronous_standby_names') <> '',
+       (SELECT max(pg_wal_lsn_diff(pg_current_wal_lsn(), r.replay_lsn))::bigint FROM pg_stat_replication r),
+       (SELECT (extract(epoch FROM max(r.replay_lag)) * 1000)::bigint FROM pg_stat_replication r),
+       (SELECT (extract(epoch FROM clock_timestamp() - min(a.xact_start)) * 1000)::bigint FROM pg_stat_activity a
+         WHERE a.backend_xmin IS NOT NULL AND a.pid <> pg_backend_pid() AND a.backend_type = 'client backend'),
+       (SELECT (extract(epoch FROM clock_timestamp() - min(p.prepared)) * 1000)::bigint FROM pg_prepared_xacts p),
+       (SELECT max(pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn))::bigint FROM pg_replication_slots s WHERE NOT s.active),
+       current_setting('max_connections')::bigint,
+       (SELECT count(*) FROM pg_stat_activity a WHERE a.backend_type = 'client backend')

@@ -1,0 +1,1 @@
+SELECT queue FROM jobs WHERE seq = ?1

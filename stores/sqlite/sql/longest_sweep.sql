@@ -1,0 +1,1 @@
+DELETE FROM longest WHERE at_ms < ?1

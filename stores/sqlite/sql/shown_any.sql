@@ -1,0 +1,1 @@
+SELECT 1 FROM shown WHERE gate = ?1 LIMIT 1
