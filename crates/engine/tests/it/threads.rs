@@ -107,6 +107,8 @@ async fn a_blocking_handler_is_told_of_an_outage() {
     stage.until("it is told", async || told.load(Ordering::SeqCst)).await;
     line.cut_off.store(false, Ordering::SeqCst);
     let job = stage.until_state(id, StateName::Completed).await;
-    assert_eq!((job.attempt, job.crashes, job.fence), (1, 0, 2));
+    assert_eq!((job.attempt, job.crashes), (1, 0));
+    // Time goes on while threads get to run, so a claim may be given back as too late to begin, which costs nothing either.
+    assert!(job.fence > 1, "it was claimed anew");
     running.stop().await;
 }
