@@ -170,11 +170,11 @@ impl fmt::Display for Cut {
 
 /// Judges a file by itself and by the mark beside it, where there is one that can be read.
 pub fn judge(mark: Option<&Mark>, here: &Here) -> Verdict {
-    let says_so = |epoch: &Epoch| here.kept.is_some_and(|kept| kept.is_same(&here.file)) && epoch.number > 0;
+    let says_so = here.kept.is_some_and(|kept| kept.is_same(&here.file));
     let Some(mark) = mark else {
         return match &here.epoch {
             None => Verdict::New,
-            Some(epoch) if says_so(epoch) => Verdict::Whole,
+            Some(_) if says_so => Verdict::Whole,
             Some(_) => Verdict::Cut(Cut::Copied),
         };
     };
@@ -183,7 +183,7 @@ pub fn judge(mark: Option<&Mark>, here: &Here) -> Verdict {
     };
     if epoch.instance != mark.instance {
         // Whoever began this epoch may have died before the mark was written.
-        let is_behind = epoch.number > mark.number && says_so(epoch);
+        let is_behind = epoch.number > mark.number && says_so;
         return if is_behind { Verdict::Whole } else { Verdict::Cut(Cut::Replaced) };
     }
     if here.commits < mark.commits {
@@ -197,7 +197,8 @@ pub fn judge(mark: Option<&Mark>, here: &Here) -> Verdict {
 
 /// The epoch after whatever a file and its mark know of.
 pub fn turned(mark: Option<&Mark>, last: Option<Epoch>, next: impl FnOnce(&Epoch) -> Epoch) -> Epoch {
-    let mut last = last.unwrap_or_else(|| Epoch { number: 0, ..Epoch::default() });
+    // A file without an epoch was in its first, which began before all time.
+    let mut last = last.unwrap_or_default();
     if let Some(mark) = mark {
         last.number = last.number.max(mark.number);
         last.floor = last.floor.max(mark.floor);
@@ -323,5 +324,6 @@ mod tests {
         assert!(from_both.number == 4 && from_both.floor > mark().floor);
         assert_eq!(turned(None, epoch(2, 8), next).number, 3);
         assert_eq!(turned(Some(&mark()), None, next).number, 4);
+        assert_eq!(turned(None, None, next).number, 2, "a clock that steps moves its pause");
     }
 }

@@ -175,7 +175,7 @@ impl<S> Context<S> {
     }
 
     /// Keeps a line for people who look at the job: the last 64 KiB of each of its newest attempts are kept, for a
-    /// week, where the store keeps records. It returns at once; a line of the last second is lost in a crash.
+    /// week, where the store keeps records. It returns at once; lines of the last eight seconds may be lost in a crash.
     pub fn log(&self, line: impl std::fmt::Display) {
         self.inner.log.push(&line.to_string());
     }

@@ -25,13 +25,20 @@ pub(crate) struct RunLog {
 
 struct Said {
     log: Log,
-    /// Whether there is more than was written.
-    is_new: bool,
+    /// How many bytes are kept by now, counted from the first that was ever said. Only an answer of the store moves it: a
+    /// write that failed, or that was dropped with the end of the handler, is made again.
+    kept: u64,
+}
+
+impl Said {
+    fn bytes(&self) -> u64 {
+        self.log.dropped.saturating_add(self.log.text.len() as u64)
+    }
 }
 
 impl RunLog {
     pub(crate) fn new(lease: LeaseRef, store: Option<Arc<dyn Store>>) -> Self {
-        let said = Said { log: Log::of(lease.fence), is_new: false };
+        let said = Said { log: Log::of(lease.fence), kept: 0 };
         Self { lease, store, said: Mutex::new(said), heard: Notify::new() }
     }
 
@@ -39,13 +46,8 @@ impl RunLog {
         if self.store.is_none() {
             return;
         }
-        let mut said = self.said();
-        said.log.push(line);
-        let was_new = std::mem::replace(&mut said.is_new, true);
-        drop(said);
-        if !was_new {
-            self.heard.notify_one();
-        }
+        self.said().log.push(line);
+        self.heard.notify_one();
     }
 
     /// Writes it as it grows, without an end.
@@ -62,16 +64,19 @@ impl RunLog {
     /// Writes what is new. Output is for people: when it cannot be kept the attempt goes on all the same.
     pub(crate) async fn write(&self, world: &dyn World) {
         let Some(store) = &self.store else { return };
-        let Log { fence: _, dropped, text } = {
-            let mut said = self.said();
-            if !std::mem::replace(&mut said.is_new, false) {
+        let (Log { fence: _, dropped, text }, bytes) = {
+            let said = self.said();
+            if said.bytes() == said.kept {
                 return;
             }
-            said.log.clone()
+            (said.log.clone(), said.bytes())
         };
         let write = LogWrite { request_id: new_id(world).0, lease: self.lease, dropped, text };
-        if let Err(error) = store.put_log(write).await {
-            tracing::debug!(job_id = %self.lease.job_id, code = error.code(), "the output of an attempt was not kept");
+        match store.put_log(write).await {
+            Ok(_) => self.said().kept = bytes,
+            Err(error) => {
+                tracing::debug!(job_id = %self.lease.job_id, code = error.code(), "the output of an attempt was not kept");
+            }
         }
     }
 

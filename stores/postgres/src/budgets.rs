@@ -52,6 +52,8 @@ impl PostgresStore {
     pub(crate) async fn spend_once(&self, name: &BudgetName, amount: u32) -> Result<Spent, Fault> {
         let link = self.reserved_link().await?;
         link.begin().await?;
+        // An epoch that begins with this call fills the window: before it is read, and in the order of all other calls.
+        now(&link, self.given_now()).await?;
         let locked =
             link.rows(include_str!("../sql/lock_budget.sql"), &[(&name.as_str(), Type::TEXT)]).await?;
         let Some(row) = locked.first() else {

@@ -33,11 +33,14 @@ impl PostgresStore {
         let mut held: HashMap<(Uuid, i64), bool> = HashMap::with_capacity(rows.len());
         let mut answer = RenewAnswer::default();
         for row in &rows {
-            held.insert((row.try_get(0)?, row.try_get(1)?), row.try_get(2)?);
+            let Some(id) = row.try_get::<_, Option<Uuid>>(0)? else {
+                answer.instance = row.try_get(4)?;
+                continue;
+            };
+            held.insert((id, row.try_get(1)?), row.try_get(2)?);
             let still_ms: Option<i64> = row.try_get(3)?;
             let still_ms = still_ms.and_then(|ms| u64::try_from(ms).ok()).filter(|ms| *ms > 0);
-            answer.still.extend(still_ms.map(|ms| (JobId(row.get(0)), ms)));
-            answer.instance = Some(row.try_get(4)?);
+            answer.still.extend(still_ms.map(|ms| (JobId(id), ms)));
         }
         for lease in leases {
             match held.get(&(lease.job_id.0, lease.fence as i64)) {

@@ -325,8 +325,9 @@ impl Store for RemoteStore {
     }
 
     async fn epoch(&self) -> Result<EpochStatus, StoreError> {
+        let now = self.caller.get::<NowWire>("/v1/now").await?;
         let EpochWire { number, instance, floor, began_at, first_seq, lossy, paused_until } =
-            self.caller.get::<NowWire>("/v1/now").await?.epoch;
+            now.epoch.ok_or(StoreError::Unsupported("tell its epoch"))?;
         let epoch = Epoch { number, instance, floor, began_at, first_seq, lossy };
         Ok(EpochStatus { epoch, paused_until })
     }
@@ -341,7 +342,8 @@ struct EventsWire {
 #[derive(Deserialize)]
 struct NowWire {
     at: Time,
-    epoch: EpochWire,
+    /// A server of before does not say it.
+    epoch: Option<EpochWire>,
 }
 
 #[derive(Deserialize)]

@@ -283,16 +283,18 @@ impl Crew {
         }
     }
 
-    /// The counters, which never go back while the file is open.
+    /// The counters, which never go back while the file is open. Nothing is written into a file in which they did: the
+    /// mark beside it has to stay ahead of it, so that the next who opens it sees what is lost.
     fn load_head(&mut self) -> Done<Head> {
         let head = Head::load(&self.conn, &*self.clock)?;
-        if head.commits < self.commits {
-            self.stop(&StoreError::Broken(
-                "its file was overwritten with an older one while it was open; start this program again"
-                    .into(),
-            ));
+        if head.commits >= self.commits {
+            return Ok(head);
         }
-        Ok(head)
+        let error = StoreError::Broken(
+            "its file was overwritten with an older one while it was open; start this program again".into(),
+        );
+        self.stop(&error);
+        Err(Fail::Store(error))
     }
 
     /// Runs the claims of those who wait for the work that this group brings.

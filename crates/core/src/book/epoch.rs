@@ -30,8 +30,10 @@ impl Book {
 
     /// Begins a new epoch: the history of this book may have been cut. Every lease is renewed, every mark is cleared,
     /// what a second allows is taken for spent, and revisions leap, so that a record that was read in the lost history
-    /// is not taken for what is there.
+    /// is not taken for what is there. What the epoch before still holds back stays so, whatever this one lost.
     pub fn turn(&mut self, instance: Uuid, chance: u64, lossy: bool, now: Time) {
+        let longest = self.epoch.pause_until(u32::MAX, self.pause_ms_max.unwrap_or(PAUSE_MS_MAX));
+        let lossy = lossy || longest.is_some_and(|until| now < until);
         self.enter(self.epoch.next(instance, chance, self.next_seq, lossy, now));
     }
 
@@ -77,6 +79,9 @@ impl Book {
 
     /// Until when jobs of a queue are held back that somebody else may hold.
     pub(super) fn pause_until(&self, queue: &QueueName, policy: &QueuePolicy) -> Option<Time> {
+        if !self.epoch.lossy {
+            return None;
+        }
         let since = self.epoch.began_at.plus_ms(-LONGEST_MS);
         let longest = self.longest.get(queue).filter(|(_, at)| *at >= since).map_or(0, |(ms, _)| *ms);
         self.epoch.pause_until(longest.max(policy.lease_ms), self.pause_ms_max.unwrap_or(PAUSE_MS_MAX))
@@ -84,6 +89,9 @@ impl Book {
 
     /// For how long an attempt stands still that stood still before it was renewed.
     pub(super) fn still_ms(&self, id: JobId, now: Time) -> Option<u64> {
+        if !self.epoch.lossy {
+            return None;
+        }
         let queue = &self.job(id)?.spec.queue;
         let until = self.pause_until(queue, &self.policy(queue))?;
         Some(until.ms_since(now)).filter(|ms| *ms > 0)
@@ -109,5 +117,23 @@ impl Book {
         for event in &mut self.events {
             event.position.epoch = tag;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_without_loss_keeps_the_pause_of_the_one_before() {
+        let began = Time::from_ms(1_800_000_000_000);
+        let lossy_after = |ms: i64| {
+            let mut book = Book::new();
+            book.turn(Uuid::from_u128(1), 0, true, began);
+            book.turn(Uuid::from_u128(2), 0, false, began.plus_ms(ms));
+            book.epoch().lossy
+        };
+        assert!(lossy_after(0) && lossy_after(i64::from(PAUSE_MS_MAX) - 1));
+        assert!(!lossy_after(i64::from(PAUSE_MS_MAX)));
     }
 }

@@ -25,13 +25,14 @@ impl Heard {
         if before.is_some_and(|before| before != instance) {
             tracing::warn!(%instance, "the store is in another epoch: it was restored, copied or failed over; renewing all leases");
             self.remind();
+            self.turned.notify_one();
         }
     }
 
-    /// Says that all leases are still to be renewed.
+    /// Says that all leases are still to be renewed, the next time that any are. Wakes nobody: the store has just not
+    /// answered, and whoever asked it waits a little before asking again.
     pub(crate) fn remind(&self) {
         self.renew_all.store(true, Ordering::Release);
-        self.turned.notify_one();
     }
 
     /// Whether all leases are to be renewed now; once.
@@ -39,7 +40,7 @@ impl Heard {
         self.renew_all.swap(false, Ordering::AcqRel)
     }
 
-    /// Waits until they are.
+    /// Waits until another epoch is heard of.
     pub(crate) async fn turned(&self) {
         self.turned.notified().await;
     }
@@ -47,6 +48,8 @@ impl Heard {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
 
     #[test]
@@ -60,5 +63,16 @@ mod tests {
         assert_eq!([told(None), told(one), told(None), told(one)], [(false, false); 4]);
         assert_eq!(told(two), (true, false));
         assert_eq!(told(two), (false, false));
+    }
+
+    #[test]
+    fn a_reminder_wakes_nobody() {
+        let heard = Heard::default();
+        heard.remind();
+        assert!(heard.turned().now_or_never().is_none() && heard.renew_all());
+        for instance in 1..=2 {
+            heard.hear(Some(Uuid::from_u128(instance)));
+        }
+        assert!(heard.turned().now_or_never().is_some());
     }
 }

@@ -28,7 +28,7 @@ pub fn id_at(at: Time, n: u128) -> JobId {
 /// Whether a store can be cut in a test; says so where it cannot.
 fn can_be_cut<S: Subject>() -> bool {
     if !S::CUTS {
-        println!("the history of {} is not cut here; its own tests do that", S::NAME);
+        println!("the history of {} cannot be cut here", S::NAME);
     }
     S::CUTS
 }

@@ -387,7 +387,7 @@ BEGIN
             v_fences := ARRAY(SELECT greatest(u.fence, v_floor) FROM unnest(v_fences) WITH ORDINALITY AS u(fence, ord) ORDER BY u.ord);
         END IF;
         IF p_lease_ms IS NOT NULL THEN
-            PERFORM windlass.note_lease_1(v_now, p_lease_ms, v_of);
+            PERFORM windlass.note_lease_1(v_now, p_lease_ms, ARRAY(SELECT DISTINCT v_of[u.at] FROM unnest(v_ats) AS u(at)));
         END IF;
         IF v_spends THEN
             UPDATE windlass.budgets b

@@ -54,12 +54,19 @@ CREATE FUNCTION windlass.lifted_1(p_floor bigint, p_now bigint) RETURNS bigint L
          + floor(random() * 524288)::bigint
 $$;
 
+-- Whether this server was recovered to a point in time: its settings still name the point.
+CREATE FUNCTION windlass.recovered_to_a_point_1() RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM pg_settings s WHERE s.setting <> '' AND s.name IN (
+        'recovery_target', 'recovery_target_lsn', 'recovery_target_name', 'recovery_target_time', 'recovery_target_xid'))
+$$;
+
 -- Begins the first epoch, or the next one when the history is another than it was; where only the server was started,
 -- lifts the floor: a snapshot of its disk comes back with the same history. Afterwards the row is that of this server. Mirrors Book::turn and Book::lift.
 CREATE FUNCTION windlass.turn_1(p_now bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     e windlass.epoch;
     v_history text := windlass.history_1();
+    v_began_ms bigint;
 BEGIN
     INSERT INTO windlass.epoch (number, instance, floor, began_ms, first_seq, lossy, history, started)
     VALUES (1, gen_random_uuid(), 0, 0, 0, false, v_history, pg_postmaster_start_time()) ON CONFLICT DO NOTHING;
@@ -73,11 +80,15 @@ BEGIN
     IF e.history <> v_history THEN
         e.number := e.number + 1;
         e.instance := gen_random_uuid();
+        v_began_ms := e.began_ms;
         e.began_ms := p_now;
         e.first_seq := nextval('windlass.job_seq');
-        -- A promotion has the same system identifier; a restore has not.
+        -- A promotion has the same system identifier; a restore has not, or says to which point it went. What the epoch
+        -- before still holds back stays so.
         e.lossy := NOT e.synchronous
-            OR split_part(translate(e.history, '.', '/'), '/', 1) <> split_part(translate(v_history, '.', '/'), '/', 1);
+            OR split_part(translate(e.history, '.', '/'), '/', 1) <> split_part(translate(v_history, '.', '/'), '/', 1)
+            OR windlass.recovered_to_a_point_1()
+            OR e.lossy AND p_now < v_began_ms + e.pause_max_ms;
         e.history := v_history;
         PERFORM windlass.renew_all_1(p_now);
         PERFORM setval('windlass.record_rev', nextval('windlass.record_rev') + 1048576);
@@ -204,11 +215,19 @@ BEGIN
     END IF;
 END $$;
 
--- Takes the settings of an epoch that a program was opened with; what it does not say stays.
+-- Takes the settings of an epoch that a program was opened with; what it does not say stays. They count for an epoch
+-- that begins with this call: whoever starts after a restore says that commits may be lost.
 CREATE FUNCTION windlass.configure_1(p_now bigint, p_synchronous boolean, p_pause_max_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+    PERFORM windlass.take_settings_1(p_synchronous, p_pause_max_ms);
     PERFORM windlass.begin_1(p_now);
+    -- Of a store that is new there was no row before.
+    PERFORM windlass.take_settings_1(p_synchronous, p_pause_max_ms);
+END $$;
+
+-- Writes what is said and is not so yet; nothing is said by NULL.
+CREATE FUNCTION windlass.take_settings_1(p_synchronous boolean, p_pause_max_ms bigint) RETURNS void LANGUAGE sql AS $$
     UPDATE windlass.epoch e
        SET synchronous = coalesce(p_synchronous, e.synchronous), pause_max_ms = coalesce(p_pause_max_ms, e.pause_max_ms)
      WHERE (e.synchronous, e.pause_max_ms) <> (coalesce(p_synchronous, e.synchronous), coalesce(p_pause_max_ms, e.pause_max_ms));
-END $$;
+$$;

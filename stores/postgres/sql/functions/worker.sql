@@ -58,8 +58,8 @@ BEGIN
     RETURN v_seqs;
 END $$;
 
--- Renews leases. Beside those that it renewed it answers for how long each stands still if it stood still before
--- (windlass_core::epoch), and with the instance of the store.
+-- Renews leases. Answers first with the instance of the store, also when all are lost; beside those that it renewed for
+-- how long each stands still if it stood still before (windlass_core::epoch).
 CREATE FUNCTION windlass.renew_1(p_now bigint, p_ids uuid[], p_fences bigint[])
 RETURNS TABLE (id uuid, fence bigint, cancel_requested boolean, still_ms bigint, instance uuid) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
@@ -67,19 +67,19 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
     v_epoch windlass.epoch;
-    v_instance uuid := (SELECT e.instance FROM windlass.epoch e);
 BEGIN
     PERFORM windlass.unpacked_1(p_ids);
     -- Claims may have been waited for, and somebody may have renewed the lease meanwhile.
     v_now := windlass.begin_1(p_now);
     v_epoch := windlass.pausing_1(v_now);
+    RETURN QUERY SELECT NULL::uuid, NULL::bigint, NULL::boolean, NULL::bigint, e.instance FROM windlass.epoch e;
     RETURN QUERY
     UPDATE windlass.runs r SET expires_ms = greatest(r.expires_ms, windlass.moment_1(v_now + r.lease_ms)), marked_ms = NULL
       FROM (SELECT DISTINCT j.seq, u.id, u.fence, 1 AS running
               FROM unnest(p_ids, p_fences) AS u(id, fence) JOIN windlass.jobs j ON j.id = u.id ORDER BY j.seq) l
      WHERE r.seq = l.seq AND r.state = l.running AND r.fence = l.fence
     RETURNING l.id, r.fence, r.cancel_requested, CASE WHEN v_epoch.number IS NOT NULL THEN
-              windlass.pause_until_1(v_epoch, split_part(r.label, chr(31), 1)) - v_now END, v_instance;
+              windlass.pause_until_1(v_epoch, split_part(r.label, chr(31), 1)) - v_now END, NULL::uuid;
 END $$;
 
 CREATE FUNCTION windlass.progress_1(p_now bigint, p_ids uuid[], p_fences bigint[], p_progress text[])

@@ -11,11 +11,12 @@ use windlass_core::id::{BudgetName, DedupeKey, JobId, Key};
 use windlass_core::job::NewJob;
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
-use windlass_core::store::{ClaimRequest, LeaseRef, Source, Store, Written};
+use windlass_core::store::{ClaimRequest, LeaseRef, Source, Spent, Store, Written};
 use windlass_core::time::{Clock, Time};
 use windlass_core::transition::Outcome;
 use windlass_postgres::{Options, PostgresStore};
 use windlass_testkit::clock::FakeClock;
+use windlass_testkit::conformance::id_at;
 use windlass_testkit::eventually::eventually;
 use windlass_testkit::postgres::Server;
 
@@ -33,8 +34,7 @@ async fn clocked(url: &str, clock: &FakeClock) -> Arc<PostgresStore> {
 
 /// A job whose id was made at this moment, as clients make them.
 fn made_at(at: Time, n: u128) -> NewJob {
-    let id = ((at.ms() as u128) << 80) | (7 << 76) | (0b10 << 62) | n;
-    NewJob { id: JobId(Uuid::from_u128(id)), ..job(n) }
+    NewJob { id: id_at(at, n), ..job(n) }
 }
 
 fn ids(leases: &[windlass_core::store::Leased]) -> Vec<JobId> {
@@ -237,6 +237,70 @@ async fn a_pause_is_as_long_as_the_longest_lease() {
     store.enqueue(vec![job(1)]).await.expect("enqueue");
     scene.client.batch_execute(RESTORE).await.expect("turn");
     assert!(store.epoch().await.expect("an epoch").epoch.lossy, "whatever is said of promotions");
+}
+
+/// What the first program says that starts after a change of history counts for that change; what none says stays.
+#[tokio::test]
+async fn settings_count_for_the_epoch_that_begins_with_them() {
+    for (said, lossy) in [("", false), ("?replication=asynchronous", true)] {
+        let scene = Scene::new().await;
+        let url = scene.database.url();
+        let clock = FakeClock::default();
+        drop(clocked(&format!("{url}?replication=synchronous"), &clock).await);
+        scene.client.batch_execute(TURN).await.expect("turn");
+        let store = clocked(&format!("{url}{said}"), &clock).await;
+        let epoch = store.epoch().await.expect("an epoch").epoch;
+        assert_eq!((epoch.number, epoch.lossy), (2, lossy), "{said}");
+    }
+}
+
+/// A promotion that loses nothing does not end the pause after a restore that may have.
+#[tokio::test]
+async fn an_epoch_without_loss_keeps_the_pause_of_the_one_before() {
+    let clock = FakeClock::default();
+    let scene = Scene::new().await;
+    let store = clocked(&format!("{}?replication=synchronous", scene.database.url()), &clock).await;
+    store.enqueue(vec![job(1)]).await.expect("enqueue");
+    let turned = async |by: &str| {
+        scene.client.batch_execute(by).await.expect("turn");
+        store.epoch().await.expect("an epoch").epoch.lossy
+    };
+    assert!(turned(RESTORE).await);
+    clock.advance(5_000);
+    assert!(turned(TURN).await, "somebody may still hold what was lost");
+    assert!(store.claim(wish(1)).await.expect("claim").leases.is_empty());
+    clock.advance(900_000);
+    assert!(!turned(TURN).await, "it is over");
+}
+
+/// A call that begins an epoch by spending finds the second full, as every other does.
+#[tokio::test]
+async fn a_spend_that_begins_an_epoch_finds_the_second_full() {
+    let clock = FakeClock::default();
+    let scene = Scene::new().await;
+    let store = clocked(&scene.database.url(), &clock).await;
+    let budget = BudgetName::new("fast").expect("a name");
+    let policy = BudgetPolicy { per_second: Some(3), ..BudgetPolicy::default() };
+    store.put_budget(budget.clone(), policy).await.expect("a budget");
+    scene.client.batch_execute(TURN).await.expect("turn");
+    let spent = store.spend(budget.clone(), 1).await.expect("spend");
+    assert!(matches!(spent, Spent::Wait { .. }), "{spent:?}");
+    clock.advance(1_100);
+    assert_eq!(store.spend(budget, 1).await.expect("spend"), Spent::Granted);
+}
+
+/// Whoever has lost all that it held hears of the epoch all the same.
+#[tokio::test]
+async fn who_holds_nothing_any_more_hears_of_the_epoch() {
+    let clock = FakeClock::default();
+    let scene = Scene::new().await;
+    let store = clocked(&scene.database.url(), &clock).await;
+    store.enqueue(vec![job(1)]).await.expect("enqueue");
+    let held = store.claim(wish(1)).await.expect("claim").leases[0].lease_ref();
+    store.settle(ends(&[held], &Outcome::DONE)).await.expect("settle");
+    let answer = store.renew(vec![held]).await.expect("renew");
+    let instance = store.epoch().await.expect("an epoch").epoch.instance;
+    assert_eq!((answer.lost, answer.instance), (vec![held.job_id], Some(instance)));
 }
 
 /// A mark of another epoch is none, and a lease has its whole length in the new one.

@@ -287,11 +287,32 @@ async fn several_share_a_mark() {
     fs::copy(beside(&path, ".away"), &path).expect("a copy");
     let refused = SqliteStore::open_with(&path, options(&clock)).await.err().expect("a refusal");
     assert!(matches!(refused, StoreError::InUse(_) | StoreError::Broken(_)), "{refused}");
-    drop((other, third));
-    for ending in ["", "-wal", "-shm"] {
-        drop(fs::remove_file(beside(&path, ending)));
+}
+
+/// A file that is overwritten with an older one while it is open takes nothing more, and the mark stays ahead of it: the
+/// next who opens it sees that commits are lost.
+#[tokio::test]
+async fn a_file_that_went_back_takes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("w.db");
+    let clock = FakeClock::default();
+    let store = open(&path, &clock).await;
+    for n in 1..=5 {
+        store.enqueue(vec![job(n, 10)]).await.expect("a job");
     }
-    fs::rename(beside(&path, ".away"), &path).expect("a move");
+    let mark = || fs::read(beside(&path, "-mark")).expect("a mark");
+    let before = mark();
+    Connection::open(&path)
+        .and_then(|conn| conn.execute_batch("UPDATE head SET commits = commits - 3"))
+        .expect("an older file");
+    let refused = store.enqueue(vec![job(6, 10)]).await.expect_err("nothing is accepted");
+    assert!(matches!(refused, StoreError::Broken(_)) && refused.to_string().contains("older"), "{refused}");
+    drop(store);
+    assert!(mark() == before, "the mark does not follow");
+    let store = open(&path, &clock).await;
+    let epoch = store.epoch().await.expect("epoch").epoch;
+    assert_eq!((epoch.number, epoch.lossy), (2, true));
+    assert!(store.get(id(6)).await.expect("get").is_none());
 }
 
 /// The longest pause is a setting, of whoever opens the store.
