@@ -445,8 +445,9 @@ mutants! {
     /// The windows of budgets are as they were.
     fills_no_window: FillsNoWindow by "p27_a_second_is_spent" {
         fn turned(before: &Book, book: &mut Book) {
-            let mut document = serde_json::to_value(before.to_document()).expect("a document");
-            document["epoch"] = serde_json::to_value(book.epoch()).expect("an epoch");
+            let mut document = serde_json::to_value(book.to_document()).expect("a document");
+            let before = serde_json::to_value(before.to_document()).expect("a document");
+            document["budgets"] = before["budgets"].clone();
             *book = Book::from_document(serde_json::from_value(document).expect("a document")).expect("a book");
         }
     }

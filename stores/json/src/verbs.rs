@@ -129,7 +129,7 @@ impl Store for JsonStore {
 
     async fn fire_schedules(&self) -> Result<Fired, StoreError> {
         self.write_and_wake(Work::Anywhere, |book, now| {
-            let changed = book.schedules().iter().any(|schedule| !schedule.policy.paused);
+            let changed = book.would_fire(now);
             if changed && book.len() >= self.jobs_max() {
                 return Err(full(book.len(), self.jobs_max()));
             }

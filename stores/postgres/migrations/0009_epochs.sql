@@ -86,3 +86,7 @@ SELECT j.seq, j.id, j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key,
           AND int8range(c.low, c.high, '[]') @> j.seq AND j.seq = ANY (c.seqs)
         LIMIT 1) p ON true
   LEFT JOIN windlass.queues q ON q.name = j.queue;
+
+-- When a schedule is due next, so that no other is looked at; of those that are there, the first look finds out.
+ALTER TABLE windlass.schedules ADD COLUMN next_ms bigint NOT NULL DEFAULT 0;
+CREATE INDEX schedules_next ON windlass.schedules (next_ms);

@@ -1,1 +1,1 @@
-SELECT doc FROM windlass.schedules ORDER BY name FOR UPDATE
+SELECT doc FROM windlass.schedules WHERE next_ms <= $1 ORDER BY name FOR UPDATE

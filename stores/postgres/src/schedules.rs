@@ -1,5 +1,6 @@
-//! Schedules. A run's job has an id that follows from the run, and the rows are
-//! locked while runs are fired, so that a run is one job over the whole fleet.
+//! Schedules. A run's job has an id that follows from the run, and the rows that are
+//! due are locked while runs are fired, so that a run is one job over the whole fleet.
+//! Those that are not due are neither read nor written.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -30,15 +31,15 @@ impl PostgresStore {
         link.begin().await?;
         let now = now(&link, self.given_now()).await?;
         let new = Schedule::new(name.clone(), policy.clone(), now);
-        let params: [crate::link::Param<'_>; 2] =
-            [(&name.as_str(), Type::TEXT), (&to_text(&new)?, Type::TEXT)];
+        let params: [crate::link::Param<'_>; 3] =
+            [(&name.as_str(), Type::TEXT), (&to_text(&new)?, Type::TEXT), (&next_ms(&new), Type::INT8)];
         // Locks the row that is there, so that a run fired meanwhile is not forgotten.
         let rows = link.rows(include_str!("../sql/add_schedule.sql"), &params).await?;
         if rows.is_empty() {
             let one = link.rows(include_str!("../sql/schedule.sql"), &params[..1]).await?;
             let Some(row) = one.first() else { return Err(Fault::Collided("the schedule vanished".into())) };
             let mut schedule = read_schedule(row)?;
-            schedule.policy = policy.clone();
+            schedule.change(policy.clone(), now);
             save(&link, &schedule).await?;
         }
         link.commit().await?;
@@ -55,24 +56,36 @@ impl PostgresStore {
 
     pub(crate) async fn fire_schedules_once(&self) -> Result<Fired, Fault> {
         let link = self.link().await?;
-        let seen = read_all(&link, include_str!("../sql/schedules.sql")).await?;
-        if seen.iter().all(|schedule| schedule.policy.paused) {
-            return Ok(Fired::default());
-        }
         let moment = now(&link, self.given_now()).await?;
+        let next = next_due(&link).await?;
+        if next.is_none_or(|next| moment < next) {
+            return Ok(Fired { runs: Vec::new(), next_in_ms: next.map(|at| at.ms_since(moment)) });
+        }
         link.begin().await?;
-        let mut schedules = read_all(&link, include_str!("../sql/lock_schedules.sql")).await?;
+        let params: [crate::link::Param<'_>; 1] = [(&moment.ms(), Type::INT8)];
+        let rows = link.rows(include_str!("../sql/lock_schedules.sql"), &params).await?;
+        let mut schedules = rows.iter().map(read_schedule).collect::<Result<Vec<_>, _>>()?;
         let runs = fire(&link, &mut schedules, moment).await?;
+        let next = next_due(&link).await?;
         link.commit().await?;
         if runs.iter().any(|run| !run.skipped) {
             self.wake.work(Work::Anywhere);
         }
-        Ok(Fired { runs, next_in_ms: next_in(&schedules, moment) })
+        Ok(Fired { runs, next_in_ms: next.map(|at| at.ms_since(moment)) })
     }
 }
 
-fn next_in(schedules: &[Schedule], now: Time) -> Option<u64> {
-    schedules.iter().filter_map(Schedule::next_due).min().map(|at| at.ms_since(now))
+/// When a schedule is due that is at rest, or whose line has no run any more.
+const NEVER_MS: i64 = i64::MAX;
+
+fn next_ms(schedule: &Schedule) -> i64 {
+    schedule.next_due().map_or(NEVER_MS, Time::ms)
+}
+
+/// When the first schedule is due.
+async fn next_due(link: &Link) -> Result<Option<Time>, Fault> {
+    let next_ms: Option<i64> = link.row(include_str!("../sql/next_schedule.sql"), &[]).await?.try_get(0)?;
+    Ok(next_ms.filter(|ms| *ms != NEVER_MS).map(Time::from_ms))
 }
 
 async fn fire(link: &Link, schedules: &mut [Schedule], now: Time) -> Result<Vec<FiredRun>, Fault> {
@@ -99,16 +112,21 @@ async fn fire(link: &Link, schedules: &mut [Schedule], now: Time) -> Result<Vec<
         let (job_id, skipped) = (enqueued.id, enqueued.deduplicated);
         runs.push(FiredRun { schedule: schedule.name.clone(), run, job_id, skipped });
     }
-    for schedule in schedules.iter_mut().filter(|schedule| !schedule.policy.paused) {
-        schedule.settled_to = now.max(schedule.settled_to);
+    for schedule in schedules {
+        if schedule.is_due(now) {
+            schedule.settle(now);
+        }
         save(link, schedule).await?;
     }
     Ok(runs)
 }
 
 async fn save(link: &Link, schedule: &Schedule) -> Result<(), Fault> {
-    let params: [crate::link::Param<'_>; 2] =
-        [(&schedule.name.as_str(), Type::TEXT), (&to_text(schedule)?, Type::TEXT)];
+    let params: [crate::link::Param<'_>; 3] = [
+        (&schedule.name.as_str(), Type::TEXT),
+        (&to_text(schedule)?, Type::TEXT),
+        (&next_ms(schedule), Type::INT8),
+    ];
     link.rows(include_str!("../sql/save_schedule.sql"), &params).await?;
     Ok(())
 }

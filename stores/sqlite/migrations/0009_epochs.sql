@@ -52,3 +52,7 @@ CREATE INDEX gates_awake ON gates (queue, kind) WHERE awake = 1;
 DROP INDEX claims_at;
 ALTER TABLE claims RENAME TO claims_made;
 CREATE INDEX claims_made_at ON claims_made (at_ms);
+
+-- When a schedule is due next, so that no other is looked at; of those that are there, the first look finds out.
+ALTER TABLE schedules ADD COLUMN next_ms INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX schedules_next ON schedules (next_ms);

@@ -1,1 +1,1 @@
-INSERT INTO schedules (name, body) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET body = ?2
+INSERT INTO schedules (name, body, next_ms) VALUES (?1, ?2, ?3) ON CONFLICT (name) DO UPDATE SET body = ?2, next_ms = ?3

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::id::ScheduleName;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::store::{Fired, FiredRun};
+use windlass_core::time::Time;
 
 use crate::enqueue::{Accept, SameId};
 use crate::fail::Done;
@@ -29,7 +30,11 @@ pub fn put(tx: &mut Tx<'_>, name: &ScheduleName, policy: &SchedulePolicy) -> Don
     let mut select = tx.sql(include_str!("../sql/schedule_load.sql"))?;
     let body: Option<String> = select.query_row(params![name.as_str()], |row| row.get(0)).optional()?;
     let schedule = match body {
-        Some(body) => Schedule { policy, ..parse(&body)? },
+        Some(body) => {
+            let mut schedule: Schedule = parse(&body)?;
+            schedule.change(policy, tx.now);
+            schedule
+        }
         None => Schedule::new(name.clone(), policy, tx.now),
     };
     save(tx, &schedule)
@@ -41,13 +46,11 @@ pub fn delete(tx: &mut Tx<'_>, name: &ScheduleName) -> Done<bool> {
     Ok(deleted > 0)
 }
 
-/// Enqueues the jobs of all runs that are due.
+/// Enqueues the jobs of all runs that are due. Schedules that are not due are neither read nor written.
 pub fn fire(tx: &mut Tx<'_>) -> Done<Fired> {
     let mut fired = Fired::default();
     let mut accept = Accept::new(tx)?;
-    let mut next_due = None;
-    for mut schedule in list(tx.conn)? {
-        let before = schedule.clone();
+    for mut schedule in due(tx)? {
         for run in schedule.due(tx.now) {
             let enqueued = accept.one(tx, &schedule.job_for(run), SameId::IsTheJob)?;
             if !enqueued.deduplicated {
@@ -61,20 +64,35 @@ pub fn fire(tx: &mut Tx<'_>) -> Done<Fired> {
                 skipped: enqueued.deduplicated,
             });
         }
-        if !schedule.policy.paused {
-            schedule.settled_to = tx.now.max(schedule.settled_to);
+        if schedule.is_due(tx.now) {
+            schedule.settle(tx.now);
         }
-        if schedule != before {
-            save(tx, &schedule)?;
-        }
-        next_due = next_due.into_iter().chain(schedule.next_due()).min();
+        save(tx, &schedule)?;
     }
+    let mut next = tx.sql(include_str!("../sql/schedule_next.sql"))?;
+    let next_ms: Option<i64> = next.query_row([], |row| row.get(0))?;
+    let next_due = next_ms.filter(|ms| *ms != NEVER_MS).map(Time::from_ms);
     fired.next_in_ms = next_due.map(|at| at.ms_since(tx.now));
     Ok(fired)
 }
 
+/// Those that may be due, by name.
+fn due(tx: &Tx<'_>) -> Done<Vec<Schedule>> {
+    let mut select = tx.sql(include_str!("../sql/schedule_due.sql"))?;
+    let mut rows = select.query(params![tx.now.ms()])?;
+    let mut schedules = Vec::new();
+    while let Some(row) = rows.next()? {
+        schedules.push(parse(text(row, 0)?)?);
+    }
+    Ok(schedules)
+}
+
+/// When a schedule is due that is at rest, or whose line has no run any more.
+const NEVER_MS: i64 = i64::MAX;
+
 fn save(tx: &Tx<'_>, schedule: &Schedule) -> Done<()> {
     let mut save = tx.sql(include_str!("../sql/schedule_save.sql"))?;
-    save.execute(params![schedule.name.as_str(), to_text(schedule)?])?;
+    let next_ms = schedule.next_due().map_or(NEVER_MS, Time::ms);
+    save.execute(params![schedule.name.as_str(), to_text(schedule)?, next_ms])?;
     Ok(())
 }

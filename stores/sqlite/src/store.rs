@@ -263,7 +263,8 @@ impl Store for SqliteStore {
     }
 
     async fn risks(&self) -> Result<Vec<Risk>, StoreError> {
-        let risk = |view: &View<'_>| Ok(incarnation::risk(&epoch::status(view)?.epoch, view.now));
+        let risk =
+            |view: &View<'_>| Ok(incarnation::risk(&epoch::EpochNow::load(view.conn, None)?.epoch, view.now));
         Ok(self.read(risk).await?.into_iter().collect())
     }
 

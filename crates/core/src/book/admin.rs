@@ -113,7 +113,7 @@ impl Book {
         let policy = policy.checked()?;
         self.schedules
             .entry(name.clone())
-            .and_modify(|schedule| schedule.policy = policy.clone())
+            .and_modify(|schedule| schedule.change(policy.clone(), now))
             .or_insert_with(|| Schedule::new(name, policy.clone(), now));
         Ok(())
     }
@@ -123,13 +123,19 @@ impl Book {
         self.schedules.remove(name).is_some()
     }
 
+    /// Whether a schedule is due.
+    pub fn would_fire(&self, now: Time) -> bool {
+        self.schedules.values().any(|schedule| schedule.is_due(now))
+    }
+
     /// Enqueues the jobs of all runs that are due.
     pub fn fire_schedules(&mut self, now: Time) -> Fired {
         let mut fired = Fired::default();
         let mut moves = Moves::default();
-        let names: Vec<ScheduleName> = self.schedules.keys().cloned().collect();
-        for name in names {
-            let mut schedule = self.schedules[&name].clone();
+        let due = self.schedules.values().filter(|schedule| schedule.is_due(now));
+        let due: Vec<Schedule> = due.cloned().collect();
+        for mut schedule in due {
+            let name = schedule.name.clone();
             for run in schedule.due(now) {
                 let enqueued = self.enqueue_one(schedule.job_for(run), now, &mut moves);
                 fired.runs.push(FiredRun {
@@ -143,9 +149,7 @@ impl Book {
                     schedule.last_job = Some(enqueued.id);
                 }
             }
-            if !schedule.policy.paused {
-                schedule.settled_to = now.max(schedule.settled_to);
-            }
+            schedule.settle(now);
             self.schedules.insert(name, schedule);
         }
         self.note(moves, now);

@@ -109,6 +109,26 @@ impl Schedule {
         Self { name, policy, settled_to: now, last_run: None, last_job: None }
     }
 
+    /// Takes another policy, and goes on from where it is; but another line counts from now on, where nothing was due by
+    /// the one before.
+    pub fn change(&mut self, policy: SchedulePolicy, now: Time) {
+        let has_another_line = (&policy.cron, &policy.zone) != (&self.policy.cron, &self.policy.zone);
+        if has_another_line && !self.policy.paused && !self.is_due(now) {
+            self.settle(now);
+        }
+        self.policy = policy;
+    }
+
+    /// Whether a run is not dealt with yet. Whoever fires schedules leaves alone all others, and what it keeps of them.
+    pub fn is_due(&self, now: Time) -> bool {
+        self.next_due().is_some_and(|at| at <= now)
+    }
+
+    /// Says that all runs up to `now` are dealt with.
+    pub fn settle(&mut self, now: Time) {
+        self.settled_to = now.max(self.settled_to);
+    }
+
     /// The runs to enqueue jobs for at `now`, oldest first.
     pub fn due(&self, now: Time) -> Vec<Time> {
         if self.policy.paused {

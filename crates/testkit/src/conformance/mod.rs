@@ -124,6 +124,7 @@ macro_rules! each_promise {
             p18_overlap
             p18_missed_runs
             p18_schedules_change
+            p18_another_line_counts_from_now
             p19_batches_have_a_limit
             p19_senseless_policies_are_refused
             p19_a_claim_is_bounded_in_bytes

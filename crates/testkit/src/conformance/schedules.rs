@@ -84,6 +84,21 @@ pub async fn p18_missed_runs<S: Subject>() {
     }
 }
 
+/// Another line counts from the moment at which it is set: what it would have run before is not missed.
+pub async fn p18_another_line_counts_from_now<S: Subject>() {
+    let scene = stage::<S>(hourly(Overlap::Queue, Missed::All(9))).await;
+    scene.clock.advance(ms("90m"));
+    assert_eq!(fire(&scene).await.runs.len(), 1);
+    scene.clock.advance(ms("25m"));
+    let mut often = hourly(Overlap::Queue, Missed::All(9));
+    often.cron = "*/10 * * * *".into();
+    scene.store().put_schedule(schedule("s"), often).await.expect("put_schedule");
+    let fired = fire(&scene).await;
+    assert_eq!((fired.runs.len(), fired.next_in_ms), (0, Some(ms("5m"))));
+    scene.clock.advance(ms("15m"));
+    assert_eq!(fire(&scene).await.runs.len(), 2);
+}
+
 /// A schedule can be changed, put to rest and taken away; a bad one is refused.
 pub async fn p18_schedules_change<S: Subject>() {
     let scene = stage::<S>(hourly(Overlap::Queue, Missed::Last)).await;

@@ -90,7 +90,7 @@ impl Op {
             Self::Spend(name, amount) => book.would_spend(name, *amount, now),
             Self::Cancel(id) | Self::Retry(id) => book.job(*id).is_some(),
             Self::DeleteSchedule(name) => book.schedules().iter().any(|schedule| schedule.name == *name),
-            Self::FireSchedules => book.schedules().iter().any(|schedule| !schedule.policy.paused),
+            Self::FireSchedules => book.would_fire(now),
             _ => true,
         }
     }
@@ -140,7 +140,7 @@ impl Op {
                 (Answer::Deleted(deleted), deleted)
             }
             Self::FireSchedules => {
-                let changed = book.schedules().iter().any(|schedule| !schedule.policy.paused);
+                let changed = book.would_fire(now);
                 (Answer::Fired(book.fire_schedules(now)), changed)
             }
             Self::Prune => (Answer::Pruned(book.prune(now)), true),

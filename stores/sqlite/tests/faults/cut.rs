@@ -282,7 +282,7 @@ async fn several_share_a_mark() {
     let [one, other] = stores;
     drop(one);
     other.enqueue(vec![job(11, 10)]).await.expect("a job");
-    let third = open(&path, &clock).await;
+    let _third = open(&path, &clock).await;
     fs::rename(&path, beside(&path, ".away")).expect("a move");
     fs::copy(beside(&path, ".away"), &path).expect("a copy");
     let refused = SqliteStore::open_with(&path, options(&clock)).await.err().expect("a refusal");

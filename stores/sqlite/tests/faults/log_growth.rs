@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
+use windlass_core::id::ScheduleName;
+use windlass_core::policy::schedule::SchedulePolicy;
 use windlass_core::query::ListRequest;
 use windlass_core::store::{Source, Store};
 use windlass_sqlite::SqliteStore;
@@ -51,6 +53,36 @@ async fn fault_13_the_log_stays_short() {
     reader.execute_batch("COMMIT").expect("the end of the reader");
     churn(&store, &path, 140..150).await;
     assert!(log_bytes(&path) < allowed, "{} bytes", log_bytes(&path));
+}
+
+/// Schedules that are not due write nothing, however many they are and however often they are looked at.
+#[tokio::test]
+async fn a_schedule_that_is_not_due_writes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("w.db");
+    let clock = FakeClock::default();
+    let store = open(&path, &clock).await;
+    for n in 0..50 {
+        let policy = SchedulePolicy {
+            cron: "0 * * * *".into(),
+            zone: "UTC".into(),
+            overlap: Default::default(),
+            missed: Default::default(),
+            paused: n % 2 == 1,
+            job: job(1, 10).spec,
+        };
+        let name = ScheduleName::new(format!("s{n}")).expect("a name");
+        store.put_schedule(name, policy).await.expect("a schedule");
+    }
+    clock.advance(3_600_000);
+    assert_eq!(store.fire_schedules().await.expect("fired").runs.len(), 25);
+    let bytes = log_bytes(&path);
+    for _ in 0..20 {
+        clock.advance(1_000);
+        let fired = store.fire_schedules().await.expect("fired");
+        assert!(fired.runs.is_empty() && fired.next_in_ms.is_some_and(|ms| ms <= 3_600_000), "{fired:?}");
+    }
+    assert_eq!(log_bytes(&path), bytes);
 }
 
 /// A clean stop leaves one file, and a plain copy of it is the whole store; also when another program has it open.

@@ -1,0 +1,1 @@
+SELECT min(next_ms) FROM schedules
