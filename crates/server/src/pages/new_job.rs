@@ -58,6 +58,7 @@ pub(super) fn again(job: &JobView) -> Markup {
                 form.fields data-post="/v1/jobs" data-said="Enqueued as a new job" {
                     label { span { "kind" } input name="kind" data-sort="text" value=(job.kind) required maxlength="128" autocomplete="off" spellcheck="false"; }
                     (form::fields(&fields(Some(job))))
+                    (form::fields(&rest(job)))
                     button.main { "Enqueue" }
                 }
             }
@@ -86,5 +87,27 @@ fn fields(like: Option<&JobView>) -> Vec<Field<'static>> {
         ),
         field("key", "key", "text", of(|job| job.key.as_ref().map(ToString::to_string)), "none"),
         field("delay", "not before", "text", None, "at once; 5m, 1h"),
+    ]
+}
+
+/// What else a job may have: one like it has it, too, unless somebody takes it out.
+fn rest(job: &JobView) -> Vec<Field<'static>> {
+    fn json(value: &impl serde::Serialize) -> Option<String> {
+        serde_json::to_string(value).ok()
+    }
+    let field = |name, label, sort, value, hint| Field { name, label, sort, value, hint };
+    let budgets = Some(&job.budgets).filter(|budgets| !budgets.is_empty());
+    vec![
+        field("dedupe_key", "dedupe key", "text", job.dedupe_key.as_ref().map(ToString::to_string), "none"),
+        field("budgets", "budgets, as JSON", "json", budgets.and_then(json), r#"["etsy"]"#),
+        field("retry", "retry rule, as JSON", "json", job.retry.as_ref().and_then(json), "the queue's"),
+        field("timeout", "timeout", "text", job.timeout.map(|span| span.to_string()), "none; 30s, 5m"),
+        field(
+            "meta",
+            "meta, as JSON",
+            "json",
+            job.meta.as_ref().map(|json| json.as_str().to_owned()),
+            "none",
+        ),
     ]
 }
