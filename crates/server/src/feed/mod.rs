@@ -2,8 +2,8 @@
 //! for the statistics and for the metrics.
 //!
 //! While somebody listens the store is asked when it announces work and every
-//! 200 ms; otherwise once a second, for the statistics alone. Where the store tells of new work and nothing happens, it
-//! is asked less and less often.
+//! 200 ms; otherwise once a second, for the statistics alone, and less and less often where the store tells of new work
+//! and nothing happens.
 
 mod fold;
 mod rings;
@@ -32,11 +32,13 @@ pub(crate) use troubles::{FAILURES_MS, Failures};
 
 use troubles::Picks;
 
-/// How often the store is asked while somebody listens.
+/// How often the store is asked while somebody listens, also when nothing happens: stores announce work, and no other
+/// event, so a completion is heard of by asking alone. A dashboard that is looked at, or a program that listens, costs
+/// five short reads a second for the whole server, however many they are.
 const LISTENED_MS: u64 = 200;
 /// How often it is asked when nobody does.
 const IDLE_MS: u64 = 1_000;
-/// After so many looks in vain the pause doubles with each, up to so many.
+/// After so many looks in vain with nobody listening the pause doubles with each, up to so many.
 const QUIET_AFTER: u32 = 10;
 const QUIET_MAX: u32 = 15;
 /// Announcements that come in a burst are answered together.
@@ -173,7 +175,7 @@ pub(crate) async fn run(api: Arc<Api>) {
         let quiet = api.store.tells() && api.feed.told() == before;
         idle = if quiet { (idle + 1).min(QUIET_MAX) } else { 0 };
         let listened = api.feed.is_listened_to();
-        let pause_ms = if listened { LISTENED_MS } else { IDLE_MS } << idle.saturating_sub(QUIET_AFTER);
+        let pause_ms = pause_ms(listened, idle);
         tokio::select! {
             _ = woken.changed(), if listened => {
                 idle = 0;
@@ -183,6 +185,11 @@ pub(crate) async fn run(api: Arc<Api>) {
             () = api.world.sleep_ms(pause_ms) => {}
         }
     }
+}
+
+/// How long to wait after so many looks in vain.
+fn pause_ms(listened: bool, idle: u32) -> u64 {
+    if listened { LISTENED_MS } else { IDLE_MS << idle.saturating_sub(QUIET_AFTER) }
 }
 
 /// Where the feed begins to read, and that it does.
@@ -256,5 +263,19 @@ impl Samples {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the guides promise to whoever listens, after any time in which nothing happened.
+    #[test]
+    fn listeners_hear_of_an_event_within_a_quarter_of_a_second() {
+        for idle in 0..=QUIET_MAX {
+            assert!(pause_ms(true, idle) < 250, "{idle}");
+        }
+        assert_eq!([0, QUIET_AFTER, QUIET_MAX].map(|idle| pause_ms(false, idle)), [1_000, 1_000, 32_000]);
     }
 }
