@@ -53,8 +53,12 @@ async fn nobody_works_is_said_first() {
         "{waiting}"
     );
     house.send("POST", "/v1/queues/default/pause", &[], "").await;
-    let waiting = house.get("/waiting").await.text;
-    assert!(waiting.contains("for the queue default, which is paused"), "{waiting}");
+    // What was found out is said again for a second.
+    eventually("the pause is seen", || async {
+        let waiting = house.get("/waiting").await.text;
+        waiting.contains("for the queue default, which is paused").then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
