@@ -5,10 +5,9 @@ import socket
 import struct
 import subprocess
 import time
-from pathlib import Path
 
-from . import usage
 from .places import BENCH
+from .servers import Process
 
 OP_MSG = 2013
 SET = "bench"
@@ -49,19 +48,17 @@ def _number(answer, name):
     return None
 
 
-class Mongo:
+class Mongo(Process):
     """`count` takes a line such as `jobs {"lastFinishedAt": {"$gt": 0}}`."""
 
     name = "mongo"
 
     def __init__(self, folder, port):
-        self.folder = Path(folder) / "mongo"
-        self.folder.mkdir()
+        super().__init__(folder)
         self.port = port
         binary = mongod()
-        words = [binary, "--dbpath", str(self.folder), "--port", str(port), "--bind_ip", "127.0.0.1", "--replSet", SET,
-                 "--oplogSize", "4000", "--quiet", "--logpath", str(self.folder / "log")]
-        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+        self.start(binary, "--dbpath", str(self.folder), "--port", str(port), "--bind_ip", "127.0.0.1", "--replSet", SET,
+                   "--oplogSize", "4000", "--quiet", "--logpath", str(self.folder / "log"))
         said = subprocess.run([binary, "--version"], capture_output=True, text=True).stdout
         self.version = said.split()[2].lstrip("v")
         member = {"_id": 0, "host": f"127.0.0.1:{port}"}
@@ -73,12 +70,14 @@ class Mongo:
         """Asks until the answer is yes; a server that has just started may not answer yet."""
         deadline = time.monotonic() + STARTED_S_MAX
         while True:
+            why = None
             try:
                 if asked():
                     return
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
+            except OSError as error:
+                why = error
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"mongod is not ready after {STARTED_S_MAX} s; see {self.folder / 'log'}") from why
             time.sleep(0.1)
 
     def _ask(self, database, command):
@@ -87,7 +86,10 @@ class Mongo:
             wire.sendall(struct.pack("<iiii", len(body) + 16, 1, 0, OP_MSG) + body)
             answer = b""
             while len(answer) < 4 or len(answer) < struct.unpack("<i", answer[:4])[0]:
-                answer += wire.recv(65536)
+                piece = wire.recv(65536)
+                if not piece:
+                    raise OSError("closed")
+                answer += piece
         return answer[21:]
 
     def fresh(self):
@@ -104,16 +106,3 @@ class Mongo:
 
     def settle(self):
         self._ask("admin", {"fsync": 1})
-
-    def wal_bytes(self):
-        return None
-
-    def dead_rows(self):
-        return None
-
-    def cpu_seconds(self):
-        return usage.tree_cpu_seconds(self.process.pid)
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait()

@@ -110,16 +110,38 @@ class Postgres:
         self._run(f"{self.bin}/pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "stop")
 
 
-class Redis:
+class Process:
+    """A server that is one process of ours, in a folder of its own. It counts neither a log nor dead rows."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder) / self.name
+        self.folder.mkdir()
+
+    def start(self, *words):
+        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+
+    def wal_bytes(self):
+        return None
+
+    def dead_rows(self):
+        return None
+
+    def cpu_seconds(self):
+        return usage.tree_cpu_seconds(self.process.pid)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+class Redis(Process):
     name = "redis"
 
     def __init__(self, folder):
-        self.folder = Path(folder) / "redis"
-        self.folder.mkdir()
+        super().__init__(folder)
         self.port = free_port()
-        self.process = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder),
-             "--appendonly", "yes", "--appendfsync", "always", "--save", ""], stdout=subprocess.DEVNULL)
+        self.start("redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder),
+                   "--appendonly", "yes", "--appendfsync", "always", "--save", "")
         self.version = subprocess.run(["redis-server", "--version"], capture_output=True, text=True).stdout.split()[2]
         usage.wait_for_port(self.port)
 
@@ -137,19 +159,6 @@ class Redis:
 
     def settle(self):
         pass
-
-    def wal_bytes(self):
-        return None
-
-    def dead_rows(self):
-        return None
-
-    def cpu_seconds(self):
-        return usage.tree_cpu_seconds(self.process.pid)
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait()
 
 
 class Sqlite:

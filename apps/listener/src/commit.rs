@@ -12,13 +12,12 @@ use mongodb::error::Error;
 use windlass_mongo::Within;
 
 use crate::event::id_text;
-use crate::home::{Home, code, is_passing, number};
+use crate::home::{Home, number};
 use crate::job::NewJob;
 use crate::lane::Handle;
 use crate::sink::{Trouble, write_within};
 use crate::token::Token;
 
-const DUPLICATE: i32 = 11000;
 const PAUSE_MS: u64 = 50;
 const PAUSE_MS_MAX: u64 = 2_000;
 
@@ -57,19 +56,6 @@ impl From<Error> for Refused {
     }
 }
 
-impl Refused {
-    /// What passes, in words.
-    fn passing(&self) -> Option<String> {
-        match self {
-            Self::Trouble(Trouble::Passing(why)) => Some(why.clone()),
-            Self::Trouble(Trouble::Database(error)) if is_passing(error) => {
-                Some(format!("{} ({})", error.kind, code(error)))
-            }
-            _ => None,
-        }
-    }
-}
-
 /// Writes jobs and moves lanes. Passing trouble is waited out until `stop` says that it is time to end: then what is
 /// not written is abandoned as a whole.
 pub(crate) async fn commit(
@@ -93,18 +79,19 @@ pub(crate) async fn commit(
                 done.lost.extend(lanes);
                 waiting.push((jobs, steps));
             }
-            Err(Refused::Trouble(Trouble::Raced)) if stop() => return None,
-            Err(Refused::Trouble(Trouble::Raced)) => waiting.push((jobs, steps)),
-            Err(refused) if refused.passing().is_some() => {
+            Err(Refused::Trouble(trouble)) if trouble.passes() => {
                 if stop() {
                     return None;
                 }
-                tracing::warn!(error = refused.passing(), "Jobs cannot be written now, and will be");
-                home.world.sleep_ms(pause_ms).await;
-                pause_ms = (pause_ms * 2).min(PAUSE_MS_MAX);
+                // Who was first is done by now.
+                if !matches!(trouble, Trouble::Raced) {
+                    tracing::warn!(error = trouble.why(), "Jobs cannot be written now, and will be");
+                    home.world.sleep_ms(pause_ms).await;
+                    pause_ms = (pause_ms * 2).min(PAUSE_MS_MAX);
+                }
                 waiting.push((jobs, steps));
             }
-            Err(Refused::Trouble(Trouble::Database(error))) if code(&error) == DUPLICATE => {
+            Err(Refused::Trouble(trouble)) if trouble.is_duplicate() => {
                 let there = match existing(home, &jobs).await {
                     Ok(there) => there,
                     Err(_) if stop() => return None,
@@ -116,7 +103,7 @@ pub(crate) async fn commit(
                 let new = without_twins(new);
                 if new.len() == before {
                     // Not one of ours: another index is in the way.
-                    split(home, new, steps, &said(&error), &mut waiting, &mut done).await;
+                    split(home, new, steps, &trouble.why(), &mut waiting, &mut done).await;
                 } else {
                     // Rows that are there are as good as written.
                     done.written.extend(there);
@@ -124,20 +111,11 @@ pub(crate) async fn commit(
                 }
             }
             Err(Refused::Trouble(trouble)) => {
-                let why = match &trouble {
-                    Trouble::Database(error) => said(error),
-                    Trouble::Raced => String::new(),
-                    Trouble::Passing(why) | Trouble::Never(why) => why.clone(),
-                };
-                split(home, jobs, steps, &why, &mut waiting, &mut done).await;
+                split(home, jobs, steps, &trouble.why(), &mut waiting, &mut done).await;
             }
         }
     }
     Some(done)
-}
-
-fn said(error: &Error) -> String {
-    format!("{} ({})", error.kind, code(error))
 }
 
 /// Halves of a batch that cannot be written, until what cannot is alone: that is a dead letter.
@@ -158,7 +136,7 @@ async fn split(
                 Ok(()) => done.dead.push((job, why.to_owned())),
                 Err(Refused::Lost(lanes)) => done.lost.extend(lanes),
                 Err(Refused::Trouble(again)) => {
-                    tracing::warn!(error = %again.into_error().kind, "A dead letter cannot be written now, and will be");
+                    tracing::warn!(error = again.why(), "A dead letter cannot be written now, and will be");
                     home.world.sleep_ms(PAUSE_MS_MAX).await;
                     waiting.push((vec![job], steps));
                 }

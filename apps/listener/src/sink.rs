@@ -14,11 +14,12 @@ use windlass_engine::{Kind, StoreError};
 use windlass_mongo::{MongoStore, Within, WithinError};
 
 use crate::event::{Event, id_text};
-use crate::home::{Home, code};
+use crate::home::{Home, code, is_passing};
 use crate::job::{NewJob, key_of};
 use crate::listener::Listener;
 use crate::settings::JobsTarget;
 
+/// The number of an error of the server: an index has it already.
 const DUPLICATE: i32 = 11000;
 
 /// Why jobs were not written.
@@ -51,13 +52,35 @@ impl From<StoreError> for Trouble {
 }
 
 impl Trouble {
-    /// As an error of the database, for those who tell it no further.
-    pub(crate) fn into_error(self) -> Error {
+    /// Whether trying again may help.
+    pub(crate) fn passes(&self) -> bool {
         match self {
-            Self::Database(error) => *error,
-            Self::Raced => Error::custom("another program was first".to_owned()),
-            Self::Passing(why) | Self::Never(why) => Error::custom(why),
+            Self::Raced | Self::Passing(_) => true,
+            Self::Never(_) => false,
+            Self::Database(error) => is_passing(error),
         }
+    }
+
+    /// In words.
+    pub(crate) fn why(&self) -> String {
+        match self {
+            Self::Raced => "another program was first".to_owned(),
+            Self::Passing(why) | Self::Never(why) => why.clone(),
+            Self::Database(error) => format!("{} ({})", error.kind, code(error)),
+        }
+    }
+
+    /// The number of the server's error; 0 for anything else.
+    pub(crate) fn code(&self) -> i32 {
+        match self {
+            Self::Database(error) => code(error),
+            Self::Raced | Self::Passing(_) | Self::Never(_) => 0,
+        }
+    }
+
+    /// Whether something is there already that an index admits once.
+    pub(crate) fn is_duplicate(&self) -> bool {
+        self.code() == DUPLICATE
     }
 }
 
@@ -148,4 +171,25 @@ pub(crate) async fn known(
 
 fn document_of(row: &Document) -> Option<String> {
     row.get_document("data").ok()?.get_str("documentId").ok().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_is_told_from_what_never_will() {
+        let passing = [
+            Trouble::Raced,
+            Trouble::Passing("later".to_owned()),
+            StoreError::Busy("a lock".to_owned()).into(),
+            Error::from(std::io::Error::other("cut")).into(),
+        ];
+        for trouble in passing {
+            assert!(trouble.passes(), "{}", trouble.why());
+        }
+        for trouble in [Trouble::Never("poison".to_owned()), Error::custom("broken").into()] {
+            assert!(!trouble.passes(), "{}", trouble.why());
+        }
+    }
 }

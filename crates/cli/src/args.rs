@@ -84,7 +84,8 @@ pub enum Verb {
 /// Which store.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct StoreArgs {
-    /// json:FILE, sqlite:FILE or postgres://USER@HOST/DATABASE
+    /// sqlite:FILE, json:FILE, postgres://USER@HOST/DATABASE, mongodb://HOST/DATABASE?replicaSet=NAME (not in every build)
+    /// or http://HOST:PORT, a server
     #[arg(
         long,
         env = "WINDLASS_STORE",

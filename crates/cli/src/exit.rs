@@ -33,7 +33,7 @@ impl Code {
         }
         match error.chain().find_map(|cause| cause.downcast_ref::<Unnamed>()) {
             Some(Unnamed::Nobody(_)) => return Self::NotFound,
-            Some(Unnamed::Several { .. }) => return Self::Usage,
+            Some(Unnamed::Several { .. } | Unnamed::Unsure { .. }) => return Self::Usage,
             None => {}
         }
         match error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()) {

@@ -6,14 +6,13 @@ use serde::Serialize;
 use windlass_engine::core::error::StoreError;
 use windlass_engine::core::id::{BudgetName, Kind, QueueName};
 use windlass_engine::core::job::Job;
-use windlass_engine::core::query::{
-    JobFilter, ListRequest, PAGE_MAX, QueueStatus, WORKER_ALIVE_MS, WorkerStatus,
-};
+use windlass_engine::core::query::{JobFilter, QueueStatus, WORKER_ALIVE_MS, WorkerStatus};
 use windlass_engine::core::state::{FailureReason, State, StateName};
 use windlass_engine::core::store::Store;
 use windlass_engine::core::time::{Span, Time};
 
 use crate::pages::encoded;
+use crate::search::find;
 
 /// A lease that ran out this long ago should have been taken back.
 const OVERDUE_MS: u64 = 30_000;
@@ -84,37 +83,37 @@ pub async fn audit(store: &dyn Store) -> Result<Vec<Finding>, StoreError> {
 }
 
 async fn jobs_in(store: &dyn Store, state: StateName, jobs_max: usize) -> Result<Vec<Job>, StoreError> {
-    let filter = JobFilter { states: vec![state], ..JobFilter::default() };
-    let (mut found, mut after) = (Vec::new(), None);
-    while found.len() < jobs_max {
-        let limit = u32::try_from(jobs_max - found.len()).unwrap_or(PAGE_MAX).min(PAGE_MAX);
-        let page = store.list(ListRequest { filter: filter.clone(), limit, after }).await?;
-        found.extend(page.jobs);
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
-    Ok(found)
+    find(store, &JobFilter { states: vec![state], ..JobFilter::default() }, jobs_max).await
 }
 
 /// Nobody works at all, and jobs could run.
 fn alone(queues: &[QueueStatus], queued: &[Job], alive: &[&WorkerStatus], now: Time) -> Option<Finding> {
     let due = |queue: &&QueueStatus| queue.oldest_due.is_some_and(|at| now.ms_since(at) > ALONE_MS);
-    let waiting: u64 = queues.iter().filter(due).map(|queue| queue.queued).sum();
-    if !alive.is_empty() || waiting == 0 {
+    if !alive.is_empty() || !queues.iter().any(|queue| due(&queue)) {
         return None;
     }
     let example = queued.iter().find(|job| job.run_at <= now).or(queued.first());
-    let finding = Finding::new(
-        format!("No worker is alive, and {waiting} {}", if waiting == 1 { "job waits" } else { "jobs wait" }),
-        "Start a worker",
-    );
+    let finding =
+        Finding::new(format!("No worker is alive, and {}", waiting(queues, queued, now)), "Start a worker");
     let finding = finding.link("/jobs?state=queued".to_owned());
     Some(match example {
         Some(job) => finding.command(work(&job.spec.kind, &job.spec.queue)),
         None => finding,
     })
+}
+
+/// How many jobs wait that could run. Queues count what is queued, for later or not, so only jobs that were looked at
+/// can be told apart.
+fn waiting(queues: &[QueueStatus], queued: &[Job], now: Time) -> String {
+    let all: u64 = queues.iter().map(|queue| queue.queued).sum();
+    let due = queued.iter().filter(|job| job.run_at <= now).count();
+    match due {
+        _ if all > queued.len() as u64 => {
+            format!("jobs wait: {all} are queued, some of them perhaps for later")
+        }
+        1 => "1 job waits".to_owned(),
+        due => format!("{due} jobs wait"),
+    }
 }
 
 fn work(kind: &Kind, queue: &QueueName) -> String {
@@ -220,7 +219,41 @@ fn quarantined(failed: &[Job]) -> Option<Finding> {
 }
 
 /// A name as a word for a shell.
-fn quoted(name: &str) -> String {
+pub fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@".contains(c);
     if name.chars().all(plain) { name.to_owned() } else { format!("'{}'", name.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use windlass_engine::core::job::{JobSpec, NewJob, Start};
+    use windlass_engine::core::json::Json;
+    use windlass_engine::core::memory::MemoryStore;
+    use windlass_engine::core::time::Clock;
+    use windlass_engine::world::{Ids, SimWorld};
+
+    use super::*;
+
+    /// What is for later does not wait for a worker, though its queue counts it.
+    #[tokio::test]
+    async fn without_workers_what_is_due_is_counted() {
+        let world = SimWorld::new(1);
+        let store = MemoryStore::new(Arc::new(world.clone()));
+        let job = |start| NewJob {
+            id: Ids::new(&world).make(),
+            spec: JobSpec::new(Kind::new("k").unwrap(), QueueName::default(), Json::null()),
+            start,
+        };
+        let later = Start::At(world.wall().plus_ms(3_600_000));
+        store.enqueue(vec![job(Start::Now), job(later), job(later)]).await.unwrap();
+        world.advance(ALONE_MS + 1);
+        let said = async |jobs_max| look(&store, jobs_max).await.unwrap()[0].wrong.clone();
+        assert_eq!(said(200).await, "No worker is alive, and 1 job waits");
+        assert_eq!(
+            said(2).await,
+            "No worker is alive, and jobs wait: 3 are queued, some of them perhaps for later"
+        );
+    }
 }

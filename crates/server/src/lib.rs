@@ -35,6 +35,7 @@ mod rooms;
 mod roster;
 mod sample;
 mod schema;
+pub mod search;
 pub mod text;
 mod wake;
 

@@ -1,6 +1,7 @@
 """The worker against a real server: every way to end, steps, progress, cancel, stop."""
 
 import datetime
+import signal
 import threading
 import time
 import unittest
@@ -39,6 +40,26 @@ class TestWorker(house.House):
         self.assertLessEqual(len(log["text"]), 64 * 1024)
         self.assertTrue(said.endswith(log["text"]) and log["text"].startswith("line "))
         self.assertEqual(self.api("GET", "/v1/workers")["workers"], [])
+
+    def test_a_server_that_hangs_does_not_stop_who_says_much(self) -> None:
+        took = []
+
+        def talk(ctx: Context) -> None:
+            self.server.send_signal(signal.SIGSTOP)
+            try:
+                began = time.monotonic()
+                for number in range(40):
+                    ctx.log(f"line {number}")
+                    time.sleep(0.1)
+                took.append(time.monotonic() - began)
+            finally:
+                self.server.send_signal(signal.SIGCONT)
+
+        job = self.run_one(talk)
+        self.assertEqual(job.state, "completed")
+        self.assertLess(took[0], 9.0, "4 s of work, and once 2 s for a server that does not answer")
+        [log] = self.api("GET", f"/v1/jobs/{job.id}/log")["logs"]
+        self.assertEqual(log["text"], "".join(f"line {number}\n" for number in range(40)))
 
     def test_an_error_climbs_the_ladder(self) -> None:
         def fail(ctx: Context) -> str:

@@ -21,6 +21,8 @@ const VERSION = "0.1.0";
 const DEFAULT_URL = "http://127.0.0.1:7717";
 const LOG_BYTES_MAX = 64 * 1024; // of what an attempt said, the end is kept
 const LOG_MS = 1_000;
+const LOG_CALL_MS = 2_000; // for how long the end of an attempt waits for what it said
+const LOG_PAUSE_MS = 10_000; // nothing is written for so long after that went wrong
 const CALL_MS = 35_000; // the server ends a call after 30 s by itself
 const CLAIM_WAIT_MS = 30_000;
 const CLAIM_MAX = 100;
@@ -363,7 +365,8 @@ export class Context<P = any> {
   private readonly waiting = new Set<() => void>();
   private said = "";
   private saidBefore = 0;
-  private saying: NodeJS.Timeout | undefined;
+  private saying: NodeJS.Timeout | undefined; // there while something is not written
+  private writing: Promise<void> = Promise.resolve();
 
   /** @internal */
   constructor(private readonly worker: Worker, private readonly servers: Servers, leased: Leased, fresh: boolean) {
@@ -468,15 +471,24 @@ export class Context<P = any> {
     this.said = bytes.subarray(begin).toString();
   }
 
-  /** @internal */
-  async writeLog(): Promise<void> {
-    if (!this.saying) return;
+  /** Writes what is new, after the write before: an older text must not come later than a newer.
+   * @internal */
+  writeLog(): Promise<void> {
+    this.writing = this.writing.then(() => this.putLog());
+    return this.writing;
+  }
+
+  private async putLog(): Promise<void> {
+    if (!this.saying || this.isOver()) return;
     clearTimeout(this.saying);
     this.saying = undefined;
     this.cutLog();
     const body = `{"fence":${this.fenceText},"dropped":${this.saidBefore},"text":${JSON.stringify(this.said)}}`;
     const giveUp = () => this.isOver();
-    await this.servers.call("PUT", `/v1/jobs/${this.id}/log`, body, { within: 2_000, giveUp }).catch(() => {});
+    const options = { within: LOG_CALL_MS, timeout: LOG_CALL_MS, giveUp };
+    await this.servers.call("PUT", `/v1/jobs/${this.id}/log`, body, options).catch(() => {
+      this.saying ??= setTimeout(() => void this.writeLog(), LOG_PAUSE_MS).unref();
+    });
   }
 
   /** Lets nothing of a budget be spent by anybody for so long, or until then: an upstream's Retry-After. */

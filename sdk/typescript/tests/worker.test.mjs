@@ -1,8 +1,9 @@
 // The worker against a real server: every way to end, steps, progress, cancel, stop.
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
 import { test } from "node:test";
-import { Canceled, Park, Permanent, RetryAfter } from "../dist/windlass.js";
-import { House, eventually } from "./house.mjs";
+import { Canceled, Park, Permanent, RetryAfter, Worker } from "../dist/windlass.js";
+import { House, TOKEN, eventually } from "./house.mjs";
 
 /** One job of one handler, until it is over. */
 async function one(t, handler, payload, options) {
@@ -30,6 +31,34 @@ test("what it says is kept, and its leaving is known", async (t) => {
   assert.equal(log.dropped + log.text.length, said.length);
   assert.ok(log.text.length <= 64 * 1024 && said.endsWith(log.text) && log.text.startsWith("line "));
   assert.deepEqual((await house.api("GET", "/v1/workers")).workers, []);
+});
+
+test("what it said before is not written over what it says later", async (t) => {
+  const house = await House.open(t);
+  let held = 1_500; // the first write arrives late
+  const relay = createServer(async (request, response) => {
+    const parts = [];
+    for await (const part of request) parts.push(part);
+    if (request.url.endsWith("/log") && held) await new Promise((wake) => setTimeout(wake, held, (held = 0)));
+    const { method, headers: { authorization } } = request;
+    const body = method === "GET" ? undefined : Buffer.concat(parts);
+    const headers = { authorization, "content-type": "application/json" };
+    const answer = await fetch(house.url + request.url, { method, headers, body });
+    response.writeHead(answer.status, { "content-type": "application/json" }).end(await answer.text());
+  });
+  await new Promise((done) => relay.listen(0, "127.0.0.1", done));
+  t.after(() => relay.close());
+  const worker = new Worker({ urls: `http://127.0.0.1:${relay.address().port}`, token: TOKEN });
+  worker.handle("one", async (ctx) => {
+    ctx.log("one");
+    await ctx.sleep(1_200);
+    ctx.log("two");
+    await ctx.sleep(2_000);
+  });
+  const { id } = await house.client.enqueue("one", null);
+  await worker.run({ untilIdle: true, signals: false });
+  const { logs: [log] } = await house.api("GET", `/v1/jobs/${id}/log`);
+  assert.deepEqual([held, log.text], [0, "one\ntwo\n"]);
 });
 
 test("nothing is a result, too", async (t) => {

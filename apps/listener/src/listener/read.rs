@@ -9,7 +9,6 @@ use super::target::TENANT;
 use super::{Dialect, Listener, OnResume, Once, Payload, Target, Trigger};
 use crate::event::Operation;
 use crate::filter::Filter;
-use crate::home::number;
 use crate::status_field::{DEFAULT, StatusField};
 
 /// The queue of jobs in the store when nothing is said.
@@ -222,14 +221,14 @@ fn queue(document: &Document, wrong: &mut Vec<String>) -> String {
 }
 
 fn priority(document: &Document, wrong: &mut Vec<String>) -> i16 {
-    let is_there = document.get("priority").is_some_and(|value| !matches!(value, Bson::Null));
-    match i16::try_from(number(document, "priority")) {
-        Ok(priority) if !is_there || !matches!(document.get("priority"), Some(Bson::String(_))) => priority,
-        _ => {
-            wrong.push("priority must be a whole number from -32768 to 32767".to_owned());
-            0
-        }
-    }
+    let number = match document.get("priority") {
+        None | Some(Bson::Null) => return 0,
+        Some(value) => whole(value),
+    };
+    number.and_then(|number| i16::try_from(number).ok()).unwrap_or_else(|| {
+        wrong.push("priority must be a whole number from -32768 to 32767".to_owned());
+        0
+    })
 }
 
 fn budgets(document: &Document, wrong: &mut Vec<String>) -> Vec<String> {
@@ -255,16 +254,43 @@ fn budgets(document: &Document, wrong: &mut Vec<String>) -> Vec<String> {
 fn partitions(value: Option<&Bson>, wrong: &mut Vec<String>) -> u32 {
     let number = match value {
         None | Some(Bson::Null) => return 1,
-        Some(Bson::Int32(number)) => i64::from(*number),
-        Some(Bson::Int64(number)) => *number,
-        Some(Bson::Double(number)) => *number as i64,
-        Some(_) => 0,
+        Some(value) => whole(value),
     };
-    match u32::try_from(number) {
-        Ok(number) if (1..=PARTITIONS_MAX).contains(&number) => number,
-        _ => {
-            wrong.push(format!("partitions must be a whole number from 1 to {PARTITIONS_MAX}"));
-            1
+    let fits = |number: &u32| (1..=PARTITIONS_MAX).contains(number);
+    number.and_then(|number| u32::try_from(number).ok()).filter(fits).unwrap_or_else(|| {
+        wrong.push(format!("partitions must be a whole number from 1 to {PARTITIONS_MAX}"));
+        1
+    })
+}
+
+/// A whole number of whatever type; what a shell writes is a double.
+fn whole(value: &Bson) -> Option<i64> {
+    match value {
+        Bson::Int32(number) => Some(i64::from(*number)),
+        Bson::Int64(number) => Some(*number),
+        Bson::Double(number) => Some(*number as i64).filter(|whole| *whole as f64 == *number),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::bson;
+
+    use super::*;
+
+    #[test]
+    fn a_priority_is_a_whole_number() {
+        let read = |value: Bson| {
+            let mut wrong = Vec::new();
+            let priority = priority(&mongodb::bson::doc! { "priority": value }, &mut wrong);
+            (priority, wrong.len())
+        };
+        for (value, is) in [(bson!(null), 0), (bson!(3), 3), (bson!(-3_i64), -3), (bson!(3.0), 3)] {
+            assert_eq!(read(value), (is, 0));
+        }
+        for value in [bson!(true), bson!([1]), bson!({ "a": 1 }), bson!("3"), bson!(1.5), bson!(40_000)] {
+            assert_eq!(read(value.clone()), (0, 1), "{value}");
         }
     }
 }

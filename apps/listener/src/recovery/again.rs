@@ -9,7 +9,7 @@ use mongodb::error::Error;
 use super::entry_id;
 use crate::context::Context;
 use crate::event::{Event, Operation};
-use crate::home::{is_passing, number};
+use crate::home::number;
 use crate::job::{Cause, Making, NewJob};
 use crate::lane::Handle;
 use crate::listener::Listener;
@@ -54,7 +54,7 @@ pub(super) async fn wished(
     listener: &Listener,
     database: &str,
     field: &StatusField,
-) -> Result<(), Error> {
+) -> Result<(), Trouble> {
     let documents = context.home.client.database(database).collection::<Document>(&listener.collection);
     // Those with an error are tried again by their ladder.
     let mut query = doc! { "$and": [ field.query_again(), { field.part("error"): Bson::Null } ] };
@@ -89,7 +89,7 @@ pub(super) async fn wished(
 }
 
 /// Documents whose jobs have failed, and whose time has come.
-pub(super) async fn due(context: &Context, handle: &Handle, listener: &Listener) -> Result<(), Error> {
+pub(super) async fn due(context: &Context, handle: &Handle, listener: &Listener) -> Result<(), Trouble> {
     let home = &context.home;
     let query = doc! { "listener": listener.id(), "state": "waiting", "dueAt": { "$lte": home.now() } };
     let mut found = home.dead.find(query).limit(context.work.scan_documents_max as i64).await?;
@@ -125,7 +125,12 @@ pub(super) async fn due(context: &Context, handle: &Handle, listener: &Listener)
 }
 
 /// One job more for a document. Its row and the end of the wish are one transaction, so that a wish makes one job.
-async fn redo(context: &Context, handle: &Handle, listener: &Listener, event: &Event) -> Result<bool, Error> {
+async fn redo(
+    context: &Context,
+    handle: &Handle,
+    listener: &Listener,
+    event: &Event,
+) -> Result<bool, Trouble> {
     let home = &context.home;
     let id = entry_id(&listener.id(), &event.database, &event.collection, event.id());
     let times = home.dead.find_one(doc! { "_id": id }).await?.map_or(0, |entry| number(&entry, "times"));
@@ -164,7 +169,7 @@ async fn redo(context: &Context, handle: &Handle, listener: &Listener, event: &E
         };
         home.dead.update_one(doc! { "_id": id }, booked).upsert(true).session(&mut session).await?;
         let jobs = std::slice::from_ref(&job);
-        write_within(home, &mut session, jobs).await.map(Some).map_err(Trouble::into_error)
+        write_within(home, &mut session, jobs).await.map(Some)
     }
     .await;
     match written {
@@ -177,10 +182,9 @@ async fn redo(context: &Context, handle: &Handle, listener: &Listener, event: &E
         other => {
             let _ = session.abort_transaction().await;
             return match other {
+                Err(trouble) if !trouble.passes() => Err(trouble),
                 // Somebody writes the document at this moment; another time.
-                Err(error) if is_passing(&error) => Ok(false),
-                Err(error) => Err(error),
-                Ok(_) => Ok(false),
+                _ => Ok(false),
             };
         }
     }

@@ -16,10 +16,11 @@ use crate::lane::Handle;
 use crate::listener::Listener;
 use crate::metrics::add;
 use crate::settings::JobsTarget;
+use crate::sink::Trouble;
 use crate::status_writer::entry;
 
-/// How many failed jobs of the store are looked at; the newest.
-const JOBS_MAX: usize = 10_000;
+/// How many pages of failed jobs of the store are looked at; the newest, of listeners or of anybody else.
+const PAGES_MAX: usize = 50;
 
 /// A job that failed for good, and where its document is.
 #[derive(Debug, Clone)]
@@ -64,7 +65,7 @@ impl Failed {
 }
 
 /// Jobs of the store that failed for good, one look for all listeners. Agenda's rows are looked for by listener.
-pub(super) async fn of_store(context: &Context) -> Result<Vec<Failed>, Error> {
+pub(super) async fn of_store(context: &Context) -> Result<Vec<Failed>, Trouble> {
     let mut found = Vec::new();
     if context.home.target != JobsTarget::Windlass || context.registry.len() == 0 {
         return Ok(found);
@@ -72,8 +73,8 @@ pub(super) async fn of_store(context: &Context) -> Result<Vec<Failed>, Error> {
     let store = context.home.store().await?;
     let filter = JobFilter { states: vec![StateName::Failed], ..JobFilter::default() };
     let mut request = ListRequest { filter, limit: PAGE_MAX, after: None };
-    while found.len() < JOBS_MAX {
-        let page = store.list(request.clone()).await.map_err(Error::custom)?;
+    for _ in 0..PAGES_MAX {
+        let page = store.list(request.clone()).await?;
         found.extend(page.jobs.iter().filter_map(Failed::of_job));
         match page.next {
             Some(next) => request.after = Some(next),

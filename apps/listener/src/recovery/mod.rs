@@ -21,10 +21,11 @@ use mongodb::options::IndexOptions;
 use windlass_app::AppError;
 
 use crate::context::Context;
-use crate::home::{code, is_passing};
+use crate::home::is_passing;
 use crate::lane::{Following, Handle};
 use crate::listener::{Listener, Target};
 use crate::settings::JobsTarget;
+use crate::sink::Trouble;
 use crate::status_field::StatusField;
 
 use self::failed::Failed;
@@ -41,20 +42,23 @@ struct Memory {
 pub(crate) async fn run(context: Arc<Context>) -> Result<(), AppError> {
     let memory = Memory::default();
     loop {
-        let failed = failed::of_store(&context).await.unwrap_or_else(|error| {
-            tracing::warn!(error = %error.kind, "Failed jobs of the store cannot be looked at now, and will be");
+        let failed = failed::of_store(&context).await.unwrap_or_else(|trouble| {
+            tracing::warn!(
+                error = trouble.why(),
+                "Failed jobs of the store cannot be looked at now, and will be"
+            );
             Vec::new()
         });
         for handle in context.registry.all() {
             if context.stop.is_asked() {
                 return Ok(());
             }
-            if let Err(error) = recover(&context, &memory, &handle, &failed).await {
+            if let Err(trouble) = recover(&context, &memory, &handle, &failed).await {
                 // One listener that fails never holds up another.
-                handle.failed(&error.kind.to_string());
-                context.metrics.failed(&handle.id.text(), code(&error));
-                if !is_passing(&error) {
-                    tracing::warn!(listener = %handle.id.text(), code = code(&error), error = %error.kind, "Recovery of a listener failed");
+                handle.failed(&trouble.why());
+                context.metrics.failed(&handle.id.text(), trouble.code());
+                if !trouble.passes() {
+                    tracing::warn!(listener = %handle.id.text(), code = trouble.code(), error = trouble.why(), "Recovery of a listener failed");
                 }
             }
         }
@@ -71,7 +75,7 @@ async fn recover(
     memory: &Memory,
     handle: &Arc<Handle>,
     failed: &[Failed],
-) -> Result<(), Error> {
+) -> Result<(), Trouble> {
     let seen = handle.seen();
     let Some(listener) = seen.listener.filter(|listener| listener.is_active) else { return Ok(()) };
     // One that is behind hears of its documents soon.

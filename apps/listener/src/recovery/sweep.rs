@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 
 use futures::TryStreamExt;
 use mongodb::bson::{Bson, Document, doc};
-use mongodb::error::Error;
 
 use super::again::as_event;
 use super::databases;
@@ -22,7 +21,7 @@ const PAUSE_MS: u64 = 20;
 const STREAM_MS_MAX: u64 = 20_000;
 
 /// Scans the gaps of a lane that are open.
-pub(super) async fn gaps(context: &Context, handle: &Handle, listener: &Listener) -> Result<(), Error> {
+pub(super) async fn gaps(context: &Context, handle: &Handle, listener: &Listener) -> Result<(), Trouble> {
     let open = doc! { "listener": listener.id(), "lane": handle.id.text(), "state": "open" };
     let mut found = context.home.gaps.find(open).await?;
     while let Some(gap) = found.try_next().await? {
@@ -38,7 +37,7 @@ pub(super) async fn gaps(context: &Context, handle: &Handle, listener: &Listener
 }
 
 /// Makes jobs of what was there before the listener, once.
-pub(super) async fn backfill(context: &Context, handle: &Handle, listener: &Listener) -> Result<(), Error> {
+pub(super) async fn backfill(context: &Context, handle: &Handle, listener: &Listener) -> Result<(), Trouble> {
     if !listener.backfill {
         return Ok(());
     }
@@ -66,7 +65,7 @@ async fn scan(
     handle: &Handle,
     listener: &Listener,
     cause: &Cause<'_>,
-) -> Result<Option<Outcome>, Error> {
+) -> Result<Option<Outcome>, Trouble> {
     let mut outcome = Outcome { scanned: 0, jobs: 0 };
     for database in databases(context, &listener.target).await? {
         let mut after: Option<Bson> = None;
@@ -90,7 +89,7 @@ async fn page(
     listener: &Listener,
     database: &str,
     after: Option<&Bson>,
-) -> Result<Vec<Document>, Error> {
+) -> Result<Vec<Document>, Trouble> {
     let documents = context.home.client.database(database).collection::<Document>(&listener.collection);
     let mut wanted = match listener.dialect {
         Dialect::Document => listener.query.clone(),
@@ -122,7 +121,7 @@ async fn take(
     database: &str,
     page: Vec<Document>,
     cause: &Cause<'_>,
-) -> Result<i64, Error> {
+) -> Result<i64, Trouble> {
     let home = &context.home;
     let now = home.now();
     let mut events = Vec::new();
@@ -162,7 +161,7 @@ async fn take(
     if jobs.is_empty() {
         return Ok(0);
     }
-    ensure(home, &jobs).await.map_err(Trouble::into_error)?;
+    ensure(home, &jobs).await?;
     add(&context.metrics.jobs, jobs.len());
     handle.jobs.fetch_add(jobs.len() as u64, Ordering::Relaxed);
     let many = jobs.len() as i64;

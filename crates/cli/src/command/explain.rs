@@ -6,9 +6,9 @@ use windlass_engine::core::query::JobFilter;
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::Store;
 use windlass_engine::core::time::Time;
+use windlass_server::search::find;
 use windlass_server::text;
 
-use super::filter::find;
 use super::which::{ShortId, short};
 use crate::args::PlaceArgs;
 use crate::exit::Code;

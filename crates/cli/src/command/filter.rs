@@ -2,8 +2,7 @@
 
 use clap::Args;
 use windlass_engine::core::id::{Key, Kind, QueueName};
-use windlass_engine::core::job::Job;
-use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
+use windlass_engine::core::query::JobFilter;
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::Store;
 use windlass_engine::core::time::{Span, Time};
@@ -85,20 +84,4 @@ impl FilterArgs {
         };
         Ok(filter.checked()?)
     }
-}
-
-/// All jobs that a filter admits, newest first, up to `limit`.
-pub async fn find(store: &dyn Store, filter: &JobFilter, limit: usize) -> anyhow::Result<Vec<Job>> {
-    let mut found = Vec::new();
-    let mut after = None;
-    while found.len() < limit {
-        let page = u32::try_from(limit - found.len()).unwrap_or(PAGE_MAX).min(PAGE_MAX);
-        let page = store.list(ListRequest { filter: filter.clone(), limit: page, after }).await?;
-        found.extend(page.jobs);
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
-    Ok(found)
 }

@@ -5,10 +5,11 @@ use windlass_engine::core::job::Job;
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::Store;
 use windlass_engine::core::time::Time;
+use windlass_server::search::find;
 use windlass_server::text;
 
 use super::explain::sentence;
-use super::filter::{FilterArgs, find};
+use super::filter::FilterArgs;
 use super::which::short;
 use crate::args::PlaceArgs;
 use crate::exit::Code;

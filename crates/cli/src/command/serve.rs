@@ -33,7 +33,8 @@ pub struct ServeArgs {
     /// The token that may do everything; better in the environment than on the command line
     #[arg(long, env = "WINDLASS_TOKEN", hide_env_values = true, hide = true)]
     token: Option<String>,
-    /// json:FILE, sqlite:FILE or postgres://USER@HOST/DATABASE; sqlite:windlass.db when nothing is said
+    /// sqlite:FILE, json:FILE, postgres://USER@HOST/DATABASE or mongodb://HOST/DATABASE?replicaSet=NAME (not in every
+    /// build); sqlite:windlass.db when nothing is said
     #[arg(long, env = "WINDLASS_STORE", hide_env_values = true, value_name = "URL")]
     store: Option<String>,
     /// What queues, budgets, schedules and command kinds there are; windlass.toml when it is there

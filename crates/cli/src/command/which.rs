@@ -1,15 +1,18 @@
 //! Which jobs a verb is for: ids, as short as one likes, or all that fit a filter.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use clap::Args;
 use windlass_engine::core::error::Invalid;
 use windlass_engine::core::id::JobId;
+use windlass_engine::core::job::Job;
 use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::Store;
+use windlass_server::search::find;
 
-use super::filter::{FilterArgs, find};
+use super::filter::FilterArgs;
 use crate::output::{cut, table};
 
 /// How many jobs one call looks at, when it is given a filter.
@@ -57,6 +60,25 @@ pub enum Unnamed {
         /// Whom it could mean.
         list: String,
     },
+    /// There are too many jobs to know.
+    #[error(
+        "{id} was looked for among {looked} jobs that have these digits somewhere, and there are more; give the whole id"
+    )]
+    Unsure {
+        /// What was said.
+        id: String,
+        /// How many were looked at.
+        looked: usize,
+    },
+}
+
+/// What a search has found.
+struct Search {
+    found: Vec<Job>,
+    /// How many jobs have the digits somewhere.
+    looked: usize,
+    /// Whether there was nothing more to look at.
+    is_whole: bool,
 }
 
 impl ShortId {
@@ -67,31 +89,13 @@ impl ShortId {
         {
             return Ok(id);
         }
-        // Stores search in ids as they are written, with dashes: the longest stretch without one is enough.
-        let longest = |text: &str| text.split('-').max_by_key(|part| part.len()).unwrap_or("").to_owned();
-        let mut found: Vec<windlass_engine::core::job::Job> = Vec::new();
-        for text in [longest(&dashed(&self.0)), longest(&dashed_from_end(&self.0))] {
-            let filter = JobFilter { text: Some(text), ..JobFilter::default() };
-            let mut after = None;
-            for _ in 0..PAGES_MAX {
-                let page = store.list(ListRequest { filter: filter.clone(), limit: PAGE_MAX, after }).await?;
-                let named = page.jobs.into_iter().filter(|job| self.names(job.id));
-                for job in named {
-                    if !found.iter().any(|known| known.id == job.id) {
-                        found.push(job);
-                    }
-                }
-                after = page.next;
-                if after.is_none() || found.len() > NAMED_MAX {
-                    break;
-                }
-            }
-        }
+        let Search { found, looked, is_whole } = self.search(store, PAGES_MAX).await?;
         match found.as_slice() {
+            [] | [_] if !is_whole => Err(Unnamed::Unsure { id: self.0.clone(), looked }.into()),
             [job] => Ok(job.id),
             [] => Err(Unnamed::Nobody(self.0.clone()).into()),
             several => {
-                let row = |job: &windlass_engine::core::job::Job| {
+                let row = |job: &Job| {
                     vec![job.id.to_string(), job.state.name().to_string(), cut(job.spec.kind.as_str(), 40)]
                 };
                 let rows: Vec<Vec<String>> = several.iter().take(NAMED_MAX).map(row).collect();
@@ -99,6 +103,37 @@ impl ShortId {
                 Err(Unnamed::Several { id: self.0.clone(), list }.into())
             }
         }
+    }
+
+    /// Jobs that are named so, by a search of so many pages for each way in which the digits may stand in an id.
+    async fn search(&self, store: &dyn Store, pages_max: usize) -> anyhow::Result<Search> {
+        let mut search = Search { found: Vec::new(), looked: 0, is_whole: true };
+        for text in self.texts() {
+            let filter = JobFilter { text: Some(text), ..JobFilter::default() };
+            let mut after = None;
+            for _ in 0..pages_max {
+                let page = store.list(ListRequest { filter: filter.clone(), limit: PAGE_MAX, after }).await?;
+                search.looked += page.jobs.len();
+                for job in page.jobs.into_iter().filter(|job| self.names(job.id)) {
+                    if !search.found.iter().any(|known| known.id == job.id) {
+                        search.found.push(job);
+                    }
+                }
+                after = page.next;
+                if after.is_none() || search.found.len() > NAMED_MAX {
+                    break;
+                }
+            }
+            search.is_whole &= after.is_none();
+        }
+        Ok(search)
+    }
+
+    /// What to search for. Stores search in ids as they are written, with dashes: the longest stretch without one is
+    /// enough, and of few digits it is the same from the beginning and from the end.
+    fn texts(&self) -> BTreeSet<String> {
+        let longest = |text: &str| text.split('-').max_by_key(|part| part.len()).unwrap_or("").to_owned();
+        BTreeSet::from([longest(&dashed(&self.0)), longest(&dashed_from_end(&self.0))])
     }
 
     fn names(&self, id: JobId) -> bool {
@@ -171,6 +206,14 @@ impl WhichArgs {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use windlass_engine::core::id::{Kind, QueueName};
+    use windlass_engine::core::job::{JobSpec, NewJob, Start};
+    use windlass_engine::core::json::Json;
+    use windlass_engine::core::memory::MemoryStore;
+    use windlass_engine::world::{Ids, SimWorld};
+
     use super::*;
 
     const ID: &str = "0198c0de-1234-7000-8000-0123456789ab";
@@ -194,6 +237,31 @@ mod tests {
             assert!(text.parse::<ShortId>().is_err(), "{text}");
         }
         assert_eq!(short(id), "456789ab");
+    }
+
+    #[test]
+    fn few_digits_are_searched_for_once() {
+        let texts = |text: &str| text.parse::<ShortId>().unwrap().texts().len();
+        assert_eq!((texts("456789ab"), texts("0198c0de1234")), (1, 2));
+    }
+
+    /// Nobody is taken for the only one, or said not to be there, while there is more to look at.
+    #[tokio::test]
+    async fn a_search_that_gives_up_says_so() {
+        let world = SimWorld::new(1);
+        let store = MemoryStore::new(Arc::new(world.clone()));
+        let id: ShortId = "456789ab".parse().unwrap();
+        let payload = Json::new("payload", br#""456789ab""#, 100).unwrap();
+        let spec = JobSpec::new(Kind::new("k").unwrap(), QueueName::default(), payload);
+        let job = |id: JobId| NewJob { id, spec: spec.clone(), start: Start::Now };
+        let many = (0..PAGE_MAX).map(|_| job(Ids::new(&world).make())).collect();
+        store.enqueue(many).await.unwrap();
+        store.enqueue(vec![job(ID.parse().unwrap())]).await.unwrap();
+        let search = id.search(&store, 1).await.unwrap();
+        assert_eq!((search.found.len(), search.looked, search.is_whole), (1, PAGE_MAX as usize, false));
+        let search = id.search(&store, 2).await.unwrap();
+        assert_eq!((search.found.len(), search.looked, search.is_whole), (1, PAGE_MAX as usize + 1, true));
+        assert_eq!(id.resolve(&store).await.unwrap().to_string(), ID);
     }
 
     #[test]

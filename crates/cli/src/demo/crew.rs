@@ -1,5 +1,7 @@
 //! The programs of the demo: started, started again when they end, and ended with it.
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -19,6 +21,9 @@ const GRACE_MS: u64 = 15_000;
 const AGAIN_MS: u64 = 1_500;
 /// A program that ends so often is not started again.
 const STARTS_MAX: usize = 50;
+/// What of the environment the programs get. The rest is meant for programs of one's own: with a key and the name of a
+/// provider in it, one of the demo would ask that provider instead of its stand-in.
+const INHERITED: [&str; 8] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "WINDLASS_LOG"];
 
 /// The programs.
 pub struct Crew {
@@ -102,23 +107,9 @@ impl Crew {
         let log = self.scene.folder.join("logs").join(format!("{}.log", member.name));
         let file = std::fs::OpenOptions::new().create(true).append(true).open(&log);
         let file = file.with_context(|| format!("cannot write {}", log.display()))?;
-        let this = std::env::current_exe().context("cannot find this program")?;
-        let mut command = Command::new(this);
-        command.args(&member.arguments).envs(member.settings.iter().cloned()).env(ENDS_WITH_PARENT, "1");
-        // What is set for a server of one's own is not meant for the demo's.
-        for name in [
-            "WINDLASS_TOKEN",
-            "WINDLASS_URL",
-            "WINDLASS_CONFIG",
-            "HTTP_PROXY",
-            "HTTPS_PROXY",
-            "http_proxy",
-            "https_proxy",
-        ] {
-            command.env_remove(name);
-        }
-        command.current_dir(self.scene.folder.join(member.home)).stdin(Stdio::null());
-        command.stdout(file.try_clone()?).stderr(file).kill_on_drop(true);
+        let home = self.scene.folder.join(member.home);
+        let mut command = command(&member.arguments, &home, &member.settings)?;
+        command.stdout(file.try_clone()?).stderr(file);
         // Ctrl-C is for the demo, which ends its programs in its own way.
         command.process_group(0);
         command.spawn().with_context(|| format!("cannot start {}", member.name))
@@ -136,5 +127,61 @@ impl Crew {
                 let _ = child.kill().await;
             }
         }
+    }
+}
+
+/// This program with these arguments, in an environment of these settings and of next to nothing else.
+pub fn command(
+    arguments: &[impl AsRef<OsStr>],
+    home: &Path,
+    settings: &[(String, String)],
+) -> anyhow::Result<Command> {
+    let this = std::env::current_exe().context("cannot find this program")?;
+    let mut command = bare(&this);
+    command.args(arguments).envs(settings.iter().cloned()).env(ENDS_WITH_PARENT, "1");
+    command.current_dir(home).stdin(Stdio::null()).kill_on_drop(true);
+    Ok(command)
+}
+
+/// A program in an environment of next to nothing.
+pub fn bare(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear();
+    for name in INHERITED {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Set for every test by whatever runs it, and for nobody else to see.
+    const CANARY: &str = "CARGO_MANIFEST_DIR";
+
+    #[tokio::test]
+    async fn programs_see_nothing_of_the_environment_but_what_is_listed() {
+        assert!(std::env::var_os(CANARY).is_some(), "the canary is alive");
+        let said = bare(Path::new("env")).output().await.unwrap();
+        let said = String::from_utf8(said.stdout).unwrap();
+        let names: Vec<&str> = said.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+        assert!(names.contains(&"PATH") && !names.contains(&CANARY), "{names:?}");
+        assert!(names.iter().all(|name| INHERITED.contains(name)), "{names:?}");
+    }
+
+    #[test]
+    fn settings_are_on_top() {
+        let settings = [("AI_PROVIDER".to_owned(), "local".to_owned()), ("TZ".to_owned(), "UTC".to_owned())];
+        let command = command(&["serve"], Path::new("/"), &settings).unwrap();
+        let has = |name: &str| {
+            command.as_std().get_envs().find(|(key, _)| *key == name).and_then(|(_, value)| value)
+        };
+        assert_eq!(has("AI_PROVIDER"), Some(OsStr::new("local")));
+        assert_eq!(has("TZ"), Some(OsStr::new("UTC")));
+        assert_eq!(has(ENDS_WITH_PARENT), Some(OsStr::new("1")));
+        assert_eq!(has(CANARY), None);
     }
 }

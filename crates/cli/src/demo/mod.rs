@@ -15,7 +15,6 @@ mod relay;
 mod scene;
 mod talk;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use windlass_app::Stop;
@@ -88,11 +87,4 @@ fn welcome(scene: &Scene, port: u16, is_new: bool) {
     }
     let _ = writeln!(text, "\nLogs are in {}. Ctrl-C ends all of it.", scene.folder.join("logs").display());
     crate::say!("{}", text.trim_end());
-}
-
-/// Words of a command line, so that they can be copied into a shell.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }

@@ -11,6 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use windlass_engine::world::World;
 
+use super::crew::bare;
+
 /// The database, on whatever server.
 const DATABASE: &str = "windlass_demo";
 /// How long a server may take to start, in looks of a tenth of a second.
@@ -48,11 +50,15 @@ impl Postgres {
         let mut server = home.command(&programs.join("postgres"));
         server.arg("-D").arg(&home.data).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
         server.args(["-c", "unix_socket_directories="]).stdout(log.try_clone()?).stderr(log);
-        let server = server.kill_on_drop(true).process_group(0).spawn().context("cannot start Postgres")?;
+        let mut server =
+            server.kill_on_drop(true).process_group(0).spawn().context("cannot start Postgres")?;
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         for _ in 0..LOOKS_MAX {
             if let Ok(url) = database_of(&format!("postgres://demo@{address}/postgres")).await {
                 return Ok(Some(Self { url, server: Some(server) }));
+            }
+            if server.try_wait()?.is_some() {
+                break;
             }
             world.sleep_ms(LOOK_MS).await;
         }
@@ -126,7 +132,7 @@ impl Home {
     }
 
     fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
+        let mut command = bare(program);
         if let Some((uid, gid)) = self.user {
             command.uid(uid).gid(gid);
         }

@@ -1,17 +1,17 @@
 //! Who takes part, with what settings, and where each can be looked at.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use windlass_engine::core::time::Time;
 use windlass_engine::world::World;
+use windlass_server::doctor::quoted;
 
+use super::crew;
 use super::folder::Folder;
 use super::outside::Outside;
 use super::postgres::Postgres;
-use super::quoted;
 
 /// What a program is started with.
 pub struct Member {
@@ -128,7 +128,8 @@ impl Scene {
 
     /// Five things to try, with the command of each.
     pub fn tries(&self, page_port: u16) -> Vec<(&'static str, String)> {
-        let this = std::env::current_exe().map_or_else(|_| "windlass".to_owned(), |path| quoted(&path));
+        let this = std::env::current_exe()
+            .map_or_else(|_| "windlass".to_owned(), |path| quoted(&path.display().to_string()));
         let url = self.base("serve").unwrap_or_default();
         let windlass = format!("WINDLASS_URL={url} {this}");
         let victim = if self.member("vela").is_some() { "vela" } else { "serve" };
@@ -303,9 +304,7 @@ async fn run_to_its_end(
     home: &Path,
     settings: &[(String, String)],
 ) -> anyhow::Result<()> {
-    let this = std::env::current_exe().context("cannot find this program")?;
-    let mut command = tokio::process::Command::new(this);
-    command.args(arguments).current_dir(home).envs(settings.iter().cloned()).stdin(Stdio::null());
+    let mut command = crew::command(arguments, home, settings)?;
     let verb = format!("windlass {}", arguments.join(" "));
     let made = command.output().await.with_context(|| format!("cannot run {verb}"))?;
     anyhow::ensure!(made.status.success(), "{verb} failed: {}", String::from_utf8_lossy(&made.stderr));

@@ -9,9 +9,9 @@ use windlass_engine::core::query::JobFilter;
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::{CancelAnswer, RetryAnswer, Store};
 use windlass_engine::world::{RealWorld, new_id};
+use windlass_server::search::find;
 use windlass_server::{doctor, text};
 
-use crate::command::filter::find;
 use crate::command::which::ShortId;
 
 /// How many jobs are listed, and how many may be changed by one call.

@@ -155,6 +155,32 @@ fn without_default_features_there_is_sqlite_alone() {
     );
 }
 
+/// Every crate of ours that the demo names is there when it is built without the apps, which bring most of them.
+#[test]
+fn the_demo_alone_has_all_that_it_names() {
+    let release = release(&["--no-default-features", "--features=demo"]);
+    let built = |name: &str| release.keys().any(|package| package.starts_with(&format!("{name} ")));
+    let mut named = BTreeSet::new();
+    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/demo")).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let paths =
+                text.split("::").filter_map(|before| before.rsplit(|c: char| !is_of_a_name(c)).next());
+            named.extend(
+                paths.filter(|name| name.starts_with("windlass_")).map(|name| name.replace('_', "-")),
+            );
+        }
+    }
+    assert!(named.contains("windlass-engine") && named.contains("windlass-standins"), "{named:?}");
+    let missing: Vec<&String> = named.iter().filter(|name| !built(name)).collect();
+    assert!(missing.is_empty(), "the feature `demo` switches on nothing that brings {missing:?}");
+}
+
+fn is_of_a_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
 #[test]
 fn differences_are_seen() {
     let of = |package: &str, features: &[&str]| {

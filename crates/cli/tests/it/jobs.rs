@@ -73,6 +73,7 @@ fn what_a_program_prints_is_kept() {
         assert!(!said.contains("::windlass"), "what is meant for the worker is no output: {said}");
         let logs = shell.list(&["logs", &id]);
         assert_eq!((logs.len(), &logs[0]["dropped"]), (2, &0.into()));
+        assert_eq!(shell.list(&["logs", &id, "-f"]), logs, "of a job that is over, all of it");
         assert_eq!(shell.run(&["logs", "0198c0de-0000-7000-8000-000000000001"]).status.code(), Some(3));
     }
 }

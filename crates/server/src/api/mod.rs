@@ -1,6 +1,7 @@
 //! The calls, one file for each noun, and what they share.
 
 pub(crate) mod budgets;
+mod cached;
 pub(crate) mod claim;
 pub(crate) mod events;
 pub(crate) mod health;
@@ -31,10 +32,14 @@ use windlass_engine::core::store::{Holder, Store};
 use windlass_engine::core::time::Time;
 use windlass_engine::world::World;
 
+use cached::Cached;
+
 use crate::access::{Caller, Door};
 use crate::answer::Refusal;
+use crate::doctor::Finding;
 use crate::feed::Feed;
 use crate::metrics::Metrics;
+use crate::pages::{self, Suggestion, Waiting};
 use crate::rooms::Rooms;
 use crate::roster::Roster;
 use crate::sample::Sample;
@@ -54,7 +59,11 @@ pub(crate) struct Api {
     /// Runs over many jobs.
     pub runs: many::Runs,
     pub stats: stats::Cache,
-    pub trouble: trouble::Cache,
+    pub trouble: Cached<Vec<Finding>>,
+    /// For the form of a new job.
+    pub suggestions: Cached<Vec<Suggestion>>,
+    /// What queued jobs wait for.
+    pub waiting: Cached<Waiting>,
     pub metrics: Metrics,
     pub seats: windlass_listen::Seats,
     /// For requests that are being worked on.
@@ -87,7 +96,9 @@ impl Api {
             roster: Roster::default(),
             runs: many::Runs::default(),
             stats: stats::Cache::default(),
-            trouble: trouble::Cache::default(),
+            trouble: Cached::new(trouble::CACHE_MS),
+            suggestions: Cached::new(pages::SUGGESTIONS_MS),
+            waiting: Cached::new(pages::WAITING_MS),
             metrics: Metrics::default(),
             seats: windlass_listen::Seats::default(),
             rooms: Rooms::new(&limits),

@@ -2,7 +2,7 @@
 //!
 //! Depths come from the store, which keeps tallies. Rates, latencies and
 //! failures come from the events that this server has seen since it started,
-//! and from a few jobs that it looked at: they are for charts, not for bills.
+//! and from some of the jobs that they name: they are for charts, not for bills.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub(crate) struct StatsView {
     pub latency: Latency,
     /// The same over time: 95 of a hundred were not slower.
     pub latency_points: LatencyPoints,
-    /// Approximate: of a few failures each second, in the last 15 minutes.
+    /// Those of the last 15 minutes, counted; where there are many, `estimated` from some of them.
     pub failures: Vec<Failures>,
     /// How far back the failures go.
     pub failures_ms: u64,

@@ -2,10 +2,11 @@
 //! for the statistics and for the metrics.
 //!
 //! While somebody listens the store is asked when it announces work and every
-//! 200 ms; otherwise once a second, for the statistics alone. Where the store tells of new work and nothing happens, it
-//! is asked less and less often.
+//! 200 ms; otherwise once a second, for the statistics alone. Where the store tells of new work and no job runs whose end
+//! somebody could wait for, it is asked less and less often.
 
 mod fold;
+mod ongoing;
 mod rings;
 mod troubles;
 
@@ -21,6 +22,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, broadcast};
 use windlass_engine::core::error::StoreError;
 use windlass_engine::core::event::{Event, Position, What};
 use windlass_engine::core::id::{JobId, QueueName};
+use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
+use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::EVENTS_MAX;
 use windlass_engine::core::time::Time;
 
@@ -30,13 +33,15 @@ use crate::schema::{Id, Moment, Name, PositionText};
 pub(crate) use rings::{Latency, LatencyPoints, Percentiles, Rings, Throughput};
 pub(crate) use troubles::{FAILURES_MS, Failures};
 
+use ongoing::Ongoing;
 use troubles::Picks;
 
-/// How often the store is asked while somebody listens.
+/// How often the store is asked while somebody listens and jobs run: stores announce work, and no other event, so an end is
+/// heard of by asking alone. It costs five short reads a second for the whole server, however many listen.
 const LISTENED_MS: u64 = 200;
 /// How often it is asked when nobody does.
 const IDLE_MS: u64 = 1_000;
-/// After so many looks in vain the pause doubles with each, up to so many.
+/// After so many looks in vain, while nobody could wait for anything, the pause doubles with each, up to so many.
 const QUIET_AFTER: u32 = 10;
 const QUIET_MAX: u32 = 15;
 /// Announcements that come in a burst are answered together.
@@ -54,6 +59,7 @@ pub(crate) struct Feed {
     seats: Arc<Semaphore>,
     came: Notify,
     rings: Mutex<Rings>,
+    ongoing: Mutex<Ongoing>,
     told: AtomicU64,
 }
 
@@ -103,6 +109,7 @@ impl Feed {
             seats: Arc::new(Semaphore::new(listeners_max)),
             came: Notify::new(),
             rings: Mutex::new(Rings::default()),
+            ongoing: Mutex::default(),
             told: AtomicU64::new(0),
         }
     }
@@ -133,9 +140,14 @@ impl Feed {
         self.live.receiver_count() > 0
     }
 
+    fn ongoing(&self) -> std::sync::MutexGuard<'_, Ongoing> {
+        self.ongoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Tells an event to all listeners and counts it.
     fn tell(&self, event: &Event) {
         self.lock().count(event);
+        self.ongoing().hear(event);
         self.told.fetch_add(1, Ordering::Relaxed);
         if self.is_listened_to() {
             // Nobody hears it when the last one has just left.
@@ -170,10 +182,11 @@ pub(crate) async fn run(api: Arc<Api>) {
         if let Err(error) = read_on(&api, &mut last).await {
             tracing::warn!(code = error.code(), %error, "could not read events; trying again");
         }
-        let quiet = api.store.tells() && api.feed.told() == before;
-        idle = if quiet { (idle + 1).min(QUIET_MAX) } else { 0 };
         let listened = api.feed.is_listened_to();
-        let pause_ms = if listened { LISTENED_MS } else { IDLE_MS } << idle.saturating_sub(QUIET_AFTER);
+        let awaited = listened && api.feed.ongoing().is_any();
+        let quiet = api.store.tells() && api.feed.told() == before && !awaited;
+        idle = if quiet { (idle + 1).min(QUIET_MAX) } else { 0 };
+        let pause_ms = pause_ms(listened, idle);
         tokio::select! {
             _ = woken.changed(), if listened => {
                 idle = 0;
@@ -185,9 +198,19 @@ pub(crate) async fn run(api: Arc<Api>) {
     }
 }
 
+/// How long to wait after so many looks in vain.
+fn pause_ms(listened: bool, idle: u32) -> u64 {
+    let shortest_ms = if listened { LISTENED_MS } else { IDLE_MS };
+    shortest_ms << idle.saturating_sub(QUIET_AFTER)
+}
+
 /// Where the feed begins to read, and that it does.
 async fn begun(api: &Api) -> Result<Position, StoreError> {
     let end = api.store.events_end().await?;
+    // What runs already is awaited, too; of very many some are, which is enough.
+    let filter = JobFilter { states: vec![StateName::Running], ..JobFilter::default() };
+    let running = api.store.list(ListRequest { filter, limit: PAGE_MAX, after: None }).await?;
+    api.feed.ongoing().begin(running.jobs.iter().map(|job| job.id));
     // Nobody hears it when nobody came before it.
     let _ = api.feed.live.send(Told::Begun);
     Ok(end)
@@ -256,5 +279,19 @@ impl Samples {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the guides promise to whoever listens while jobs run; a server on which nothing happens rests.
+    #[test]
+    fn a_pause_is_short_as_long_as_something_happens() {
+        for idle in 0..=QUIET_AFTER {
+            assert!(pause_ms(true, idle) < 250, "{idle}");
+        }
+        assert_eq!([true, false].map(|listened| pause_ms(listened, QUIET_MAX)), [6_400, 32_000]);
     }
 }

@@ -39,7 +39,7 @@ pub(super) async fn page(ask: Ask) -> Answered {
     let body = html! {
         h1.hidden { "Jobs" }
         (filters(&wanted))
-        @if let Some(known) = &known { (new_job::form(&ask, known)) }
+        @if let Some(known) = &known { (new_job::form(known)) }
         @if admin { (runs(&ask.api.runs.views())) }
         @if jobs.is_empty() && next.is_none() { (nothing(&wanted, after)) }
         @else {

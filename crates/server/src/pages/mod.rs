@@ -41,8 +41,10 @@ use crate::calls::{Call, Param};
 
 pub(crate) use bits::encoded;
 pub(crate) use docs::docs;
+pub(crate) use new_job::{SUGGESTIONS_MS, Suggestion};
 pub(crate) use refused::refused;
 pub(crate) use sign_in::{place_of, to_sign_in};
+pub(crate) use waiting::{WAITING_MS, Waiting};
 
 /// The header that asks for the inner part of a page alone.
 pub(crate) const PART_HEADER: &str = "x-windlass-part";

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use maud::{Markup, html};
 use windlass_engine::core::eligible::{Explanation, Hold};
+use windlass_engine::core::id::{JobId, Kind};
 use windlass_engine::core::job::Job;
 use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::state::StateName;
@@ -12,64 +13,84 @@ use windlass_engine::core::state::StateName;
 use super::bits::{bar, encoded, number, short_id};
 use super::empty;
 use super::frame::{Sheet, Watch, answer};
-use crate::answer::Answered;
+use crate::answer::{Answered, Refusal};
+use crate::api::Api;
 use crate::ask::Ask;
 
 const TICK_SECONDS: u32 = 5;
+/// An answer is given again for this long: it asks the store once for each job, and a page asks again whenever
+/// something happens to any.
+pub(crate) const WAITING_MS: u64 = 1_000;
+
+/// What queued jobs wait for.
+pub(crate) struct Waiting {
+    /// How many are queued, and how many of these were looked at.
+    queued: u64,
+    looked: u64,
+    groups: BTreeMap<(u8, String), Group>,
+}
 
 /// Jobs that wait for the same.
 struct Group {
     count: u64,
     /// One of them.
-    job: Job,
+    job: JobId,
+    kind: Kind,
 }
 
 /// `GET /waiting`
 pub(super) async fn page(ask: Ask) -> Answered {
     let since = ask.api.store.events_end().await?;
     let now = ask.api.now().await?;
-    let queued: u64 = ask.api.store.queues().await?.iter().map(|queue| queue.queued).sum();
-    let filter = JobFilter { states: vec![StateName::Queued], ..JobFilter::default() };
-    let jobs = ask.api.store.list(ListRequest { filter, limit: PAGE_MAX, after: None }).await?.jobs;
-    let looked = jobs.len() as u64;
-    let mut groups: BTreeMap<(u8, String), Group> = BTreeMap::new();
-    for job in jobs {
-        // One that has started meanwhile waits no more.
-        let Some(reason) = ask.api.store.explain(job.id).await?.and_then(|found| reason(&found, &job)) else {
-            continue;
-        };
-        groups.entry(reason).and_modify(|group| group.count += 1).or_insert(Group { count: 1, job });
-    }
+    let waiting = ask.api.waiting.get(&*ask.api.world, look(&ask.api)).await?;
+    let Waiting { queued, looked, groups } = &*waiting;
     let body = html! {
         h1 { "Waiting, by reason" }
         @if groups.is_empty() {
             (empty::none("No job waits", "A job that is queued is here with what holds it back:", "windlass explain"))
         } @else {
             p.quiet {
-                @if looked < queued { "The newest " (number(looked)) " of " (number(queued)) " queued jobs were looked at." }
-                @else { "All " (number(looked)) " queued jobs were looked at." }
+                @if looked < queued { "The newest " (number(*looked)) " of " (number(*queued)) " queued jobs were looked at." }
+                @else { "All " (number(*looked)) " queued jobs were looked at." }
             }
-            (table(groups, looked))
+            (table(groups, *looked))
         }
     };
     let watch = Watch::All { since, ticks: TICK_SECONDS };
     Ok(answer(&ask, StatusCode::OK, Sheet { title: "Waiting".to_owned(), place: "/jobs", watch, now, body }))
 }
 
-fn table(groups: BTreeMap<(u8, String), Group>, looked: u64) -> Markup {
-    let mut groups: Vec<((u8, String), Group)> = groups.into_iter().collect();
+async fn look(api: &Api) -> Result<Waiting, Refusal> {
+    let queued = api.store.queues().await?.iter().map(|queue| queue.queued).sum();
+    let filter = JobFilter { states: vec![StateName::Queued], ..JobFilter::default() };
+    let jobs = api.store.list(ListRequest { filter, limit: PAGE_MAX, after: None }).await?.jobs;
+    let looked = jobs.len() as u64;
+    let mut groups: BTreeMap<(u8, String), Group> = BTreeMap::new();
+    for job in jobs {
+        // One that has started meanwhile waits no more.
+        let Some(reason) = api.store.explain(job.id).await?.and_then(|found| reason(&found, &job)) else {
+            continue;
+        };
+        let one = Group { count: 1, job: job.id, kind: job.spec.kind };
+        groups.entry(reason).and_modify(|group| group.count += 1).or_insert(one);
+    }
+    Ok(Waiting { queued, looked, groups })
+}
+
+fn table(groups: &BTreeMap<(u8, String), Group>, looked: u64) -> Markup {
+    let mut groups: Vec<(&(u8, String), &Group)> = groups.iter().collect();
     groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.count));
     html! {
         table.rows {
             thead { tr { th.num { "jobs" } th.wide { span.hidden { "share" } } th { "wait" } th.w { "kind" } th { "one of them" } } }
             tbody {
-                @for ((_, reason), group) in &groups {
+                @for ((_, reason), group) in groups {
                     tr data-row {
                         td.num { (number(group.count)) }
                         td.wide { (bar(group.count, looked)) }
                         td.text { (reason) }
-                        td.text.w { a href={ "/jobs?state=queued&kind=" (encoded(group.job.spec.kind.as_str())) } { (group.job.spec.kind) } }
-                        td { a.open.id href={ "/jobs/" (group.job.id) } { (short_id(&group.job.id.to_string())) } }
+                        td.text.w { a href={ "/jobs?state=queued&kind=" (encoded(group.kind.as_str())) } { (group.kind) } }
+                        td { a.open.id href={ "/jobs/" (group.job) } { (short_id(&group.job.to_string())) } }
                     }
                 }
             }

@@ -46,7 +46,15 @@ pub(crate) struct TimelineView {
 
 /// Whether attempts are missing at the beginning: a job keeps the newest things that happened to it alone.
 pub(super) fn is_cut(job: &Job) -> bool {
-    job.history.len() >= HISTORY_MAX
+    job.history.len() >= HISTORY_MAX && !is_from_the_beginning(job)
+}
+
+/// Whether a history begins with a job's first attempt. Attempts that do not count have no number of their own: with
+/// one of these in it nobody can tell.
+fn is_from_the_beginning(job: &Job) -> bool {
+    let of = |what: What| job.history.iter().filter(|entry| entry.what == what).count();
+    let begins = job.history.first().is_none_or(|first| first.attempt == 1);
+    begins && of(What::Retried) == job.retries as usize && of(What::Parked) + of(What::Released) == 0
 }
 
 pub(super) fn attempts(job: &Job, hidden: bool) -> Vec<AttemptView> {
@@ -114,5 +122,49 @@ pub(super) fn timeline(job: &Job, hidden: bool) -> Vec<TimelineView> {
 impl TimelineView {
     fn new(at: Time, what: &'static str) -> Self {
         Self { at, what, attempt: None, worker: None, step: None, error: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_engine::core::id::{JobId, Kind, QueueName};
+    use windlass_engine::core::job::{Entry, JobSpec, NewJob, Start};
+    use windlass_engine::core::json::Json;
+    use windlass_engine::core::policy::queue::QueuePolicy;
+    use windlass_engine::core::transition::accept;
+
+    use super::*;
+
+    /// A job to which these things happened, each in an attempt.
+    fn job(happened: impl IntoIterator<Item = (What, u32)>) -> Job {
+        let id: JobId = "0198c0de-0000-7000-8000-000000000001".parse().unwrap();
+        let spec = JobSpec::new(Kind::new("k").unwrap(), QueueName::default(), Json::null());
+        let new = NewJob { id, spec, start: Start::Now };
+        let mut job = accept(new, 0, &QueuePolicy::default(), Time::from_ms(0));
+        let entry = |(what, attempt)| Entry {
+            at: Time::from_ms(0),
+            what,
+            attempt,
+            fence: 1,
+            worker: None,
+            started_at: None,
+            error: None,
+        };
+        job.history = happened.into_iter().map(entry).collect();
+        job
+    }
+
+    #[test]
+    fn a_history_is_cut_when_something_is_missing() {
+        let max = u32::try_from(HISTORY_MAX).unwrap();
+        let tried = |first: u32| (first..first + max).map(|attempt| (What::Retrying, attempt));
+        assert!(!is_cut(&job(tried(1).take(HISTORY_MAX - 1))));
+        assert!(!is_cut(&job(tried(1))), "all that there was is there");
+        assert!(is_cut(&job(tried(2))));
+        let parked = std::iter::repeat_n((What::Parked, 1), HISTORY_MAX);
+        assert!(is_cut(&job(parked)), "nobody can tell");
+        let mut second_life = job(tried(1));
+        second_life.retries = 1;
+        assert!(is_cut(&second_life));
     }
 }

@@ -3,6 +3,8 @@
 use serde_json::json;
 use windlass_testkit::eventually::eventually;
 
+use windlass_server::Settings;
+
 use crate::house::House;
 
 #[tokio::test]
@@ -51,8 +53,12 @@ async fn nobody_works_is_said_first() {
         "{waiting}"
     );
     house.send("POST", "/v1/queues/default/pause", &[], "").await;
-    let waiting = house.get("/waiting").await.text;
-    assert!(waiting.contains("for the queue default, which is paused"), "{waiting}");
+    // What was found out is said again for a second.
+    eventually("the pause is seen", || async {
+        let waiting = house.get("/waiting").await.text;
+        waiting.contains("for the queue default, which is paused").then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -75,4 +81,26 @@ async fn a_worker_that_has_ended_is_not_counted_on() {
     assert_eq!(house.send("DELETE", "/v1/workers/w", &[], "").await.status, 204);
     assert_eq!(house.get("/v1/workers").await.json(), json!({"workers": []}));
     assert_eq!(house.send("DELETE", "/v1/workers/w", &[], "").await.status, 204);
+}
+
+/// What "Enqueue again" sends is the whole job, but for its id and its time.
+#[tokio::test]
+async fn a_job_like_another_has_all_that_the_other_has() {
+    let house = House::with(Settings::default()).await;
+    let whole = json!({
+        "kind": "k", "queue": "q", "payload": {"a": 1}, "priority": 3, "key": "y", "dedupe_key": "only",
+        "budgets": ["etsy"], "retry": {"ladder": "1s 5s", "max_attempts": 2}, "timeout": "30s", "meta": {"by": "me"},
+    });
+    let id = house.enqueue(whole.clone()).await;
+    let page = house.get(&format!("/jobs/{id}")).await.text;
+    let (_, form) = page.split_once("Enqueue again").unwrap();
+    let (form, _) = form.split_once("</form>").unwrap();
+    for name in whole.as_object().unwrap().keys() {
+        assert!(form.contains(&format!("name=\"{name}\"")), "{name} is not in {form}");
+    }
+    for value in
+        ["only", "[&quot;etsy&quot;]", "&quot;max_attempts&quot;:2", "30s", "{&quot;by&quot;:&quot;me&quot;}"]
+    {
+        assert!(form.contains(value), "{value} is not in {form}");
+    }
 }

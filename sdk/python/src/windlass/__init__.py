@@ -47,6 +47,9 @@ _CONNECTION_IDLE_S = 20.0      # a connection that nobody used for so long is no
 _CONNECTIONS_KEPT_MAX = 16
 _ANSWER_BYTES_MAX = 256 * 1024 * 1024
 _LOG_BYTES_MAX = 64 * 1024     # of what an attempt said, the end is kept
+_LOG_S = 1.0                   # how often that is written
+_LOG_CALL_S = 2.0              # for how long a line may wait for its being written
+_LOG_PAUSE_S = 10.0            # nothing is written for so long after that went wrong
 _CALL_S = 35.0                 # the server ends a call after 30 s by itself
 _CLAIM_WAIT_MS = 30_000
 _CLAIM_MAX = 100
@@ -514,7 +517,7 @@ class Context:
         self._log = bytearray()  # what it said, as far as it is kept
         self._log_dropped = 0
         self._log_new = False
-        self._log_at = _now()
+        self._log_due = _now() + _LOG_S  # nobody writes it before
 
     @property
     def id(self) -> str:
@@ -595,7 +598,9 @@ class Context:
             if len(self._log) > 2 * _LOG_BYTES_MAX:
                 self._cut_log()
             self._log_new = True
-            due = _now() - self._log_at >= 1.0
+            due = _now() >= self._log_due
+            if due:
+                self._log_due = float("inf")  # Nobody else, until it is written.
         if due:
             self._write_log()
 
@@ -614,11 +619,16 @@ class Context:
                 return
             self._cut_log()
             body = {"fence": self.fence, "dropped": self._log_dropped, "text": self._log.decode(errors="ignore")}
-            self._log_new, self._log_at = False, _now()
+            self._log_new = False
+        pause = _LOG_S
         try:
-            self._worker._servers.call("PUT", f"/v1/jobs/{self.id}/log", body, within=2.0, give_up=self._is_over)
+            path, limit = f"/v1/jobs/{self.id}/log", _LOG_CALL_S
+            self._worker._servers.call("PUT", path, body, within=limit, timeout=limit, give_up=self._is_over)
         except WindlassError as error:
             _log.debug("the output of job %s was not kept: %s", self.id, error)
+            pause = _LOG_PAUSE_S
+            self._log_new = True  # The end of the attempt is another chance.
+        self._log_due = _now() + pause
 
     def cool_down(self, budget: str, until: Union[Seconds, _datetime.datetime]) -> None:
         """Lets nothing of a budget be spent by anybody for so long, or until then: an upstream's Retry-After."""

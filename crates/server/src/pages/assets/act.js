@@ -52,8 +52,9 @@ async function act(element, body, names = {}) {
   const yes = (element.localName === "form" ? element.querySelector("button") : element).textContent;
   if (question && !(await confirm(question, [make("p", {}, element.dataset.more ?? "")], yes))) return;
   try {
-    await call(METHODS[method], path, body);
-    said(element.dataset.said ?? "Done");
+    const answer = await call(METHODS[method], path, body);
+    const isThere = answer?.deduplicated === true;
+    said(isThere ? "A job with this dedupe key is not over yet: nothing was enqueued" : (element.dataset.said ?? "Done"));
     element.closest("details")?.removeAttribute("open");
   } catch (error) {
     said(error.message, "bad");

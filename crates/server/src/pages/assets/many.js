@@ -65,11 +65,11 @@ function matchAll() {
 export function count() {
   const line = document.getElementById("selected");
   if (!line) return;
-  const chosen = rows();
-  for (const box of boxes()) box.closest("tr").toggleAttribute("data-ui-selected", box.checked);
   const all = isAll();
   // Rows that have come since are among all that match.
   if (all) for (const box of boxes()) box.checked = true;
+  const chosen = rows();
+  for (const box of boxes()) box.closest("tr").toggleAttribute("data-ui-selected", box.checked);
   line.textContent = all ? "all that match" : chosen.length ? `${chosen.length} selected` : `select the ${boxes().length} shown`;
   document.getElementById("select-all").checked = chosen.length > 0 && chosen.length === boxes().length;
   document.getElementById("match-all").hidden = all;
