@@ -32,7 +32,7 @@ const TABLES: [(&str, &str); 13] = [
     ("steps", "*"),
     ("keys", "*"),
     ("budgets", "*"),
-    ("schedules", "*"),
+    ("schedules", "name, doc"),
     ("workers", "*"),
 ];
 
