@@ -50,7 +50,7 @@ pub(crate) fn run(folder: &Path, host: &Host) -> Result<(), StartError> {
     }
     let made = !place.database.exists();
     let mut database =
-        Database::open(&place.database).map_err(|error| StartError::Database(error.to_string()))?;
+        Database::make(&place.database).map_err(|error| StartError::Database(error.to_string()))?;
     said.push(line(made, &place.database));
     let rows = database.first_rows(&CATEGORIZERS, include_str!("../first/prompt.md"), host.world.wall());
     let rows = rows.map_err(|error| StartError::Database(error.to_string()))?;

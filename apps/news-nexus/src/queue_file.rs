@@ -41,6 +41,8 @@ impl Layout for QueueFile {
     /// is repaired, so that the others stay readable.
     fn read(&self, bytes: &[u8]) -> Result<Content, Unreadable> {
         let damaged = |why: String| Unreadable::Damaged(why);
+        // What some editors write before the text.
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let document: Value = serde_json::from_slice(bytes).map_err(|error| {
             damaged(format!("it is not JSON (line {}, column {})", error.line(), error.column()))
         })?;
@@ -122,6 +124,13 @@ mod tests {
         let empty = queue_file().write(&Content::default()).unwrap();
         assert_eq!(empty, b"{\n  \"jobs\": []\n}\n");
         assert!(queue_file().read(&empty).unwrap().book.is_empty());
+    }
+
+    /// An editor may have put a byte order mark before it.
+    #[test]
+    fn a_byte_order_mark_is_nothing() {
+        let content = queue_file().read(format!("\u{feff}{ALL}").as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(queue_file().write(&content).unwrap()).unwrap(), ALL);
     }
 
     #[test]

@@ -6,7 +6,6 @@ INSERT INTO pending_care_documentations
 OVERRIDING SYSTEM VALUE
 SELECT {id}, regexp_replace(coalesce(w.from_number, ''), '^whatsapp:', ''), {patient_id},
        coalesce(o ->> 'patientName', ''), {service_date}, coalesce(w.transcript_text, ''),
-       o -> 'translations' ->> 'de', o -> 'translations' ->> 'en', o -> 'translations' ->> 'ar', o -> 'translations' ->> 'tr',
-       o ->> 'language', {kh_codes}, {structured_data}, {alerts}, {status}, {agency_id}, w.message_sid, {created_at}
+       {de}, {en}, {ar}, {tr}, {language}, {kh_codes}, {structured_data}, {alerts}, {status}, {agency_id}, w.message_sid, {created_at}
   FROM written w CROSS JOIN LATERAL (SELECT w.wl_output) AS x (o)
 ON CONFLICT (message_sid) WHERE message_sid IS NOT NULL DO NOTHING

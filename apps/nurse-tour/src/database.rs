@@ -33,14 +33,16 @@ impl DatabaseError {
     fn next_step(&self) -> &'static str {
         match self.code() {
             "connection" => "; see whether the server is up and DATABASE_URL is right",
-            "certificate" => {
-                "; name the root that signed it with sslrootcert, and check the host in DATABASE_URL against its name"
-            }
+            // It is said with the reason.
+            "certificate" => "",
             "encryption" => {
                 "; switch `ssl` on at the server, or leave sslmode out of DATABASE_URL where the way to it is safe"
             }
             // A table, a column or a function that is not there.
             "42P01" | "42703" | "42883" => "; run `windlass nurse-tour migrate`, or look with `check`",
+            "08P01" if self.what.contains("unsupported startup parameter") => {
+                "; a pooler stands before the server: add pgbouncer=true to DATABASE_URL"
+            }
             _ if self.transient => "; ask again later",
             _ => "",
         }
@@ -95,7 +97,7 @@ impl DatabaseError {
 const TWICE: &str = "two rows share a value that must be unique: decide which one to keep, then run it again";
 
 /// Why there is no encrypted connection, and a code for it, when that is why there is none. The words about a
-/// certificate are those of the TLS library, which speaks of names and times alone.
+/// certificate are ours.
 fn refused_handshake(error: &tokio_postgres::Error) -> Option<(String, &'static str)> {
     const REFUSED: &str = "invalid peer certificate: ";
     const NONE: &str = "server does not support TLS";
@@ -107,8 +109,27 @@ fn refused_handshake(error: &tokio_postgres::Error) -> Option<(String, &'static 
             return Some((what.to_owned(), "encryption"));
         }
         let (_, why) = text.split_once(REFUSED)?;
-        Some((format!("the certificate of the server is refused ({why})"), "certificate"))
+        Some((
+            format!("the certificate of the server is refused: {}", refused_certificate(why)),
+            "certificate",
+        ))
     })
+}
+
+/// Why a certificate is refused, and what to do, from what the TLS library says; whose words are for programmers.
+fn refused_certificate(why: &str) -> &'static str {
+    let says = |words: &[&str]| words.iter().any(|word| why.contains(word));
+    if says(&["UnknownIssuer"]) {
+        "no root that is known has signed it; name the right one with sslrootcert"
+    } else if says(&["NotValidForName", "not valid for name"]) {
+        "it was made for another host; check the host in DATABASE_URL"
+    } else if says(&["Expired", "expired"]) {
+        "it has expired; have it renewed"
+    } else if says(&["CaUsedAsEndEntity"]) {
+        "it is that of an authority, and signed by itself; have one made for the host, and name its root with sslrootcert"
+    } else {
+        "it is not valid; have the server's owner look at it"
+    }
 }
 
 impl From<tokio_postgres::Error> for DatabaseError {

@@ -80,8 +80,12 @@ pub async fn wrong(pool: &Pool) -> Result<Vec<String>, DatabaseError> {
     let mut found = misfits(&types);
     for table in [DOCUMENTS, SESSIONS, MESSAGES] {
         let row = database::row(pool, include_str!("../sql/filled.sql"), &[(&table, Type::TEXT)]).await?;
-        if !row.get::<_, bool>(0) {
+        let (inserted, updated): (bool, bool) = (row.get(0), row.get(1));
+        if !inserted {
             found.extend(unfilled(&types, table));
+        }
+        if table == MESSAGES && !updated {
+            found.extend(emptied(&types));
         }
     }
     Ok(found)
@@ -119,9 +123,16 @@ fn misfits(types: &Types) -> Vec<String> {
                     fit.wanted()
                 ));
             }
-            // Nobody knows whom some notes are about; as text that is an empty one.
-            if table == DOCUMENTS && *column == "patient_id" && found.not_null && !found.is_text() {
-                wrong.push(format!("{table}.{column} must be filled; it must be text, or allow NULL"));
+            // Nobody knows whom some notes are about; as text that is an empty one, which is nobody's id.
+            if table == DOCUMENTS && *column == "patient_id" && found.not_null {
+                if found.points {
+                    wrong.push(format!(
+                        "{table}.{column} must be filled and points to another table; allow NULL, since some notes are \
+                         about nobody who is known"
+                    ));
+                } else if !found.is_text() {
+                    wrong.push(format!("{table}.{column} must be filled; it must be text, or allow NULL"));
+                }
             }
         }
     }
@@ -133,8 +144,8 @@ fn unfilled(types: &Types, table: &str) -> Vec<String> {
     let ours = TABLES.iter().find(|(name, _)| *name == table).map_or(&[][..], |(_, columns)| columns);
     let left = |column: &str| match table {
         // What the webhook inserts; the rest of the columns comes later.
-        MESSAGES => !WEBHOOK_COLUMNS.contains(&column),
-        _ => !ours.iter().any(|(name, _, _)| *name == column) || MAY_BE_NULL.contains(&column),
+        MESSAGES => !WEBHOOK_COLUMNS.contains(&column) && !EMPTIED.contains(&column),
+        _ => !ours.iter().any(|(name, _, _)| *name == column) || MAY_BE_NULL.contains(&(table, column)),
     };
     let mut found: Vec<String> = types
         .columns(table)
@@ -149,6 +160,17 @@ fn unfilled(types: &Types, table: &str) -> Vec<String> {
     found
 }
 
+/// Columns that must be filled, and that are emptied when a message ends or is tried again: no default helps there.
+fn emptied(types: &Types) -> Vec<String> {
+    let must = |column: &&&str| types.of(MESSAGES, column).is_some_and(|found| found.not_null);
+    let told = |column: &&str| {
+        format!("{MESSAGES}.{column} must be filled (NOT NULL), and NULL is written into it; allow NULL")
+    };
+    EMPTIED.iter().filter(must).map(told).collect()
+}
+
+/// What the worker empties in a message.
+const EMPTIED: [&str; 5] = ["failed_reason", "failed_stage", "locked_by", "locked_until", "next_attempt_at"];
 /// What the webhook fills when it inserts a message.
 const WEBHOOK_COLUMNS: [&str; 8] = [
     "message_sid",
@@ -160,13 +182,14 @@ const WEBHOOK_COLUMNS: [&str; 8] = [
     "retry_count",
     "fence",
 ];
-/// What is not in every document, or not in every session.
-const MAY_BE_NULL: [&str; 5] = [
-    "translated_content_de",
-    "translated_content_en",
-    "translated_content_ar",
-    "translated_content_tr",
-    "original_language",
+/// What is not in every document, or not in every session: then its default is taken.
+const MAY_BE_NULL: [(&str, &str); 6] = [
+    (DOCUMENTS, "translated_content_de"),
+    (DOCUMENTS, "translated_content_en"),
+    (DOCUMENTS, "translated_content_ar"),
+    (DOCUMENTS, "translated_content_tr"),
+    (DOCUMENTS, "original_language"),
+    (SESSIONS, "patient_name"),
 ];
 
 /// Constraints and enums of the other application that would refuse a word of ours. Only their owner can change them.
@@ -182,10 +205,31 @@ pub async fn refusals(pool: &Pool) -> Result<Vec<String>, DatabaseError> {
             format!("the constraint {name} of {table} does not know {column} = '{word}'")
         });
         found.extend(told);
-        if let Some(known) = types.of(table, column).and_then(|found| found.words.as_ref()) {
-            let unknown = words.iter().filter(|word| !known.iter().any(|known| known == *word));
-            found.extend(unknown.map(|word| format!("the enum of {table}.{column} does not know '{word}'")));
-        }
+        found.extend(unknown(&types, table, column, words));
     }
     Ok(found)
+}
+
+/// Of those what no message could be claimed or end with, and what is certain: a constraint may be about other rows.
+pub async fn unknown_words(pool: &Pool) -> Result<Vec<String>, DatabaseError> {
+    let types = Types::read(pool).await?;
+    let of_messages = WORDS.into_iter().filter(|(table, _, _)| *table == MESSAGES);
+    Ok(of_messages.flat_map(|(table, column, words)| unknown(&types, table, column, words)).collect())
+}
+
+/// Words that an enum does not know, or that are too long for their column.
+fn unknown(types: &Types, table: &str, column: &str, words: &[&str]) -> Vec<String> {
+    let Some(found) = types.of(table, column) else { return Vec::new() };
+    let mut told = Vec::new();
+    if let Some(known) = &found.words {
+        let unknown = words.iter().filter(|word| !known.iter().any(|known| known == *word));
+        told.extend(unknown.map(|word| format!("the enum of {table}.{column} does not know '{word}'")));
+    }
+    let longest = words.iter().max_by_key(|word| word.len());
+    if let (Some(chars), Some(word)) = (found.chars_max(), longest)
+        && word.len() > chars
+    {
+        told.push(format!("{table}.{column} holds {chars} letters; '{word}' has more"));
+    }
+    told
 }

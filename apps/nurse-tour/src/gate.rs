@@ -1,7 +1,9 @@
 //! The gate before the source: nothing is claimed while the operator has to
 //! act. One message is let through from time to time, to see whether it is over.
 
-use std::collections::{BTreeMap, HashMap};
+mod ends;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -68,6 +70,12 @@ struct State {
     blamed: HashMap<JobId, (&'static str, &'static str, u64)>,
     /// The message that tries whether it is over.
     trial: Option<JobId>,
+    /// Attempts whose end cannot be written in any form: they are held until it can.
+    unended: HashSet<LeaseRef>,
+    /// Attempts of the same batch that have ended meanwhile, for when the batch comes again.
+    ended: HashMap<LeaseRef, Written>,
+    /// The worker ends: nothing is held any more.
+    ending: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -107,8 +115,10 @@ impl Gate {
         Arc::new(Self { source, together, world, meter, stops, probe, names, state, asking })
     }
 
-    /// Asks the providers before the first message does.
+    /// Asks the providers before the first message does. What a worker of this name had to say in a life before is over.
     pub(crate) async fn start(&self) {
+        // A database that does not answer is the claim's business.
+        let _ = self.stops.lift(None).await;
         for trouble in self.probe.all().await {
             self.close(&trouble, None).await;
         }
@@ -219,6 +229,11 @@ impl Gate {
         }
     }
 
+    /// The worker is told to end: it does not wait for a table to be put right.
+    pub(crate) fn ending(&self) {
+        self.state().ending = true;
+    }
+
     /// The worker ends, and with it what it had to say.
     pub(crate) async fn end(&self) {
         if !self.state().closed.is_empty() {
@@ -260,6 +275,10 @@ impl Gate {
         self.look().await;
         if self.is_open() {
             return Pass::All;
+        }
+        // Whoever tried would only be held as well.
+        if !self.state().unended.is_empty() {
+            return Pass::Nothing;
         }
         let _asking = self.asking.lock().await;
         let may_try = if !self.state().closed.is_empty() {
@@ -392,30 +411,14 @@ impl Gate {
         tracing::info!(messageSids = sids.join(" "), "Claimed {} messages", answer.leases.len());
     }
 
-    /// One of these ends is nothing that the table takes, such as a word that a constraint does not know. It fails
-    /// in plain words, and the others end as they should.
-    async fn settle_each(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
-        let mut answers = Vec::with_capacity(settlements.len());
-        for mut one in settlements {
-            let mut written = self.source.settle(vec![one.clone()]).await;
-            if let Err(StoreError::Broken(_) | StoreError::Schema(_) | StoreError::Unfit(_)) = written {
-                let trouble = Trouble::new(Class::Permanent, "database", "refused");
-                one.outcome = Outcome::Failed { error: trouble.to_string() };
-                written = self.source.settle(vec![one.clone()]).await;
-            }
-            let written = written?.first().copied().unwrap_or(Written::Lost);
-            self.note_settled(&one, written);
-            answers.push(written);
-        }
-        Ok(answers)
-    }
-
-    fn note_settled(&self, settlement: &Settlement, written: Written) {
+    async fn note_settled(&self, settlement: &Settlement, written: Written) {
         let sid = self.names.of(settlement.lease.job_id).unwrap_or_default();
         let word = if written == Written::Done { word(&settlement.outcome) } else { "lost" };
         self.meter.outcome(word);
         match (written, &settlement.outcome) {
             (Written::Done, Outcome::Completed { .. }) => {
+                let (provider, stage) = ends::ENDS;
+                self.open(provider, stage).await;
                 self.tried_in_vain(settlement.lease.job_id);
                 tracing::info!(messageSid = sid, stage = "COMPLETED", "Stage COMPLETED complete");
             }
@@ -429,9 +432,9 @@ impl Gate {
     }
 }
 
-/// Whether the table is not what it was.
+/// Whether the table is not what it was, or never takes what is written into it.
 fn is_of_the_table(error: &StoreError) -> bool {
-    matches!(error, StoreError::Schema(_) | StoreError::Broken(_))
+    matches!(error, StoreError::Schema(_) | StoreError::Broken(_) | StoreError::Unfit(_))
 }
 
 /// What the operator should look at.
@@ -486,14 +489,17 @@ impl Source for Gate {
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
+        // A batch that comes again has ended in part.
+        let again = !self.state().ended.is_empty() || !self.state().unended.is_empty();
+        if again {
+            return self.settle_each(settlements).await;
+        }
         let answers = match self.source.settle(settlements.clone()).await {
-            Err(StoreError::Broken(_) | StoreError::Schema(_) | StoreError::Unfit(_)) => {
-                return self.settle_each(settlements).await;
-            }
+            Err(error) if is_of_the_table(&error) => return self.settle_each(settlements).await,
             answers => answers?,
         };
         for (settlement, written) in settlements.iter().zip(&answers) {
-            self.note_settled(settlement, *written);
+            self.note_settled(settlement, *written).await;
         }
         Ok(answers)
     }

@@ -109,9 +109,16 @@ fn steps(types: &Types) -> Vec<StepColumn> {
 
 /// The statement that makes the document, each value in the type of its column.
 fn document(types: &Types) -> String {
+    let may_be_missing =
+        |column: &str, expression: &str| types.or_default(DOCUMENTS, column, &format!("({expression})"));
     [
+        ("{de}", may_be_missing("translated_content_de", "o -> 'translations' ->> 'de'")),
+        ("{en}", may_be_missing("translated_content_en", "o -> 'translations' ->> 'en'")),
+        ("{ar}", may_be_missing("translated_content_ar", "o -> 'translations' ->> 'ar'")),
+        ("{tr}", may_be_missing("translated_content_tr", "o -> 'translations' ->> 'tr'")),
+        ("{language}", may_be_missing("original_language", "o ->> 'language'")),
         ("{id}", types.word(DOCUMENTS, "id", "o ->> 'document'")),
-        ("{patient_id}", types.word(DOCUMENTS, "patient_id", "coalesce(o ->> 'patient', '')")),
+        ("{patient_id}", types.patient(DOCUMENTS, "patient_id", "o ->> 'patient'")),
         ("{service_date}", types.day(DOCUMENTS, "service_date", "o ->> 'serviceDate'")),
         ("{kh_codes}", types.json(DOCUMENTS, "kh_codes", "o -> 'khCodes'")),
         ("{structured_data}", types.json(DOCUMENTS, "structured_data", "o -> 'structuredData'")),

@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 
 use crate::database::{self, DatabaseError, Param};
 use crate::fit::Fit;
-pub use crate::fit::{refusals, unfit_for_the_store, wrong};
+pub use crate::fit::{refusals, unfit_for_the_store, unknown_words, wrong};
 use crate::mapping::{MESSAGES, MOMENT};
 pub use crate::migrate::migrate;
 pub use crate::types::Types;
@@ -292,9 +292,15 @@ async fn index(
 }
 
 /// The words that are written, and where.
-pub(crate) const WORDS: [(&str, &str, &[&str]); 3] = [
+pub(crate) const WORDS: [(&str, &str, &[&str]); 5] = [
     (MESSAGES, "processing_status", &["READY", "RETRY", "PROCESSING", "DONE", "FAILED", "TRIAGE"]),
     (MESSAGES, "status", &["completed"]),
+    (
+        MESSAGES,
+        "current_stage",
+        &["RECEIVED", "AUDIO_STORED", "TRANSCRIBED", "ANALYZED", "DOC_CREATED", "COMPLETED"],
+    ),
+    (MESSAGES, "failed_stage", &["AUDIO_STORED", "TRANSCRIBED", "ANALYZED", "DOC_CREATED", "COMPLETED"]),
     (DOCUMENTS, "status", &["pending", "triage"]),
 ];
 

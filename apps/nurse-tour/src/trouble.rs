@@ -160,9 +160,10 @@ impl From<ObjectsError> for Trouble {
         match &error {
             ObjectsError::Source(inner) => TwilioError::Http(inner.clone()).into(),
             ObjectsError::TooLarge { .. } => Self::permanent("too_large"),
-            ObjectsError::Configuration | ObjectsError::NoCredentials | ObjectsError::NoBucket => {
-                Self::new(Class::Configuration, "objects", error.code())
-            }
+            ObjectsError::Configuration
+            | ObjectsError::NoCredentials
+            | ObjectsError::BadCredentials
+            | ObjectsError::NoBucket => Self::new(Class::Configuration, "objects", error.code()),
             ObjectsError::Store(inner) if inner.status() == Some(429) => Self {
                 status: Some(429),
                 after: inner.retry_after(),

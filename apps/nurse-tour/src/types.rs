@@ -27,6 +27,10 @@ pub(crate) struct Found {
     pub(crate) sequence: Option<String>,
     /// The words that it knows, when it is an enum.
     pub(crate) words: Option<Vec<String>>,
+    /// What it is filled with by itself, as SQL.
+    pub(crate) default: Option<String>,
+    /// Whether it names a row of another table.
+    pub(crate) points: bool,
 }
 
 impl Found {
@@ -61,6 +65,8 @@ impl Types {
                 has_default: row.get(4),
                 sequence: row.get(6),
                 words: row.get(7),
+                default: row.get(8),
+                points: row.get(9),
             };
             ((row.get(0), row.get(1)), found)
         });
@@ -94,6 +100,24 @@ impl Types {
         match self.is_text(table, column) {
             true => format!("({expression})"),
             false => format!("nullif({expression}, '')::{}", self.kind(table, column)),
+        }
+    }
+
+    /// A value that may be missing, for a column that must be filled: then it is the column's own default.
+    pub(crate) fn or_default(&self, table: &str, column: &str, expression: &str) -> String {
+        match self.of(table, column) {
+            Some(Found { not_null: true, default: Some(default), .. }) => {
+                format!("coalesce({expression}, {default})")
+            }
+            _ => expression.to_owned(),
+        }
+    }
+
+    /// The patient of a document. Where the column only takes the ids of patients, nobody is NULL, else an empty text.
+    pub(crate) fn patient(&self, table: &str, column: &str, expression: &str) -> String {
+        match self.of(table, column) {
+            Some(found) if found.points && found.is_text() => format!("nullif({expression}, '')"),
+            _ => self.word(table, column, &format!("coalesce({expression}, '')")),
         }
     }
 

@@ -103,19 +103,28 @@ struct Statements {
 impl Statements {
     async fn of(pool: &Pool) -> Result<Self, DatabaseError> {
         let types = Types::read(pool).await?;
+        let or_default = |column: &str, value: &str| types.or_default(MESSAGES, column, value);
         let insert = include_str!("../sql/webhook_insert.sql")
+            .replace("{media_url}", &or_default("media_url", "$4"))
+            .replace("{profile_name}", &or_default("profile_name", "$6"))
+            .replace(
+                "{processing_status}",
+                &or_default("processing_status", "CASE WHEN $3 = 'voice' THEN 'READY' END"),
+            )
             .replace("{received_at}", &types.moment(MESSAGES, "received_at", "clock_timestamp()"));
-        let bind = ["agency_id", "patient_id", "care_session_id"]
+        let bind = ["agency_id", "patient_id", "care_session_id", "patient_name"]
             .into_iter()
-            .zip(["agency", "patient", "session"])
+            .zip(["agency", "patient", "session", "patient_name"])
             .fold(include_str!("../sql/webhook_bind.sql").to_owned(), |sql, (column, bound)| {
-                sql.replace(&format!("{{{column}}}"), &types.word(MESSAGES, column, &format!("b.{bound}")))
+                let value = types.word(MESSAGES, column, &format!("b.{bound}"));
+                sql.replace(&format!("{{{column}}}"), &or_default(column, &value))
             });
         let new_id = types.new_id(SESSIONS, "cs_", "$1");
         let expires_at = "clock_timestamp() + $4::bigint * interval '1 hour'";
         let session = include_str!("../sql/webhook_session.sql")
             .replace("{id}", &types.word(SESSIONS, "id", &new_id))
             .replace("{patient_id}", &types.word(SESSIONS, "patient_id", "said.patient"))
+            .replace("{patient_name}", &types.or_default(SESSIONS, "patient_name", "said.name"))
             .replace("{created_at}", &types.moment(SESSIONS, "created_at", "clock_timestamp()"))
             .replace("{expires_at}", &types.moment(SESSIONS, "expires_at", expires_at));
         Ok(Self { insert, bind, session })

@@ -54,13 +54,20 @@ pub enum RunError {
     #[error(
         "the audio store cannot be used: {0}; check AUDIO_STORE_URL, or the bucket and PRIVATE_OBJECT_DIR"
     )]
-    Objects(#[from] ObjectsError),
+    Objects(ObjectsError),
     /// Health and metrics cannot be served.
     #[error(transparent)]
     Door(#[from] DoorError),
     /// A part of it failed.
     #[error(transparent)]
     Part(#[from] PartError),
+}
+
+// By hand: as its source it would be said twice.
+impl From<ObjectsError> for RunError {
+    fn from(error: ObjectsError) -> Self {
+        Self::Objects(error)
+    }
 }
 
 /// A worker that is ready to run.
@@ -147,9 +154,11 @@ impl NurseTour {
             "Worker starting"
         );
         let stop = Stop::default();
+        let told_to_end = gate.clone();
         stop.after(async move {
             shutdown.await;
             tracing::info!("Shutdown requested: claiming stopped");
+            told_to_end.ending();
         });
         let (tell, told) = tokio::sync::oneshot::channel();
         let mut parts = Parts::new(stop).with("worker", |stop| async move {

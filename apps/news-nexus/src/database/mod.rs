@@ -76,8 +76,21 @@ impl From<rusqlite::Error> for DatabaseError {
 }
 
 impl Database {
-    /// Opens the database, and makes it and its tables where they are missing.
+    /// Opens the database of a job. One that is not there is made, and that is said: whoever has one has lost it.
     pub(crate) fn open(path: &Path) -> Result<Self, DatabaseError> {
+        let is_new = !path.exists();
+        let database = Self::make(path)?;
+        if is_new {
+            tracing::warn!(
+                "The database file was not there; a new one was made, without articles. If there was one, stop the server, \
+                 put it back and check PATH_DATABASE and NAME_DB"
+            );
+        }
+        Ok(database)
+    }
+
+    /// Opens the database, and makes it and its tables where they are missing.
+    pub(crate) fn make(path: &Path) -> Result<Self, DatabaseError> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| {
                 DatabaseError::unusable(&format!("its folder PATH_DATABASE cannot be made: {}", error.kind()))

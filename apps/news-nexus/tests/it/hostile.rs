@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use windlass_standins::{Answer, Fault, FeedItem, feed, xlsx};
+use windlass_standins::{Answer, Fault, FeedItem, Reply, feed, xlsx};
 
-use crate::house::{House, RSS, SCORER};
+use crate::house::{House, RSS, SCORER, STATES};
 
 /// Fault 59: a workbook of a kilobyte that names a cell far away, and one that
 /// unpacks to more than there is room for.
@@ -54,6 +54,35 @@ async fn fault_60_a_nested_description_costs_nothing() {
     assert!(rows[1].starts_with("https://news.example/articles/fire-2|"));
     let log = house.read("logs/WorkerNode.log");
     assert!(!log.contains("forged") && !log.contains('\u{1b}'));
+}
+
+/// An answer that is packed, and cut off or damaged on its way, fails its row or its article for now: the next job has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_packed_answer_that_is_broken_is_had_again() {
+    // A packed text of five letters, whose sum is not its own.
+    let damaged: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x01\x05\0\xfa\xffhello\xde\xad\xbe\xef\x05\0\0\0";
+    for broken in [&damaged[..17], &damaged[..22], damaged] {
+        let house = House::new().await;
+        house.tables().article(1, "Fire", Some("In Texas"));
+        let said = r#"{"occuredInTheUS": true, "reasoning": "It says so.", "state": "Texas"}"#;
+        for _ in 0..12 {
+            house.openai.reply(Reply::Text(said.to_owned()));
+        }
+        let answer =
+            |kind| Fault::Answer(Answer::new(200, kind, broken.to_vec()).with("content-encoding", "gzip"));
+        house.google.faults.push(answer("application/xml"));
+        house.openai.faults.push(answer("application/json"));
+        let server = house.start().await;
+        let body = r#"{"targetArticleThresholdDaysOld": 180, "targetArticleStateReviewCount": 10}"#;
+        let job = server.run(STATES, body, "completed").await;
+        assert_eq!(job["result"]["counts"]["failed"], 1, "{job}");
+        let job = server.run(STATES, body, "completed").await;
+        assert_eq!(job["result"]["counts"]["succeeded"], 1, "{job}");
+        let job = server.run(RSS, "", "completed").await;
+        assert_eq!(job["result"]["failed"][0]["reason"], "broken_body", "{job}");
+        let job = server.run(RSS, "", "completed").await;
+        assert_eq!(job["result"]["counts"]["succeeded"], 1, "{job}");
+    }
 }
 
 /// Faults 61 to 63: each of these feeds is skipped, and the next row runs.

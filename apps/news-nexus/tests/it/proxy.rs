@@ -63,8 +63,17 @@ async fn what_came_from_data_does_not_use_the_proxy() {
     server.stop();
     let house = house.with("FETCH_VIA_PROXY", "1");
     let server = house.start().await;
+    let job = server.run(RSS, "", "completed").await;
+    assert_eq!(job["result"]["counts"]["succeeded"], 1, "{job}");
     server.stop();
     assert!(house.read("stdout.txt").contains("the proxy is the guard"));
+    assert_eq!(inner.asked().len(), 1, "the redirect was followed");
+    let asked = proxy.asked();
+    assert!(asked.len() == 3 && asked[2].starts_with(&format!("GET {}", inner.url())), "{asked:?}");
+    let house = house.with("FETCH_VIA_PROXY", "yes");
+    let (status, errors) = house.refused();
+    assert!(status.code() == Some(1) && errors.contains("FETCH_VIA_PROXY must be 1 or 0"), "{errors}");
+    let house = house.with("FETCH_VIA_PROXY", "0");
     let house = house.with("HTTP_PROXY", "socks5://user:canary@host:1");
     let (status, errors) = house.refused();
     assert!(

@@ -57,6 +57,25 @@ async fn a_replaced_database_is_selected_from_anew() {
     assert_eq!(house.openai.asked().len(), 2, "one of before, one of the new file");
 }
 
+/// A database that is deleted between two jobs is made anew, empty, and that is said.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_deleted_between_two_jobs() {
+    let house = House::new().await;
+    let server = house.start().await;
+    server.run(RSS, "", "completed").await;
+    let said = || house.read("logs/WorkerNode.log").matches("The database file was not there").count();
+    assert_eq!(said(), 0);
+    std::fs::remove_file(house.path("db/news.db")).unwrap();
+    server.run(RSS, "", "completed").await;
+    assert_eq!(said(), 1);
+    std::fs::remove_dir_all(house.path("db")).unwrap();
+    server.run(RSS, "", "completed").await;
+    assert_eq!(said(), 2);
+    server.run(RSS, "", "completed").await;
+    assert_eq!(said(), 2, "one that is there is nothing to speak of");
+    assert!(server.stop().success());
+}
+
 /// The folder of the queue is deleted: the server says so, has lost nothing, and goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_runtime_folder_is_made_again() {

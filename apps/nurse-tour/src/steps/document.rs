@@ -64,7 +64,7 @@ pub(crate) fn compose(
     let contradicts = spoken == Spoken::Contradicts || written == Spoken::Contradicts;
     if contradicts {
         let shown = contradiction::shown(&bound, bound_as.as_deref(), id, name);
-        structured_data.insert("patientContradiction".to_owned(), shown);
+        show(&mut structured_data, shown);
     }
     if let (Spoken::Contradicts, Some(other)) = (written, &bound_as) {
         alerts.insert(0, contradiction::written_alert(&bound, other));
@@ -73,8 +73,10 @@ pub(crate) fn compose(
     if !(only_heard && spoken == Spoken::CannotTell) {
         alerts.splice(..0, contradiction::alert(&spoken, &bound, id, name));
     }
-    // A note whose patient nobody can tell, or that names another, is laid before a person as such.
-    let sure = bound.patient.is_some() && !contradicts;
+    // Somebody is named, and there is no name to compare it with.
+    let unverified = spoken == Spoken::CannotTell && bound.patient_name.is_none() && !only_heard;
+    // A note whose patient nobody can tell, or that names another, or may, is laid before a person as such.
+    let sure = bound.patient.is_some() && !contradicts && !unverified;
     let Bound { agency: _, patient, patient_name: own, session: _ } = bound;
     // The name of a patient who is known is that patient's own, whatever the voice says.
     let said = if patient.is_none() || only_heard { analysis.patient_name } else { None };
@@ -95,6 +97,18 @@ pub(crate) fn compose(
     })
 }
 
+/// Shows the contradiction among what was measured. What was measured under the same name is kept under another.
+fn show(measured: &mut Map<String, Value>, contradiction: Value) {
+    const NAME: &str = "patientContradiction";
+    if let Some(spoken) = measured.insert(NAME.to_owned(), contradiction) {
+        let mut name = format!("{NAME}_spoken");
+        while measured.contains_key(&name) {
+            name.push('_');
+        }
+        measured.insert(name, spoken);
+    }
+}
+
 fn is_date(text: &str) -> bool {
     text.len() == 10 && format!("{text}T00:00:00Z").parse::<Time>().is_ok()
 }
@@ -102,6 +116,17 @@ fn is_date(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_measurement_of_the_same_name_is_kept() {
+        let measured = serde_json::json!({"patientContradiction": "1", "patientContradiction_spoken": "2"});
+        let Value::Object(mut measured) = measured else { unreachable!("an object") };
+        show(&mut measured, Value::Bool(true));
+        let all = serde_json::json!({
+            "patientContradiction": true, "patientContradiction_spoken": "2", "patientContradiction_spoken_": "1"
+        });
+        assert_eq!(Value::Object(measured), all);
+    }
 
     #[test]
     fn dates() {

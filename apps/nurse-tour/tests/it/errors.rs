@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_standins::{Fault, Gcs, OpenAi, Reply};
+use windlass_standins::{Answer, Fault, Gcs, OpenAi, Reply};
 use windlass_testkit::eventually::eventually;
 
 use crate::scene::{OPEN, Scene};
@@ -65,6 +65,41 @@ async fn a_note_that_breaks_off_leaves_nothing_behind() {
     let scene = scene().await;
     scene.twilio.cdn.faults.push(Fault::CutBody { after: 1_000 });
     check(&scene, "DONE", "1", None).await;
+}
+
+/// An answer that is packed, and cut off or damaged on its way: it may pass, whoever it is from.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_packed_answer_that_is_broken_is_tried_again() {
+    let text = r#"{"text": "what was said", "usage": {"seconds": 1}}"#;
+    for broken in [packed(text, 20), packed(text, text.len() + 18), packed(text, text.len() + 23)] {
+        for at in ["twilio", "transcript", "analysis"] {
+            let scene = scene().await;
+            let answer = |kind| Answer::new(200, kind, broken.clone()).with("content-encoding", "gzip");
+            match at {
+                "twilio" => scene.twilio.cdn.faults.push(Fault::Answer(answer("audio/ogg"))),
+                "transcript" => scene.openai.faults.push(Fault::Answer(answer("application/json"))),
+                _ => {
+                    scene.openai.faults.push_ok();
+                    scene.openai.faults.push(Fault::Answer(answer("application/json")));
+                }
+            }
+            check(&scene, "DONE", "1", None).await;
+            let why = "SELECT count(*) FROM nurse_tour_audit WHERE outcome = 'retry' AND reason LIKE 'transient %.broken_body%'";
+            assert_eq!(scene.count(why).await, 1, "{at}, {} bytes", broken.len());
+        }
+    }
+}
+
+/// The first bytes of a text as gzip packs it, with a sum that is not its own.
+fn packed(text: &str, bytes: usize) -> Vec<u8> {
+    let length = u16::try_from(text.len()).unwrap();
+    let head = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff, 1];
+    let sum = [0xde, 0xad, 0xbe, 0xef];
+    let whole = [&head[..], &length.to_le_bytes(), &(!length).to_le_bytes(), text.as_bytes(), &sum];
+    let mut whole = whole.concat();
+    whole.extend(u32::from(length).to_le_bytes());
+    whole.truncate(bytes);
+    whole
 }
 
 /// A rate limit costs no try, and holds back the fleet for as long as it says.
@@ -233,6 +268,165 @@ async fn a_word_that_the_table_does_not_know() {
     scene.is("SM1", "processing_status", "FAILED").await;
     scene.is("SM1", "failed_reason", "permanent database.refused").await;
     assert_eq!(scene.documents().await, 19);
+}
+
+/// A word that the end of every message needs and an enum does not know: found before anything is paid for.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_enum_that_does_not_know_the_end() {
+    for (column, why) in [
+        ("status", "the enum of whatsapp_inbound_messages.status does not know 'completed'"),
+        (
+            "processing_status",
+            "whatsapp_inbound_messages.processing_status holds 5 letters; 'PROCESSING' has more",
+        ),
+    ] {
+        let scene = scene().await;
+        let kind = if column == "status" { "word" } else { "varchar(5)" };
+        scene.sql("CREATE TYPE word AS ENUM ('new', 'done')").await;
+        scene.sql("DROP INDEX idx_whatsapp_messages_claim, idx_whatsapp_messages_due, idx_whatsapp_messages_tries").await;
+        scene
+            .sql(&format!(
+                "ALTER TABLE whatsapp_inbound_messages ALTER {column} TYPE {kind} USING {column}::{kind}"
+            ))
+            .await;
+        scene.migrate().await;
+        assert!(scene.check().await.1.iter().any(|one| one == why), "{:?}", scene.check().await);
+        let output = scene.run(&[]).await;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && said.contains(why), "{output:?}");
+        scene.is("SM1", "current_stage", "RECEIVED").await;
+        assert_eq!((scene.openai.asked().len(), scene.twilio.asked().len()), (0, 0), "nothing was paid for");
+    }
+}
+
+/// An end that nobody can write, since the table has changed under the worker: the messages are held, none fails,
+/// nothing more is claimed, it is said, and all ends as it should when the table is right again.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_can_never_be_written() {
+    for (spoil, mend) in [
+        // No statement that names the word can be read any more, whatever it writes.
+        (
+            "ALTER TABLE whatsapp_inbound_messages ALTER status TYPE word USING NULL",
+            "ALTER TYPE word ADD VALUE 'completed'",
+        ),
+        // No worker can be told to be gone.
+        (
+            "ALTER TABLE whatsapp_inbound_messages ADD CHECK (locked_by IS NOT NULL OR processing_status = 'READY')",
+            "ALTER TABLE whatsapp_inbound_messages DROP CONSTRAINT whatsapp_inbound_messages_check",
+        ),
+        // Only a good end is refused, and what can be written is that it is tried again.
+        (
+            "ALTER TABLE whatsapp_inbound_messages ALTER failed_stage SET DEFAULT '', ALTER failed_stage SET NOT NULL",
+            "ALTER TABLE whatsapp_inbound_messages ALTER failed_stage DROP NOT NULL",
+        ),
+        (
+            "ALTER TABLE whatsapp_inbound_messages ADD CONSTRAINT words CHECK (processing_status <> 'DONE')",
+            "ALTER TABLE whatsapp_inbound_messages DROP CONSTRAINT words",
+        ),
+    ] {
+        let mut scene = Scene::new().await;
+        let port = free_port();
+        scene.set("WORKER_HTTP_LISTEN", &format!("127.0.0.1:{port}"));
+        scene.set("WORKER_BATCH_SIZE", "4");
+        scene.set("WORKER_CONCURRENCY", "4");
+        scene.sql("CREATE TYPE word AS ENUM ('new', 'done'); ALTER TABLE whatsapp_inbound_messages ALTER failed_stage SET DEFAULT ''").await;
+        for n in 1..=8 {
+            scene.message(&format!("SM{n}")).await;
+        }
+        scene.sql("UPDATE whatsapp_inbound_messages SET failed_stage = ''").await;
+        scene.openai.faults.always(Fault::HoldHead);
+        let running = scene.start().await;
+        eventually("four are at OpenAI's", async || (scene.openai.asked().len() == 4).then_some(())).await;
+        scene.sql(spoil).await;
+        scene.openai.faults.clear();
+        scene.openai.faults.release();
+        let why = "configuration database.end_refused";
+        let told = format!("SELECT count(*) FROM nurse_tour_stops WHERE why = '{why}'");
+        eventually(&format!("{spoil}: it is said"), async || (scene.count(&told).await == 1).then_some(()))
+            .await;
+        running.until_said("Claiming stopped").await;
+        let health = get(port, "/health").await;
+        assert!(health.starts_with("HTTP/1.1 503") && health.contains(why), "{spoil}: {health}");
+        assert_eq!(scene.status().await["stopped"][0]["why"], why);
+        // Whoever was claimed meanwhile comes to the same end. Longer than a lock lasts what is held stays held, and is no
+        // crash.
+        let touched = "SELECT count(*) FROM whatsapp_inbound_messages WHERE fence > 0";
+        let claimed = scene.count(touched).await;
+        let filed = "SELECT count(*) FROM pending_care_documentations";
+        scene.until("those have their documents", filed, claimed).await;
+        let since = scene.count("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").await;
+        let over =
+            format!("SELECT (extract(epoch FROM clock_timestamp()) * 1000 > {since} + 8000)::int::bigint");
+        scene.until("a lock would have run out", &over, 1).await;
+        assert_eq!(scene.count(touched).await, claimed, "{spoil}: nothing more was claimed");
+        let lost = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status = 'FAILED' OR crash_count > 0";
+        assert_eq!(scene.count(lost).await, 0, "{spoil}: nothing failed");
+        scene.sql(mend).await;
+        scene.resume().await;
+        let done = "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status = 'DONE' AND retry_count = 0";
+        scene.until(&format!("{spoil}: all are done"), done, 8).await;
+        running.stop().await;
+        assert_eq!((scene.asked("completions"), scene.documents().await), (8, 8), "{spoil}: paid for once");
+    }
+}
+
+/// A worker that is told to end does not wait for the table; the next one, once it is right, ends what was left.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_holds_a_message_ends_when_it_is_told() {
+    let scene = scene().await;
+    scene.openai.faults.push(Fault::HoldHead);
+    let running = scene.start().await;
+    eventually("it is at OpenAI's", async || (scene.openai.asked().len() == 1).then_some(())).await;
+    scene.sql("CREATE TYPE word AS ENUM ('new', 'done'); ALTER TABLE whatsapp_inbound_messages ALTER status TYPE word USING NULL").await;
+    scene.openai.faults.release();
+    running.until_said("database.end_refused").await;
+    running.stop().await;
+    scene.is("SM1", "processing_status", "PROCESSING").await;
+    scene.sql("ALTER TYPE word ADD VALUE 'completed'").await;
+    scene.drain().await;
+    scene.is("SM1", "processing_status", "DONE").await;
+    assert_eq!((scene.asked("completions"), scene.documents().await), (1, 1));
+}
+
+/// A reason that the column does not hold: the message is given back, and the operator is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_that_can_never_be_written() {
+    let scene = scene().await;
+    scene.sql("ALTER TABLE whatsapp_inbound_messages ALTER failed_reason TYPE varchar(10)").await;
+    scene.openai.faults.push(Fault::Answer(OpenAi::error(413, "server_error", None)));
+    let running = scene.start().await;
+    let told = "SELECT count(*) FROM nurse_tour_stops WHERE why = 'configuration database.end_refused'";
+    eventually("it is said", async || (scene.count(told).await == 1).then_some(())).await;
+    scene.until("it is given back", "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status = 'RETRY' AND retry_count = 0", 1).await;
+    scene.sql("ALTER TABLE whatsapp_inbound_messages ALTER failed_reason TYPE text").await;
+    scene.resume().await;
+    scene
+        .until(
+            "it is done",
+            "SELECT count(*) FROM whatsapp_inbound_messages WHERE processing_status = 'DONE'",
+            1,
+        )
+        .await;
+    running.stop().await;
+}
+
+/// A claim whose values do not fit stops the claiming as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_does_not_fit() {
+    let mut scene = Scene::new().await;
+    let port = free_port();
+    scene.set("WORKER_HTTP_LISTEN", &format!("127.0.0.1:{port}"));
+    let running = scene.start().await;
+    scene.sql("ALTER TABLE whatsapp_inbound_messages ALTER claim_id TYPE varchar(3)").await;
+    scene.message("SM1").await;
+    let told = "SELECT count(*) FROM nurse_tour_stops WHERE why LIKE 'configuration table.%'";
+    eventually("it is said", async || (scene.count(told).await == 1).then_some(())).await;
+    assert!(get(port, "/health").await.starts_with("HTTP/1.1 503"));
+    scene.sql("ALTER TABLE whatsapp_inbound_messages ALTER claim_id TYPE text").await;
+    scene.resume().await;
+    scene.until("it is over", OPEN, 0).await;
+    running.stop().await;
+    scene.is("SM1", "processing_status", "DONE").await;
 }
 
 /// A message is not done by somebody else's document that happens to have its id; and those whose documents

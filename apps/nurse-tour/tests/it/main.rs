@@ -17,5 +17,6 @@ mod recordings;
 mod safety;
 mod scene;
 mod tables;
+mod ways;
 mod weaknesses;
 mod webhook;

@@ -110,6 +110,19 @@ async fn a_bucket_without_credentials() {
     running.stop().await;
 }
 
+/// A key file that is not there is said once, with the name of what names it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_file_that_is_not_there() {
+    let mut scene = Scene::new().await;
+    scene.set("AUDIO_STORE_URL", "gs://bucket-1");
+    scene.set("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/key.json");
+    let output = scene.run(&[]).await;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let count = said.matches("GOOGLE_APPLICATION_CREDENTIALS names a key file").count();
+    assert_eq!(count, 1, "{said}");
+}
+
 /// A provider that wants to be left alone for a day is asked again after a quarter of an hour; `status` says so, and
 /// `resume` lifts it.
 #[tokio::test(flavor = "multi_thread")]
@@ -230,6 +243,22 @@ async fn one_refused_message_holds_up_nobody() {
     scene.is("SM2", "processing_status", "DONE").await;
     scene.is("SM3", "processing_status", "DONE").await;
     running.stop_in(&sim).await;
+}
+
+/// A stopped worker that is killed leaves its row; one of the same name that starts well takes it away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_of_a_life_before_is_over() {
+    let (mut scene, port) = twelve().await;
+    scene.set("ANALYSIS_MODEL", "unknown-model");
+    let worker = scene.spawn("worker_1", &[]);
+    stopped(&scene, port, "configuration openai.no_such_model status=404").await;
+    worker.kill();
+    assert_eq!(scene.status().await["stopped"].as_array().unwrap().len(), 1);
+    scene.set("ANALYSIS_MODEL", "gpt-4o");
+    let running = scene.start().await;
+    all_done(&scene).await;
+    assert_eq!(scene.status().await["stopped"], serde_json::json!([]));
+    running.stop().await;
 }
 
 /// `resume` is of use as often as it is said.

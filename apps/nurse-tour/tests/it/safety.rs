@@ -104,10 +104,10 @@ async fn a_name_that_nobody_knows_is_not_taken_from_the_voice() {
     scene.sql("UPDATE whatsapp_inbound_messages SET patient_id = 'P1'").await;
     scene.openai.reply(form(Value::Null, json!("Otto Beispiel"), json!([])));
     scene.drain().await;
-    let sql =
-        "SELECT patient_id || '|' || patient_name, alerts -> 0 ->> 'type' FROM pending_care_documentations";
+    let sql = "SELECT patient_id || '|' || patient_name, alerts -> 0 ->> 'type', status FROM pending_care_documentations";
     let row = scene.client.query_one(sql, &[]).await.unwrap();
     assert_eq!((row.get::<_, &str>(0), row.get::<_, &str>(1)), ("P1|", "patient_unverified"));
+    assert_eq!(row.get::<_, &str>(2), "triage", "nobody but a person can tell whether it is the same");
     // Where the table of patients knows the name, it is that one.
     scene.sql("ALTER TABLE patients ADD name text; UPDATE patients SET name = 'Erika Muster'").await;
     scene.message("SM2").await;
@@ -145,6 +145,21 @@ async fn a_binding_that_names_another() {
         ("P1 Erika Muster", "pending"),
         "the same, said in another way"
     );
+}
+
+/// A measurement may be called like what we show.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_measurement_called_like_the_contradiction_is_kept() {
+    let scene = scene().await;
+    let pairs = json!([{"name": "patientContradiction", "value": "120/80"}]);
+    let (_, status, data, _) =
+        document(&scene, "SM1", form(Value::Null, json!("Otto Beispiel"), pairs)).await;
+    assert_eq!(
+        (status.as_str(), &data["patientContradiction_spoken"]),
+        ("triage", &json!("120/80")),
+        "{data}"
+    );
+    assert_eq!(data["patientContradiction"]["spokenPatientName"], "Otto Beispiel");
 }
 
 /// A server that ignores the schema and gives an object loses nothing; one that gives neither is asked again.

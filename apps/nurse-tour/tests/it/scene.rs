@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 
 use serde_json::Value;
 use tokio_postgres::{Client, NoTls};
@@ -34,7 +35,12 @@ impl Scene {
 
     /// An empty database.
     pub async fn bare() -> Self {
-        let database = Server::shared().await.fresh_database().await;
+        Self::on(Server::shared().await).await
+    }
+
+    /// An empty database of this server.
+    pub async fn on(server: Arc<Server>) -> Self {
+        let database = server.fresh_database().await;
         let client = connect(&database.url()).await;
         let (twilio, openai) = (Twilio::start().await, OpenAi::start().await);
         let folder = tempfile::tempdir().unwrap();

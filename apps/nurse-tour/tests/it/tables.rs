@@ -118,6 +118,80 @@ async fn what_does_not_fit_is_found() {
     assert_eq!(scene.check().await.1.len(), 7);
 }
 
+/// Columns that must be filled and that are left empty now and then: a default is taken where there is one, and where
+/// the worker has to write NULL it is said beforehand, default or not. Nothing is paid for and lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_that_must_be_filled() {
+    let filled = "translated_content_de varchar(9) NOT NULL DEFAULT '-', translated_content_ar text NOT NULL DEFAULT '', \
+                  original_language text NOT NULL DEFAULT lower('DE')";
+    let scene = scene(&format!("id text PRIMARY KEY, {filled}")).await;
+    assert_eq!(scene.check().await, (vec![], vec![]));
+    let silent = r#"{"patientId":null,"patientName":null,"serviceDate":null,"khCodes":[],"structuredData":[],"alerts":[],
+        "originalLanguage":null,"translations":{"de":null,"en":null,"ar":null,"tr":null}}"#;
+    scene.openai.reply(Reply::Text(silent.into()));
+    scene.message("SM1").await;
+    scene.drain().await;
+    scene.is("SM1", "processing_status", "DONE").await;
+    let sql = "SELECT concat_ws('|', translated_content_de, translated_content_ar, translated_content_en) FROM pending_care_documentations";
+    let row = scene.client.query_one(sql, &[]).await.unwrap();
+    assert_eq!(row.get::<_, &str>(0), "-|");
+    scene.sql("ALTER TABLE pending_care_documentations ALTER translated_content_de DROP DEFAULT").await;
+    assert_eq!(
+        scene.check().await.1,
+        [
+            "pending_care_documentations.translated_content_de must be filled (NOT NULL) and has no default; give it one, or allow NULL"
+        ]
+    );
+    for column in ["failed_reason", "failed_stage", "locked_by", "locked_until", "next_attempt_at"] {
+        let scene = Scene::bare().await;
+        scene
+            .sql(&format!(
+                "CREATE TABLE whatsapp_inbound_messages (message_sid text PRIMARY KEY, {column} text NOT NULL DEFAULT '')"
+            ))
+            .await;
+        scene.migrate().await;
+        scene.message("SM1").await;
+        let why = format!(
+            "whatsapp_inbound_messages.{column} must be filled (NOT NULL), and NULL is written into it; allow NULL"
+        );
+        assert_eq!(scene.check().await, (vec![], vec![why.clone()]));
+        let output = scene.run(&[]).await;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && said.contains(&why), "{output:?}");
+        assert_eq!(scene.openai.asked().len(), 0, "{column}: nothing was paid for");
+    }
+}
+
+/// A patient whom nobody knows is no patient, where the column points to the table of patients.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_patient_where_patients_are_pointed_to() {
+    for (kind, not_null) in [("text", ""), ("varchar(40)", ""), ("text", " NOT NULL")] {
+        let scene = Scene::bare().await;
+        scene
+            .sql(&format!(
+                "CREATE TABLE patients (id {kind} PRIMARY KEY, agency_id text); CREATE TABLE pending_care_documentations \
+                 (id text PRIMARY KEY, patient_id {kind}{not_null} REFERENCES patients (id))"
+            ))
+            .await;
+        scene.migrate().await;
+        let (_, wrong) = scene.check().await;
+        if !not_null.is_empty() {
+            let why = "pending_care_documentations.patient_id must be filled and points to another table; allow NULL, \
+                       since some notes are about nobody who is known";
+            assert_eq!(wrong, [why]);
+            continue;
+        }
+        assert_eq!(wrong, [""; 0]);
+        scene.openai.reply(reply());
+        scene.message("SM1").await;
+        scene.drain().await;
+        scene.is("SM1", "processing_status", "DONE").await;
+        let of_nobody =
+            "SELECT count(*) FROM pending_care_documentations WHERE patient_id IS NULL AND status = 'triage'";
+        assert_eq!(scene.count(of_nobody).await, 1);
+    }
+}
+
 /// A table that changes under a running worker: nothing is tried again and again, no try is used, it is said, and it
 /// goes on when the table is right again.
 #[tokio::test(flavor = "multi_thread")]

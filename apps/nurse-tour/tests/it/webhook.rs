@@ -72,6 +72,38 @@ fn form<'a>(sid: &'a str, media: &'a str) -> Vec<(&'a str, &'a str)> {
     form
 }
 
+/// Columns that must be filled and that a call says nothing of take their own default.
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_that_a_call_does_not_fill() {
+    let mut scene = Scene::bare().await;
+    let columns = ["media_url", "profile_name", "patient_id", "patient_name", "care_session_id", "agency_id"];
+    let filled = columns.map(|column| format!("{column} text NOT NULL DEFAULT '-'")).join(", ");
+    scene
+        .sql(&format!(
+            "CREATE TABLE whatsapp_inbound_messages (message_sid text PRIMARY KEY, \
+             processing_status varchar(20) NOT NULL DEFAULT 'NONE', {filled}); \
+             CREATE TABLE whatsapp_care_sessions (id text PRIMARY KEY, patient_name text NOT NULL DEFAULT '-')"
+        ))
+        .await;
+    scene.migrate().await;
+    assert_eq!(scene.check().await, (vec![], vec![]));
+    scene.sql("INSERT INTO patients (id, agency_id) VALUES ('P1', 'agency-1')").await;
+    let hook = Hook::start(&mut scene).await;
+    let media = scene.twilio.media_url("SM1", "ME1");
+    for (sid, media, body) in [("SM1", media.as_str(), ""), ("SM2", "", "Hallo"), ("SM3", "", "(ID: P1)")] {
+        let mut form = form(sid, media);
+        form.retain(|(name, _)| !["ProfileName", "Body"].contains(name));
+        form.push(("Body", body));
+        let answer = hook.post(&form, &scene.twilio.sign(URL, &form)).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{sid}: {answer}");
+    }
+    scene.is("SM1", "processing_status", "READY").await;
+    scene.is("SM1", "profile_name || patient_id || agency_id", "---").await;
+    scene.is("SM2", "processing_status || media_url", "NONE-").await;
+    assert_eq!(scene.count("SELECT count(*) FROM whatsapp_care_sessions WHERE patient_name = '-'").await, 1);
+    drop(hook);
+}
+
 /// A signed call becomes one READY row, however often it comes; then it is worked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_becomes_a_message_once() {

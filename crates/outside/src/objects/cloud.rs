@@ -93,7 +93,7 @@ impl Cloud {
         let http = Http::new(guard);
         let once = RetryConfig { max_retries: 0, ..RetryConfig::default() };
         let builder = builder.with_http_connector(Adapter { http: http.clone(), limits }).with_retry(once);
-        let store = Arc::new(builder.build().map_err(|_| ObjectsError::Configuration)?);
+        let store = Arc::new(builder.build().map_err(|_| ObjectsError::BadCredentials)?);
         Ok(Self { store, http, base: base.map_or_else(|| own(URL), Ok)?, bucket, prefix, limits })
     }
 

@@ -61,6 +61,12 @@ pub enum ObjectsError {
         "no credentials for the object store were found; set GOOGLE_APPLICATION_CREDENTIALS to a key file, or use a folder"
     )]
     NoCredentials,
+    /// The credentials that the environment names cannot be read.
+    #[error(
+        "the credentials for the object store cannot be read; check that GOOGLE_APPLICATION_CREDENTIALS names a key file \
+         that is there and whole"
+    )]
+    BadCredentials,
     /// There is no such bucket.
     #[error("the object store has no such bucket; check its name")]
     NoBucket,
@@ -83,6 +89,7 @@ impl ObjectsError {
             Self::Disk(_) => "disk",
             Self::Configuration => "configuration",
             Self::NoCredentials => "no_credentials",
+            Self::BadCredentials => "bad_credentials",
             Self::NoBucket => "no_such_bucket",
             Self::Store(_) => "store",
             Self::Upstream => "upstream",
@@ -99,6 +106,7 @@ impl ObjectsError {
             | Self::TooLarge { .. }
             | Self::Configuration
             | Self::NoCredentials
+            | Self::BadCredentials
             | Self::NoBucket => false,
         }
     }

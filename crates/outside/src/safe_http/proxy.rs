@@ -52,11 +52,18 @@ pub struct Proxies {
 /// Why the proxies cannot be used. The text has nothing of their addresses,
 /// which carry credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{name} must be the address of a proxy, http://HOST:PORT, with USER:PASSWORD@ before the host if it wants them"
-)]
+#[error("{name} must be {wanted}")]
 pub struct BadProxy {
     name: &'static str,
+    wanted: &'static str,
+}
+
+impl BadProxy {
+    fn address(name: &'static str) -> Self {
+        let wanted =
+            "the address of a proxy, http://HOST:PORT, with USER:PASSWORD@ before the host if it wants them";
+        Self { name, wanted }
+    }
 }
 
 impl Proxies {
@@ -66,7 +73,9 @@ impl Proxies {
         let either = |name: &str| variable(&name.to_ascii_lowercase()).or_else(|| variable(name));
         let proxy = |name: &'static str| match either(name).map(str::trim).filter(|text| !text.is_empty()) {
             None => Ok(None),
-            Some(text) => Proxy::parse(text).map(|proxy| Some(Arc::new(proxy))).ok_or(BadProxy { name }),
+            Some(text) => {
+                Proxy::parse(text).map(|proxy| Some(Arc::new(proxy))).ok_or(BadProxy::address(name))
+            }
         };
         let except = either("NO_PROXY").unwrap_or_default().split([',', ' ']).filter_map(Exception::parse);
         Ok(Self {
@@ -74,7 +83,7 @@ impl Proxies {
             https: proxy("HTTPS_PROXY")?,
             except: except.collect(),
             providers: Vec::new(),
-            for_data: matches!(variable("FETCH_VIA_PROXY"), Some("1" | "true")),
+            for_data: for_data(variable("FETCH_VIA_PROXY"))?,
         })
     }
 
@@ -247,6 +256,15 @@ pub fn origins<'a>(addresses: impl IntoIterator<Item = &'a str>) -> Result<Vec<O
     addresses.into_iter().map(|text| Origin::of(&super::parse_url(text)?)).collect()
 }
 
+/// Who means yes must not get no in silence.
+fn for_data(said: Option<&str>) -> Result<bool, BadProxy> {
+    match said.map(str::trim).unwrap_or_default() {
+        "1" | "true" => Ok(true),
+        "" | "0" | "false" => Ok(false),
+        _ => Err(BadProxy { name: "FETCH_VIA_PROXY", wanted: "1 or 0" }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,6 +322,10 @@ mod tests {
             let found = proxies.on_the_way(&origin(to), &guard).map(|proxy| proxy.origin.to_string());
             assert_eq!(found.as_deref(), expected, "{to}");
         }
+        assert_eq!(
+            read(&[("FETCH_VIA_PROXY", "yes")]).unwrap_err().to_string(),
+            "FETCH_VIA_PROXY must be 1 or 0"
+        );
         let all = read(&[("HTTPS_PROXY", "http://p:1"), ("FETCH_VIA_PROXY", "1")]).unwrap();
         assert!(all.is_for_data());
         assert!(all.on_the_way(&origin("https://from-data.example"), &Guard::new()).is_some());
