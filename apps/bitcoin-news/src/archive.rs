@@ -15,6 +15,8 @@ use crate::update::Report;
 const SEEN: Duration = Duration::from_secs(400 * 86_400);
 /// How long an article that was dropped is still there, for those who follow the changes.
 const DROPPED: Duration = Duration::from_secs(86_400);
+/// The key of the one record on its shelf.
+const TAKEN: &str = "newest";
 /// The words before the colon in ids. Ids of before had none.
 pub const PROVIDERS: [&str; 2] = ["newsdata", "apitube"];
 
@@ -35,12 +37,21 @@ pub struct Archive {
     pub published: Shelf<Published>,
     /// How many writes to Workers KV are under way.
     pub publishing: Shelf<u32>,
+    /// When an article was last taken away, which is a change of what is shown that no article tells of.
+    pub taken: Shelf<Taken>,
     bounds: Bounds,
 }
 
 /// That an id was seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
+    /// When.
+    pub at_ms: i64,
+}
+
+/// That an article was taken away.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taken {
     /// When.
     pub at_ms: i64,
 }
@@ -88,6 +99,7 @@ impl Archive {
             progress: client.shelf("bitcoin-news/progress"),
             published: client.shelf("bitcoin-news/published"),
             publishing: client.shelf("bitcoin-news/publishing"),
+            taken: client.shelf("bitcoin-news/taken"),
             client,
             bounds,
         }
@@ -114,6 +126,17 @@ impl Archive {
     /// Puts that an id was seen into a batch.
     pub fn put_seen<'b>(&self, batch: &'b mut Batch, id: &str, now_ms: i64) -> PutOptions<'b> {
         batch.put(&self.seen, id, &Seen { at_ms: now_ms }).keep(SEEN.max(self.bounds.keep))
+    }
+
+    /// Puts that an article was taken away into a batch. It outlives the article, so that the feed's time never
+    /// goes back.
+    pub fn put_taken(&self, batch: &mut Batch, now_ms: i64) {
+        batch.put(&self.taken, TAKEN, &Taken { at_ms: now_ms });
+    }
+
+    /// When an article was last taken away.
+    pub async fn taken_ms(&self) -> Result<Option<i64>, ShelfError> {
+        Ok(self.taken.get(TAKEN).await?.map(|entry| entry.value.at_ms))
     }
 
     /// Which of these ids were seen before, also under the id that they had when ids had no provider.

@@ -105,7 +105,8 @@ impl Cache {
             return Ok(ready);
         }
         // What changes while the index is read has a later revision, and is seen at the next look.
-        let feed = Feed::new(self.archive.index().await?);
+        let taken_ms = self.archive.taken_ms().await?;
+        let feed = Feed::new(self.archive.index().await?).since_taken(taken_ms);
         let first = Body::new(feed.json(&Wish::default()));
         let ready = Arc::new(Ready { feed, first, rev, built_ms: now_ms });
         *self.ready.write().unwrap_or_else(PoisonError::into_inner) = Some(ready.clone());

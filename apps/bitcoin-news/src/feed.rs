@@ -118,6 +118,13 @@ impl Feed {
         Self { items, changed_ms }
     }
 
+    /// The same, when an article was last taken away at this moment: that is a change of what is shown.
+    #[must_use]
+    pub fn since_taken(mut self, taken_ms: Option<i64>) -> Self {
+        self.changed_ms = self.changed_ms.max(taken_ms);
+        self
+    }
+
     /// One article by its id, with or without its provider.
     pub fn find(&self, id: &str) -> Option<&Item> {
         let exact = self.items.iter().find(|item| item.article.id() == id);

@@ -12,6 +12,7 @@
 
 pub mod archive;
 pub mod article;
+pub mod breaker;
 pub mod documents;
 pub mod feed;
 pub mod import;

@@ -27,6 +27,11 @@ impl Rules {
         }
     }
 
+    /// The delay after the first try.
+    pub fn first_delay_ms(&self) -> i64 {
+        self.delay_ms(1)
+    }
+
     /// The delay after the `count`-th try.
     fn delay_ms(&self, count: u32) -> i64 {
         let rungs = self.ladder.rungs();

@@ -5,6 +5,7 @@ use windlass_engine::core::store::CancelAnswer;
 use windlass_engine::{Job, Kind, QueueName, ShelfError, StateName};
 
 use crate::archive::Archive;
+use crate::article::State;
 use crate::jobs::{Publish, Update, Work};
 
 /// How often a change is tried again when somebody else has changed the article meanwhile.
@@ -12,20 +13,33 @@ const TRIES_MAX: u32 = 50;
 /// How many records one commit deletes.
 const CLEAR_MAX: usize = 900;
 
-/// Has an article tried again: what has no value is to be done, from the first attempt on. Nothing when there is
-/// no such article.
-pub async fn retry(archive: &Archive, id: &str) -> Result<bool, ShelfError> {
+/// What became of the wish to have an article tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retried {
+    /// It is tried again.
+    Again,
+    /// It was taken away, and does not come back.
+    TakenAway,
+    /// There is no such article.
+    Missing,
+}
+
+/// Has an article tried again: what has no value is to be done, from the first attempt on.
+pub async fn retry(archive: &Archive, id: &str) -> Result<Retried, ShelfError> {
     for _ in 0..TRIES_MAX {
-        let Some(entry) = archive.find(id).await? else { return Ok(false) };
+        let Some(entry) = archive.find(id).await? else { return Ok(Retried::Missing) };
         let now_ms = archive.client.store().now().await?.ms();
         let mut article = entry.value;
+        if matches!(article.state, State::Dropped { .. }) {
+            return Ok(Retried::TakenAway);
+        }
         article.revive(now_ms);
         let mut batch = archive.client.batch();
         archive.put(&mut batch, &article).if_rev(entry.rev);
         batch.enqueue(Work::of(&article, now_ms));
         match batch.commit().await {
             Err(ShelfError::Conflict { .. }) => {}
-            committed => return committed.map(|_| true),
+            committed => return committed.map(|_| Retried::Again),
         }
     }
     Err(busy())
@@ -41,6 +55,7 @@ pub async fn drop_out(archive: &Archive, id: &str) -> Result<bool, ShelfError> {
         let mut batch = archive.client.batch();
         archive.put(&mut batch, &article).if_rev(entry.rev);
         archive.put_seen(&mut batch, article.id(), now_ms);
+        archive.put_taken(&mut batch, now_ms);
         batch.delete(&archive.texts, article.id());
         match batch.commit().await {
             Err(ShelfError::Conflict { .. }) => {}
@@ -73,6 +88,7 @@ pub async fn clear(archive: &Archive) -> Result<u64, ShelfError> {
     clear_shelf(archive, &archive.seen).await?;
     clear_shelf(archive, &archive.progress).await?;
     clear_shelf(archive, &archive.published).await?;
+    clear_shelf(archive, &archive.taken).await?;
     Ok(gone)
 }
 

@@ -1,7 +1,6 @@
 //! The processor: an article goes through its steps, each counted before its call and stored after it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use windlass_engine::core::store::{Source, Spent};
@@ -15,6 +14,7 @@ use windlass_outside::safe_http::HttpError;
 
 use crate::archive::Archive;
 use crate::article::{Article, State, Which};
+use crate::breaker::Breaker;
 use crate::clock::StoreTime;
 use crate::jobs::{MODEL_BUDGET, Work};
 use crate::moves::{Fault, Next, Rules};
@@ -39,8 +39,8 @@ pub struct Processor {
     pub counts_calls: bool,
     /// Clock and waiting.
     pub world: Arc<dyn World>,
-    /// Until then the model wants to be left alone, as far as this process knows.
-    pub model_rests_until_ms: AtomicI64,
+    /// Whether the model answers, as far as this process knows.
+    pub breaker: Breaker,
 }
 
 /// What a call came to.
@@ -56,6 +56,11 @@ struct Hand<'c> {
     processor: &'c Processor,
     ctx: &'c Context,
     time: StoreTime,
+    /// When it was taken up. What is due by then is done in this look; what comes to nothing in it waits for the
+    /// next one, however long the calls of this one take.
+    taken_ms: i64,
+    /// What the model's outage means for its steps, when this look has met one: it is not asked again.
+    away: Option<Fault>,
     article: Article,
     rev: u64,
     /// How it was before it was taken.
@@ -80,21 +85,31 @@ pub async fn process(work: Work, processor: Arc<Processor>, ctx: Context) -> Res
         State::Current { .. } => State::Pending,
         state => state.clone(),
     };
-    article.take_up(&processor.rules, time.ms());
+    let taken_ms = time.ms();
+    article.take_up(&processor.rules, taken_ms);
     if work.first {
         article.hurry();
     }
     tracing::info!("Processing article: {}", work.id);
-    let (rev, text, text_is_stored) = (entry.rev, None, false);
-    let hand = Hand { processor: &processor, ctx: &ctx, time, article, rev, was, text, text_is_stored };
+    let hand = Hand {
+        processor: &processor,
+        ctx: &ctx,
+        time,
+        taken_ms,
+        away: None,
+        article,
+        rev: entry.rev,
+        was,
+        text: None,
+        text_is_stored: false,
+    };
     hand.work().await
 }
 
 impl Hand<'_> {
     async fn work(mut self) -> Result<(), Failure> {
         loop {
-            let now_ms = self.time.ms();
-            match self.article.next(now_ms) {
+            match self.article.next(self.taken_ms) {
                 Next::Over => return self.finish().await,
                 Next::Wait { .. } => return self.put_back().await,
                 Next::Call(which) => {
@@ -103,7 +118,7 @@ impl Hand<'_> {
                         self.article.unfetched();
                         continue;
                     }
-                    self.article.begin(which, now_ms);
+                    self.article.begin(which, self.time.ms());
                     self.store(None).await?;
                     self.call(which).await?;
                 }
@@ -135,6 +150,10 @@ impl Hand<'_> {
             Some(Came::Nothing(fault)) => {
                 if let Fault::Counts(reason) | Fault::Ends(reason) | Fault::Waits { reason, .. } = &fault {
                     tracing::warn!(article = self.article.id(), step = ?which, %reason, "A step came to nothing");
+                }
+                // Only the model is waited for.
+                if matches!(fault, Fault::Waits { .. }) {
+                    self.away = Some(fault.clone());
                 }
                 self.article.failed(which, fault, rules, now_ms);
             }
@@ -177,16 +196,23 @@ impl Hand<'_> {
         }
     }
 
-    /// Asks the model, within its budget.
+    /// Asks the model, within its budget, and once in a look when it is away.
     async fn ask(&self, question: &Question) -> Result<Result<Reply, Fault>, Failure> {
+        if let Some(fault) = &self.away {
+            return Ok(Err(fault.clone()));
+        }
         if let Some(fault) = self.processor.budget(&self.time).await? {
             return Ok(Err(fault));
         }
+        let began_ms = self.time.ms();
         let error = match self.processor.model.ask(question).await {
-            Ok(reply) => return Ok(Ok(reply)),
+            Ok(reply) => {
+                self.processor.breaker.answered();
+                return Ok(Ok(reply));
+            }
             Err(error) => error,
         };
-        Ok(Err(self.processor.model_fault(&error, &self.time).await?))
+        Ok(Err(self.processor.model_fault(&error, began_ms, &self.time).await?))
     }
 
     async fn has_text(&mut self) -> Result<bool, Failure> {
@@ -254,9 +280,8 @@ impl Hand<'_> {
 impl Processor {
     /// Spends a question; a fault when there is none left for now.
     async fn budget(&self, time: &StoreTime) -> Result<Option<Fault>, Failure> {
-        let rest_ms = self.model_rests_until_ms.load(Ordering::Relaxed).saturating_sub(time.ms());
-        if rest_ms > 0 {
-            return Ok(Some(waits("resting", Duration::from_millis(rest_ms.unsigned_abs()))));
+        if let Some((reason, at_least)) = self.breaker.enter(self.rules.first_delay_ms(), time.ms()) {
+            return Ok(Some(Fault::Waits { reason, at_least }));
         }
         if !self.counts_calls {
             return Ok(None);
@@ -269,25 +294,37 @@ impl Processor {
         })
     }
 
-    /// What a model's error means. One that asks for a pause is left alone by everybody.
-    async fn model_fault(&self, error: &ModelError, time: &StoreTime) -> Result<Fault, Failure> {
-        let code = error.code();
-        let wall_ms = u64::try_from(time.ms()).unwrap_or_default();
+    /// What a model's error means, when the question was asked at `began_ms`. One that asks for a pause is left
+    /// alone by everybody; one that does not answer has a rest of the first rung, and of no less than the time
+    /// that it has taken, so that questions in vain never take more than half of it.
+    async fn model_fault(
+        &self,
+        error: &ModelError,
+        began_ms: i64,
+        time: &StoreTime,
+    ) -> Result<Fault, Failure> {
+        let (code, now_ms) = (error.code(), time.ms());
+        let wall_ms = u64::try_from(now_ms).unwrap_or_default();
         let at_least = error.retry_after().map(|after| after.delay(wall_ms)).unwrap_or_default();
+        let reason = match error.fault() {
+            ModelFault::Away => Reason::model_away(code),
+            ModelFault::Settings => Reason::model_settings(code),
+            ModelFault::Answer => {
+                self.breaker.answered();
+                return Ok(Fault::Counts(Reason::model_answer(code)));
+            }
+        };
+        let rest_ms = self.rules.first_delay_ms().max(now_ms.saturating_sub(began_ms));
+        self.breaker.failed(&reason, rest_ms, now_ms);
         if !at_least.is_zero() {
-            let until_ms = time.ms().saturating_add(i64::try_from(at_least.as_millis()).unwrap_or(i64::MAX));
-            self.model_rests_until_ms.fetch_max(until_ms, Ordering::Relaxed);
+            self.breaker.pause(i64::try_from(at_least.as_millis()).unwrap_or(i64::MAX), now_ms);
             if self.counts_calls {
                 let for_ms = u64::try_from(at_least.as_millis()).unwrap_or(u64::MAX);
                 Source::cool_down(&**self.archive.client.store(), BudgetName::new(MODEL_BUDGET)?, for_ms)
                     .await?;
             }
         }
-        Ok(match error.fault() {
-            ModelFault::Away => Fault::Waits { reason: Reason::model_away(code), at_least },
-            ModelFault::Settings => Fault::Waits { reason: Reason::model_settings(code), at_least },
-            ModelFault::Answer => Fault::Counts(Reason::model_answer(code)),
-        })
+        Ok(Fault::Waits { reason, at_least })
     }
 }
 

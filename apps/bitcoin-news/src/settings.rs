@@ -14,6 +14,9 @@ use windlass_outside::{openai, workers_ai};
 
 use crate::moves::Rules;
 
+/// The shortest token.
+const TOKEN_CHARS_MIN: usize = 16;
+
 const NEWS: &str = "news";
 const MODEL: &str = "model";
 const PAGES: &str = "pages of articles";
@@ -57,7 +60,7 @@ pub static TABLE: &[Setting] = &[
     Setting::new("RETRY_LADDER", "1m 5m 15m 1h", "the delays between tries; the last one repeats").section(TIMES),
     Setting::new("LEASE", "30s", "how long the article of a processor that was lost waits for another").section(TIMES),
     Setting::optional("ALLOWED_ORIGINS", "none", "sites whose pages may read the feed, such as `https://example.org`").section(DOORS),
-    Setting::optional("ADMIN_TOKEN", "`/admin` is closed, and `/kv` is open on this machine", "asked for by `/admin` and `/kv`; needed to listen beyond this machine").secret().section(DOORS),
+    Setting::optional("ADMIN_TOKEN", "`/admin` is closed, and `/kv` is open on this machine", "asked for by `/admin` and `/kv`, at least 16 characters; needed to listen beyond this machine").secret().section(DOORS),
     Setting::optional("CLOUDFLARE_KV_NAMESPACE_ID", "nothing is published", "the namespace that the four documents are published to").section(KV),
     Setting::new("KV_WRITES_PER_DAY", "1000", "how many keys are written in any 24 hours; the free plan has 1000").section(KV),
 ];
@@ -244,10 +247,22 @@ fn all(reading: &mut Reading<'_>, roles: Roles) -> Settings {
         at_once: reading.number("MAX_ARTICLES_PER_RUN", 1..=1_000),
         lease: reading.span("LEASE", Span::from_ms(1_000)..=Span::from_ms(3_600_000)),
         origins: origins.iter().map(|origin| origin.origin().ascii_serialization()).collect(),
-        admin_token: reading.optional_secret("ADMIN_TOKEN"),
+        admin_token: admin_token(reading),
         kv: kv(reading),
         kv_writes_per_day: reading.number("KV_WRITES_PER_DAY", 4..=100_000_000),
     }
+}
+
+/// A token that could be guessed protects nothing.
+fn admin_token(reading: &mut Reading<'_>) -> Option<Secret<String>> {
+    const NAME: &str = "ADMIN_TOKEN";
+    let token = reading.optional_secret(NAME)?;
+    if token.expose().chars().count() < TOKEN_CHARS_MIN {
+        let text =
+            format!("{NAME} must have at least {TOKEN_CHARS_MIN} characters; make it a long random text");
+        reading.refuse(NAME, text);
+    }
+    Some(token)
 }
 
 fn allow_hosts(reading: &mut Reading<'_>) -> Vec<String> {
@@ -425,6 +440,7 @@ mod tests {
             ("ALLOWED_ORIGINS", "canary"),
             ("FETCH_ALLOW_HOSTS", "fine.example:80 canary"),
             ("DELETE_OLD_ARTICLES", "canary"),
+            ("ADMIN_TOKEN", "canary"),
         ];
         let error = with_keys(&pairs).unwrap_err().to_string();
         for (name, _) in pairs {

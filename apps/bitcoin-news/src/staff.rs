@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
 
 use windlass_engine::core::policy::cron::CronLine;
 use windlass_engine::core::store::Store;
@@ -10,6 +9,7 @@ use windlass_engine::world::World;
 use windlass_engine::{Client, Context, Failure, Job, Summary, Worker, WorkerError};
 
 use crate::archive::Archive;
+use crate::breaker::Breaker;
 use crate::jobs::{Publish, Update, Work};
 use crate::once::Once;
 use crate::process::{Processor, process};
@@ -62,7 +62,7 @@ impl Staff {
                 rules: settings.rules.clone(),
                 counts_calls: settings.calls_per_day.is_some(),
                 world: world.clone(),
-                model_rests_until_ms: AtomicI64::new(0),
+                breaker: Breaker::default(),
             })),
         };
         let publisher = match settings.kv.as_ref().filter(|_| roles.processor) {

@@ -12,7 +12,6 @@ const [list, state, more, form, search, fresh] = ["articles", "state", "more", "
 let wish = fromAddress();
 let next = null;
 let asked = 0;
-let newest = null;
 let etag = null;
 /** How many articles there are of all sentiments, once that is known. */
 let total = null;
@@ -49,7 +48,6 @@ async function load(cursor) {
     if (!cursor) {
       list.replaceChildren();
       etag = answer.headers.get("etag");
-      newest = body.lastUpdatedExternal;
       fresh.hidden = true;
     }
     if (wish.sentiment && total === null) {
@@ -102,6 +100,8 @@ function card(article) {
   const node = at("card").content.firstElementChild.cloneNode(true);
   const find = (selector) => node.querySelector(selector);
   node.dataset.id = article.id;
+  const time = published(article);
+  if (!Number.isNaN(time)) node.dataset.at = time;
   const sentiment = WORDS[article.sentiment] ? article.sentiment : "unknown";
   const badge = find(".badge");
   badge.classList.add(sentiment);
@@ -121,7 +121,7 @@ function card(article) {
     icon.src = article.source_icon;
     icon.hidden = false;
   }
-  find("time").replaceWith(moment(published(article)));
+  find("time").replaceWith(moment(time));
   return node;
 }
 
@@ -163,6 +163,20 @@ function distance(ms) {
   return `${Math.round(minutes / 1440)} d ago`;
 }
 
+/** Whether a card stands behind a place in the feed: the order is by time and then by id, both from the other end. */
+function isBehind(node, place) {
+  const [mine, theirs] = [Number(node.dataset.at), Number(place.at)];
+  return mine < theirs || (mine === theirs && node.dataset.id < place.id);
+}
+
+/** Takes away what the first page would show and does not any more. Of what stands behind that page nothing is known. */
+function removeGone(body) {
+  const named = new Set(body.articles.map((article) => article.id));
+  const [, at, id] = body.nextCursor?.match(/^(-?\d+)~(.+)$/) ?? [];
+  const isBeyond = (node) => at !== undefined && (!node.dataset.at || isBehind(node, { at, id }));
+  [...list.children].filter((node) => !named.has(node.dataset.id) && !isBeyond(node)).forEach((node) => node.remove());
+}
+
 /** What has changed is shown where it stands; new articles wait until they are asked for, so that nothing jumps. */
 async function look() {
   document.querySelectorAll("time[datetime]").forEach((time) => {
@@ -176,12 +190,13 @@ async function look() {
     const body = await answer.json();
     if (mine !== asked) return;
     etag = answer.headers.get("etag");
-    if (body.lastUpdatedExternal === newest) return;
-    newest = body.lastUpdatedExternal;
     const there = new Map([...list.children].map((node) => [node.dataset.id, node]));
     body.articles.forEach((article) => there.get(article.id)?.replaceWith(card(article)));
-    fresh.hidden = body.articles.every((article) => there.has(article.id));
-    if (!there.size && body.articles.length) load();
+    const last = list.lastElementChild;
+    const isNew = (article) => !there.has(article.id) && !(last && isBehind(card(article), last.dataset));
+    fresh.hidden = !body.articles.some(isNew);
+    removeGone(body);
+    if (!list.childElementCount && body.articles.length) load();
     else tell({ ...body, nextCursor: next });
   } catch {
     // The next look may go better; what is shown stays.

@@ -11,7 +11,7 @@ use windlass_app::door::{Answered, Refusal, json};
 
 use super::Api;
 use crate::jobs::{Update, Work};
-use crate::operate;
+use crate::operate::{self, Retried};
 use crate::status::Status;
 
 pub(super) fn routes() -> Router<Arc<Api>> {
@@ -60,8 +60,12 @@ async fn process_first(State(api): State<Arc<Api>>, Path(id): Path<String>) -> A
 async fn retry(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Answered {
     is_set(&api)?;
     match operate::retry(&api.archive, &id).await.map_err(Refusal::internal)? {
-        true => Ok(json(StatusCode::ACCEPTED, &json!({"article": id}))),
-        false => Err(Refusal::not_found("There is no such article")),
+        Retried::Again => Ok(json(StatusCode::ACCEPTED, &json!({"article": id}))),
+        Retried::TakenAway => {
+            let message = "The article was taken away, and does not come back";
+            Err(Refusal::new(StatusCode::CONFLICT, "taken_away", message))
+        }
+        Retried::Missing => Err(Refusal::not_found("There is no such article")),
     }
 }
 

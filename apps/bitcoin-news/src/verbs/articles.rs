@@ -7,7 +7,7 @@ use windlass_app::output::plain;
 use windlass_app::{AppError, Exit, Host, say};
 
 use crate::app::Place;
-use crate::operate;
+use crate::operate::{self, Retried};
 
 /// Which articles.
 #[derive(Debug, Args)]
@@ -26,8 +26,9 @@ pub async fn retry(host: &Host, place: &Place, which: Which) -> Result<Exit, App
     let mut exit = Exit::DONE;
     for id in &ids {
         match operate::retry(&archive, id).await? {
-            true => say!("{}: is tried again", plain(id)),
-            false => exit = not_there(id),
+            Retried::Again => say!("{}: is tried again", plain(id)),
+            Retried::TakenAway => exit = taken_away(id),
+            Retried::Missing => exit = not_there(id),
         }
     }
     if ids.is_empty() {
@@ -46,6 +47,11 @@ pub async fn drop_out(host: &Host, place: &Place, ids: &[String]) -> Result<Exit
         }
     }
     Ok(exit)
+}
+
+fn taken_away(id: &str) -> Exit {
+    eprintln!("{}: was taken away by `drop`, and does not come back", plain(id));
+    Exit::REFUSED
 }
 
 fn not_there(id: &str) -> Exit {

@@ -8,12 +8,12 @@ use windlass_engine::core::policy::cron::CronLine;
 
 use crate::app::Place;
 use crate::server::open;
-use crate::settings::{Roles, Settings};
+use crate::settings::{Provider, Roles, Settings};
 use crate::sources;
 
 const DAY_MS: i64 = 86_400_000;
-/// Articles on a page of NewsData's.
-const PAGE: u64 = 10;
+/// Questions about an article: what it means, unless the provider says so, and what its page says.
+const QUESTIONS: u64 = 2;
 /// Cron lines that fire more often than this are not counted further.
 const RUNS_MAX: u64 = 86_400;
 
@@ -27,9 +27,13 @@ pub struct Cost {
     pub news_pages_least: u64,
     /// See above.
     pub news_pages_most: u64,
+    /// Articles on a page.
+    pub articles_a_page: u64,
     /// New articles that these pages can bring.
     pub articles_most: u64,
-    /// Questions to the model for so many articles, when each answers at the first try.
+    /// Questions to the model for so many articles, when each is answered at the first try.
+    pub model_calls_usual: u64,
+    /// The same when no answer is of use. While the model is away it is asked besides, by the ladder.
     pub model_calls_most: u64,
     /// Keys written to Workers KV, when each article is published once and the lists with every run of a minute.
     pub kv_writes_most: u64,
@@ -40,9 +44,11 @@ impl Cost {
         let updater_runs = runs(&settings.updater_cron, now);
         let news_pages_most =
             (updater_runs * u64::from(settings.pages_max)).min(u64::from(settings.credits_per_day));
-        let articles_most = news_pages_most * PAGE;
-        let calls = articles_most * 2;
-        let model_calls_most = settings.calls_per_day.map_or(calls, |bound| calls.min(u64::from(bound)));
+        let provider = settings.news.as_ref().map_or(Provider::Newsdata, |news| news.provider);
+        let articles_a_page = page(provider);
+        let articles_most = news_pages_most * articles_a_page;
+        let bounded = |calls: u64| settings.calls_per_day.map_or(calls, |bound| calls.min(u64::from(bound)));
+        let calls = articles_most * QUESTIONS;
         // No minute publishes the lists without an article or a run of the updater.
         let publishings = (articles_most + updater_runs).min(1_440);
         let kv_writes = (articles_most * 2 + publishings * 3).min(u64::from(settings.kv_writes_per_day));
@@ -50,10 +56,21 @@ impl Cost {
             updater_runs,
             news_pages_least: updater_runs.min(news_pages_most),
             news_pages_most,
+            articles_a_page,
             articles_most,
-            model_calls_most,
+            model_calls_usual: bounded(calls),
+            model_calls_most: bounded(calls * u64::from(settings.rules.model_attempts_max)),
             kv_writes_most: if settings.kv.is_some() { kv_writes } else { 0 },
         }
+    }
+}
+
+/// Articles on a page when nobody says how many. NewsData documents 10; APITube documents none, and 100 is what its
+/// free plan gives at most. The number is said with what follows from it.
+fn page(provider: Provider) -> u64 {
+    match provider {
+        Provider::Newsdata => 10,
+        Provider::Apitube => 100,
     }
 }
 
@@ -113,7 +130,9 @@ fn say_cost(cost: &Cost, settings: &Settings) {
         updater_runs,
         news_pages_least,
         news_pages_most,
+        articles_a_page,
         articles_most,
+        model_calls_usual,
         model_calls_most,
         kv_writes_most,
     } = cost;
@@ -124,7 +143,8 @@ fn say_cost(cost: &Cost, settings: &Settings) {
     );
     let bound = settings.calls_per_day.map_or("no bound".to_owned(), |bound| bound.to_string());
     say!(
-        "  model: up to {model_calls_most} questions for up to {articles_most} new articles, two each and what is tried again (AI_CALLS_PER_DAY {bound})"
+        "  model: up to {model_calls_usual} questions for up to {articles_most} new articles ({articles_a_page} on a page), two each; up to {model_calls_most} when no answer is of use (MAX_MODEL_ATTEMPTS {}), and while it is away those of the ladder besides (AI_CALLS_PER_DAY {bound})",
+        settings.rules.model_attempts_max
     );
     match settings.kv {
         Some(_) => say!(

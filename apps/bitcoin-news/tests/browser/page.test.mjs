@@ -111,6 +111,33 @@ test("a server that is away is said, and tried again", async () => {
   await page.context().close();
 });
 
+test("what was taken away goes, and is not taken for news", async () => {
+  const other = await openStore();
+  await other.fill(documents(30));
+  const feed = await serve(other);
+  page = await openPage(browser);
+  await page.clock.install();
+  await page.goto(feed.url);
+  await cards().first().waitFor();
+  assert.equal(await cards().count(), 25);
+  // The first, one in the middle, and the last one that is shown.
+  await other.run("drop", "a30", "a20", "a6");
+  const total = async () => (await (await fetch(`${feed.url}/api/bitcoin-news`)).json()).totalArticles;
+  while ((await total()) !== 27);
+  await page.clock.runFor(31_000);
+  await until(() => document.querySelectorAll("article").length === 22);
+  const ids = await cards().evaluateAll((nodes) => nodes.map((node) => node.dataset.id));
+  assert.deepEqual(["a30", "a20", "a6"].filter((id) => ids.includes(id)), []);
+  assert.ok(!(await page.locator("#news").isVisible()), "nothing new has come");
+  assert.equal(await page.locator("#shown").textContent(), "Showing 22 of 27");
+  await page.locator("#more").click();
+  await until(() => document.querySelectorAll("article").length === 27);
+  assert.deepEqual(page.wrongs, []);
+  await page.context().close();
+  await feed.close();
+  await other.close();
+});
+
 test("an empty feed says so", async () => {
   const empty = await openStore();
   const other = await serve(empty);

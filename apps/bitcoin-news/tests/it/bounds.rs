@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use windlass_bitcoin_news::article::State;
-use windlass_bitcoin_news::operate;
+use windlass_bitcoin_news::feed::Feed;
+use windlass_bitcoin_news::operate::{self, Retried};
 
 use crate::scene::Scene;
 
@@ -83,7 +84,9 @@ async fn operators_retry_drop_repair_and_clear() {
     scene.work().await;
     let archive = scene.archive().await;
     assert_eq!(operate::retryable(&archive).await.unwrap(), ["newsdata:1"]);
-    assert!(operate::retry(&archive, "1").await.unwrap(), "an id without its provider will do");
+    let retried = operate::retry(&archive, "1").await.unwrap();
+    assert_eq!(retried, Retried::Again, "an id without its provider will do");
+    assert_eq!(operate::retry(&archive, "99").await.unwrap(), Retried::Missing);
     scene.work().await;
     assert!(matches!(scene.article(1).await.state, State::Done { .. }));
     assert_eq!(scene.asked_model("sentiment of Bitcoin report 1"), 1, "what was known was not asked again");
@@ -91,6 +94,8 @@ async fn operators_retry_drop_repair_and_clear() {
     assert!(!operate::drop_out(&archive, "newsdata:99").await.unwrap());
     assert_eq!(archive.index().await.unwrap().len(), 1);
     assert_eq!(scene.update().await.unwrap().new, 0, "it does not come back");
+    assert_eq!(operate::retry(&archive, "newsdata:2").await.unwrap(), Retried::TakenAway);
+    assert_eq!((scene.count("dropped").await, scene.count("pending").await), (1, 0));
     scene.publish(3..=3);
     scene.update().await.unwrap();
     assert_eq!(archive.repair().await.unwrap(), 0);
@@ -120,4 +125,27 @@ async fn an_article_without_a_job_is_repaired() {
     assert_eq!((archive.repair().await.unwrap(), archive.repair().await.unwrap()), (2, 0));
     scene.work().await;
     assert_eq!(scene.count("done").await, 2);
+}
+
+/// An article that is taken away changes what is shown, also when it was the one that changed last; and the time
+/// stays when nothing is left of that article.
+#[tokio::test]
+async fn what_is_taken_away_is_a_change_of_the_feed() {
+    let scene = Scene::new(&[]);
+    scene.publish(1..=3);
+    scene.update().await.unwrap();
+    scene.work().await;
+    let archive = scene.archive().await;
+    let changed = async || {
+        let taken_ms = archive.taken_ms().await.unwrap();
+        Feed::new(archive.index().await.unwrap()).since_taken(taken_ms).changed_ms.unwrap()
+    };
+    let before = changed().await;
+    scene.world.advance(Duration::from_secs(60)).await;
+    assert!(operate::drop_out(&archive, "newsdata:3").await.unwrap());
+    let after = changed().await;
+    assert_eq!(after, before + 60_000);
+    scene.world.advance(Duration::from_secs(2 * 86_400)).await;
+    assert!(archive.find("newsdata:3").await.unwrap().is_none(), "nobody needs it any more");
+    assert_eq!(changed().await, after);
 }

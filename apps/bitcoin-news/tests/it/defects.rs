@@ -74,6 +74,17 @@ async fn defect_05_attempts_are_not_back_to_back_and_hold_up_nobody() {
     assert_eq!(scene.count("done").await, 3);
 }
 
+/// The same for a model that keeps silent as long as a rung is: no article is asked about twice in a row.
+#[tokio::test]
+async fn defect_05_a_model_that_hangs_is_not_asked_back_to_back() {
+    let scene = with(3, &[("RETRY_LADDER", "1m")]).await;
+    scene.reader.0.lock().unwrap().always = Some(Fault::Slow(Duration::from_secs(60)));
+    scene.work_for(Duration::from_secs(150)).await;
+    let asked = scene.reader.0.lock().unwrap().asked.clone();
+    assert_eq!(asked, ["sentiment of Bitcoin report 3", "sentiment of Bitcoin report 2"]);
+    assert_eq!((scene.count("later").await, scene.asked_pages().len()), (3, 3));
+}
+
 #[tokio::test]
 async fn defect_06_what_the_last_attempt_brings_is_kept() {
     let scene = with(1, &[("MAX_CONTENT_FETCH_ATTEMPTS", "2")]).await;
@@ -305,6 +316,23 @@ async fn defect_24_an_outage_gives_every_article_its_turn() {
     let mut asked = scene.asked_pages();
     asked.sort();
     assert_eq!(asked, ["1", "2", "3", "4"]);
+    assert_eq!(scene.count("later").await, 4);
+}
+
+/// The same when it hangs: a run ends after one question, with a page fetched.
+#[tokio::test]
+async fn defect_24_a_model_that_hangs_gives_every_article_its_turn() {
+    let scene = with(4, &[("RETRY_LADDER", "1m")]).await;
+    scene.reader.0.lock().unwrap().always = Some(Fault::Slow(Duration::from_secs(60)));
+    for run in 1..=4 {
+        tokio::select! {
+            () = scene.run() => {}
+            () = scene.world.advance(Duration::from_secs(3_600)) => panic!("run {run} does not end"),
+        }
+    }
+    let mut asked = scene.asked_pages();
+    asked.sort();
+    assert_eq!((asked, scene.asked_model("")), (["1", "2", "3", "4"].map(str::to_owned).to_vec(), 4));
     assert_eq!(scene.count("later").await, 4);
 }
 

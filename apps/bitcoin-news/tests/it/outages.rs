@@ -49,6 +49,52 @@ async fn an_outage_of_the_model_delays_only_its_steps() {
     assert_eq!(scene.asked_pages().len(), 3, "and not again");
 }
 
+/// The same when it is slow, although a rung is no longer than the time for a question: two questions say that it
+/// does not answer, and from then on nobody waits for it.
+#[tokio::test]
+async fn a_model_that_hangs_delays_only_its_steps() {
+    let scene = Scene::new(&[("RETRY_LADDER", "1m")]);
+    scene.publish(1..=6);
+    scene.update().await.unwrap();
+    scene.reader.0.lock().unwrap().always = Some(Fault::Slow(Duration::from_secs(60)));
+    scene.work_for(Duration::from_secs(150)).await;
+    assert_eq!((scene.asked_pages().len(), scene.asked_model("")), (6, 2));
+    assert_eq!(scene.count("later").await, 6);
+    for number in 1..=6 {
+        let article = scene.article(number).await;
+        assert_eq!((article.sentiment.attempts(), article.summary.attempts()), (0, 0));
+        assert_eq!(article.reason().unwrap().as_str(), "model_away: timeout");
+    }
+    scene.reader.0.lock().unwrap().always = None;
+    scene.work().await;
+    assert_eq!((scene.count("done").await, scene.asked_pages().len()), (6, 6), "no page was fetched again");
+}
+
+/// After its rest one question finds out whether the model is back, and not one of everybody who waits.
+#[tokio::test]
+async fn one_question_finds_out_whether_the_model_is_back() {
+    let scene = Scene::new(&[("RETRY_LADDER", "1m"), ("MAX_ARTICLES_PER_RUN", "4")]);
+    scene.publish(1..=12);
+    scene.update().await.unwrap();
+    scene.reader.0.lock().unwrap().always = Some(Fault::Slow(Duration::from_secs(30)));
+    scene.work_for(Duration::from_secs(615)).await;
+    let asked = scene.asked_model("");
+    assert!((9..=13).contains(&asked), "four at first and one in a minute and a half: {asked}");
+}
+
+/// One question of many that fails is no outage: the others are asked.
+#[tokio::test]
+async fn a_question_that_fails_delays_its_own_article() {
+    let scene = Scene::new(&[]);
+    scene.publish(1..=5);
+    scene.update().await.unwrap();
+    let what = "sentiment of Bitcoin report 4".to_owned();
+    scene.reader.0.lock().unwrap().faults.insert(what, vec![away()]);
+    scene.work_for(Duration::from_secs(30)).await;
+    assert_eq!((scene.count("done").await, scene.count("later").await), (4, 1));
+    assert_eq!(scene.asked_model("summary of Bitcoin report 4"), 0, "not in the look that found it away");
+}
+
 /// While the model is away for a day it is asked by the ladder, whose last rung repeats: not in a hot loop.
 #[tokio::test]
 async fn a_model_that_is_away_is_asked_by_the_ladder() {

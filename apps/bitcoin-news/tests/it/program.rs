@@ -125,6 +125,15 @@ async fn origins(address: &str) {
     assert!(friend.head.to_ascii_lowercase().contains("vary: origin"), "{}", friend.head);
     let stranger = ask(address, "GET", "/api/bitcoin-news", &from("https://other.example")).await;
     assert_eq!((stranger.status, stranger.header("access-control-allow-origin")), (200, None));
+    for (path, status) in [("/api/bitcoin-news?limit=0", 400), ("/api/bitcoin-news/nothing", 404)] {
+        let refused = ask(address, "GET", path, &from("https://reader.example")).await;
+        assert_eq!(refused.status, status, "{path}");
+        assert_eq!(refused.header("access-control-allow-origin"), Some("https://reader.example"), "{path}");
+        assert_eq!(refused.header("vary"), Some("Origin"), "{path}");
+        let stranger = ask(address, "GET", path, &from("https://other.example")).await;
+        assert_eq!(stranger.header("access-control-allow-origin"), None, "{path}");
+        assert_eq!(stranger.header("vary"), Some("Origin"), "{path}");
+    }
     let before = ask(address, "OPTIONS", "/api/bitcoin-news", &from("https://reader.example")).await;
     assert_eq!((before.status, before.header("access-control-max-age")), (204, Some("86400")));
 }
@@ -144,11 +153,20 @@ async fn tokens(house: &House, address: &str) {
     assert_eq!(ask(address, "POST", "/admin/updater/run", &token).await.status, 202);
     let done = ask(address, "POST", "/admin/articles/newsdata:100001/process", &token).await;
     assert_eq!(done.status, 409, "it is over");
+    let changed = get(address, "/api/bitcoin-news").await.json()["lastUpdatedExternal"].as_i64();
     assert_eq!(ask(address, "POST", "/admin/articles/newsdata:100001/drop", &token).await.status, 200);
-    eventually("it is gone from the feed", async || {
-        (get(address, "/api/bitcoin-news").await.json()["totalArticles"] == 2).then_some(())
+    let left = eventually("it is gone from the feed", async || {
+        let feed = get(address, "/api/bitcoin-news").await.json();
+        (feed["totalArticles"] == 2).then_some(feed)
     })
     .await;
+    assert!(left["lastUpdatedExternal"].as_i64() > changed, "that is a change of what is shown: {left}");
+    assert_eq!(house.json(&["status"]).await["dropped"], 1);
+    let back = ask(address, "POST", "/admin/articles/newsdata:100001/retry", &token).await;
+    assert_eq!((back.status, &back.json()["error"]["code"]), (409, &json!("taken_away")));
+    let output = house.run(&["retry", "newsdata:100001"]).await;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(4) && said.contains("does not come back"), "{said}");
     assert_eq!(house.json(&["status"]).await["dropped"], 1);
 }
 
@@ -274,6 +292,122 @@ async fn a_model_that_comes_back() {
     running.stop().await;
 }
 
+/// A model that keeps silent, as long as a rung is: every page is fetched, every article is put back with the
+/// reason, a run ends, and when the model speaks again they are done without a page fetched twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_is_slow_holds_up_no_page() {
+    let mut house = House::new().await;
+    house.set("AI_TIMEOUT", "1s").set("RETRY_LADDER", "1s").publish(1..=6);
+    house.said(&["updater", "--once"]).await;
+    house.ai.faults.always(Fault::HoldHead);
+    let said = house.said(&["processor", "--once"]).await;
+    assert!(said.contains("Moving article to try-later list"), "{said}");
+    assert_eq!((house.ai.asked().len(), house.sites.asked().len()), (1, 1), "one question in a look");
+    let running = house.start(&["processor"]);
+    eventually("every page is fetched", async || (house.sites.asked().len() == 6).then_some(())).await;
+    let asked = house.ai.asked().len();
+    assert!(asked <= 5, "{asked} questions were waited for");
+    house.until("tryLater", 6).await;
+    let status = house.said(&["status"]).await;
+    assert!(status.contains("6 × model_away: timeout"), "{status}");
+    house.ai.faults.clear();
+    house.ai.faults.release();
+    house.until("done", 6).await;
+    assert_eq!(house.sites.asked().len(), 6, "no page was fetched twice");
+    running.stop().await;
+}
+
+/// Models of every other sort: gone, over their quota, chatty, and such as refuse.
+#[tokio::test(flavor = "multi_thread")]
+async fn models_of_every_sort() {
+    use windlass_standins::WorkersAi;
+    for (fault, why) in [
+        (Fault::CutHead, "model_away: "),
+        (Fault::Status(500, None), "model_away: upstream"),
+        (Fault::Status(429, None), "model_away: rate_limit"),
+        (Fault::Answer(WorkersAi::error(429, 3036)), "model_away: quota"),
+        (Fault::Answer(WorkersAi::error(401, 10_000)), "model_settings: configuration"),
+    ] {
+        let house = House::new().await;
+        house.publish(1..=2);
+        house.said(&["updater", "--once"]).await;
+        house.ai.faults.always(fault.clone());
+        for _ in 0..2 {
+            house.said(&["processor", "--once"]).await;
+        }
+        let status = house.json(&["status"]).await;
+        assert_eq!((&status["tryLater"], house.sites.asked().len()), (&json!(2), 2), "{fault:?}: {status}");
+        let reasons = status["reasons"]["later"].to_string();
+        assert!(reasons.contains(why), "{fault:?}: {reasons}");
+        let article = house.kv("article:newsdata:100001").await;
+        assert_eq!((&article["sentiment"], &article["needsSentiment"]), (&json!(null), &json!(true)));
+    }
+    let mut house = House::new().await;
+    house.set("MAX_MODEL_ATTEMPTS", "2").publish(1..=1);
+    house.said(&["updater", "--once"]).await;
+    house.ai.faults.always(Fault::Answer(WorkersAi::error(400, 5004)));
+    let running = house.start(&["processor"]);
+    house.until("failed", 1).await;
+    assert_eq!(house.ai.asked().len(), 4, "each step so often, and no more");
+    let status = house.said(&["status"]).await;
+    assert!(status.contains("model_answer: "), "{status}");
+    running.stop().await;
+}
+
+/// One that talks around the answer is understood, one that says nothing of use is not taken for neutral.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_chats() {
+    let mut house = House::new().await;
+    house.set("MAX_MODEL_ATTEMPTS", "1").publish(1..=2);
+    house.said(&["updater", "--once"]).await;
+    house.ai.reply(json!("Well, all in all I would call this rather NEGATIVE news."));
+    house.ai.reply(json!("Sure! Here is a summary: Bitcoin fell by four percent after the report came out."));
+    house.ai.reply(json!("It depends on whom you ask."));
+    for _ in 0..2 {
+        house.said(&["processor", "--once"]).await;
+    }
+    let article = house.kv("article:newsdata:100002").await;
+    assert_eq!(article["sentiment"], "negative");
+    assert!(article["aiSummary"].as_str().unwrap().contains("Bitcoin fell by four percent"), "{article}");
+    let article = house.kv("article:newsdata:100001").await;
+    assert_eq!((&article["sentiment"], &article["needsSentiment"]), (&json!(""), &json!(false)), "{article}");
+}
+
+/// One that refuses in the way of OpenAI.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_refuses() {
+    use windlass_standins::{OpenAi, Reply};
+    let (mut house, openai) = (House::new().await, OpenAi::start().await);
+    house.set("AI_PROVIDER", "openai").set("OPENAI_API_KEY", &openai.key());
+    house.set("OPENAI_BASE_URL", &openai.url()).set("MAX_MODEL_ATTEMPTS", "2").publish(1..=1);
+    house.said(&["updater", "--once"]).await;
+    for _ in 0..4 {
+        openai.reply(Reply::Refusal("canary: I will not".to_owned()));
+    }
+    let running = house.start(&["processor"]);
+    house.until("failed", 1).await;
+    let status = house.said(&["status"]).await;
+    assert!(status.contains("failed: 1 × model_answer: refusal"), "{status}");
+    assert_eq!((openai.asked().len(), house.sites.asked().len()), (4, 1));
+    assert!(!running.log().contains("canary"));
+    running.stop().await;
+}
+
+/// A site that keeps silent costs its own article an attempt, and the others nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_site_that_is_slow() {
+    let mut house = House::new().await;
+    house.set("MAX_CONTENT_FETCH_ATTEMPTS", "1").set("MAX_ARTICLES_PER_RUN", "2").publish(1..=4);
+    house.said(&["updater", "--once"]).await;
+    house.sites.faults.push(Fault::HoldHead);
+    let running = house.start(&["processor"]);
+    house.until("done", 3).await;
+    house.until("failed", 1).await;
+    let status = house.said(&["status"]).await;
+    assert!(status.contains("failed: 1 × fetch_failed: timeout"), "{status}");
+    running.stop().await;
+}
+
 /// By a schedule, the processor makes runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_processor_by_a_schedule() {
@@ -291,8 +425,30 @@ async fn what_a_day_would_cost() {
     let house = House::new().await;
     let said = house.said(&["check"]).await;
     assert!(said.contains("24 runs, 24 to 200 pages (NEWS_CREDITS_PER_DAY 200)"), "{said}");
+    assert!(
+        said.contains("up to 4000 questions for up to 2000 new articles (10 on a page), two each"),
+        "{said}"
+    );
     let cost = house.json(&["check"]).await;
-    assert_eq!((&cost["day"]["updaterRuns"], &cost["day"]["modelCallsMost"]), (&json!(24), &json!(4000)));
+    assert_eq!((&cost["day"]["updaterRuns"], &cost["day"]["articlesMost"]), (&json!(24), &json!(2000)));
+    assert_eq!(
+        (&cost["day"]["modelCallsUsual"], &cost["day"]["modelCallsMost"]),
+        (&json!(4000), &json!(20_000)),
+        "two questions each, and five tries of each"
+    );
+    let mut tube = House::new().await;
+    tube.set("NEWS_PROVIDER", "apitube").set("APITUBE_API_KEY", "key").set("AI_CALLS_PER_DAY", "30000");
+    let day = &tube.json(&["check"]).await["day"];
+    assert_eq!((&day["articlesAPage"], &day["articlesMost"]), (&json!(100), &json!(20_000)), "{day}");
+    assert_eq!(day["modelCallsMost"], 30_000, "no more than the bound");
+    let mut guessed = House::new().await;
+    guessed.set("ADMIN_TOKEN", "x");
+    for args in [&["check"][..], &[]] {
+        let output = guessed.run(args).await;
+        let all = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&all).into_owned();
+        assert!(!output.status.success() && said.contains("ADMIN_TOKEN must have at least"), "{said}");
+    }
     let mut poor = House::new().await;
     poor.env.remove("NEWSDATA_API_KEY");
     let output = poor.run(&["check"]).await;

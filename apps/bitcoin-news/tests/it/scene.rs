@@ -1,13 +1,13 @@
 //! A provider, web sites and a model that do what a test says, and the processes between them and one store.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_bitcoin_news::archive::Archive;
 use windlass_bitcoin_news::article::Article;
+use windlass_bitcoin_news::breaker::Breaker;
 use windlass_bitcoin_news::jobs::{self, Update};
 use windlass_bitcoin_news::process::Processor;
 use windlass_bitcoin_news::settings::{Roles, Settings};
@@ -22,6 +22,7 @@ use windlass_engine::world::World;
 use windlass_outside::article::ArticleError;
 use windlass_outside::models::{Model, ModelError, Question, Reply};
 use windlass_outside::news::{Cursor, NewsArticle, NewsError, NewsPage, NewsProvider};
+use windlass_outside::safe_http::{HttpError, Origin};
 
 pub const SUMMARY: &str = "Bitcoin rose by four percent after the report.";
 
@@ -60,6 +61,8 @@ pub enum Fault {
     Page(ArticleError),
     Model(ModelError),
     Says(Reply),
+    /// A model that keeps silent until the time for a question is over.
+    Slow(Duration),
     /// The call never ends.
     Hangs,
 }
@@ -116,17 +119,22 @@ impl Pages for Web {
 }
 
 /// The model. It is asked "sentiment" or "summary" of an article, by its headline.
-#[derive(Default)]
-pub struct Reader(pub Mutex<Script>);
+pub struct Reader(pub Mutex<Script>, TestWorld);
 
 #[async_trait]
 impl Model for Reader {
     async fn ask(&self, question: &Question) -> Result<Reply, ModelError> {
         let data: serde_json::Value = serde_json::from_str(question.messages[1].content.expose()).unwrap();
         let what = format!("{} of {}", question.schema.name, data["headline"].as_str().unwrap());
-        match self.0.lock().unwrap().ask(&what) {
+        let fault = self.0.lock().unwrap().ask(&what);
+        match fault {
             Some(Fault::Model(error)) => return Err(error),
             Some(Fault::Says(reply)) => return Ok(reply),
+            Some(Fault::Slow(total)) => {
+                self.1.advance(total).await;
+                let origin = Origin::of(&"https://model.example".parse().unwrap()).unwrap();
+                return Err(ModelError::WorkersAi(HttpError::Timeout { origin, total }.into()));
+            }
             _ => {}
         }
         Ok(Reply::Json(match question.schema.name.as_str() {
@@ -152,7 +160,7 @@ impl Scene {
         let papers = Papers { stories: Mutex::default(), script: Mutex::default(), size: Mutex::new(3) };
         let keys = [("NEWSDATA_API_KEY", "k"), ("CLOUDFLARE_ACCOUNT_ID", "a"), ("CLOUDFLARE_API_TOKEN", "t")];
         let env = keys.iter().chain(env).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let (web, reader) = (Arc::default(), Arc::default());
+        let (web, reader) = (Arc::default(), Arc::new(Reader(Mutex::default(), world.clone())));
         Self { world, store, papers: Arc::new(papers), web, reader, env: env.collect() }
     }
 
@@ -183,7 +191,7 @@ impl Scene {
             rules: settings.rules.clone(),
             counts_calls: settings.calls_per_day.is_some(),
             world: world.clone(),
-            model_rests_until_ms: AtomicI64::new(0),
+            breaker: Breaker::default(),
         };
         Staff {
             archive,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use futures::FutureExt;
-use http::header::{CONNECTION, HOST};
+use http::header::{CONNECTION, HOST, VARY};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use hyper::body::Incoming;
 use tower_service::Service;
@@ -25,7 +25,16 @@ pub(super) async fn answer(door: &Door, port: u16, request: Request<Incoming>) -
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let id = request.headers().get("x-request-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
     let mut response = match enter(door, port, request).await {
-        Ok(response) => response,
+        Ok(mut response) => {
+            match response.extensions_mut().remove::<Arc<Refusal>>().and_then(Arc::into_inner) {
+                Some(refusal) => {
+                    let mut written = refused(door, refusal, &method, &path);
+                    keep_for_browsers(response.headers(), written.headers_mut());
+                    written
+                }
+                None => response,
+            }
+        }
         Err(refusal) => refused(door, refusal, &method, &path),
     };
     if !door.keeps_connections {
@@ -52,6 +61,16 @@ fn refused(door: &Door, refusal: Refusal, method: &Method, path: &str) -> Respon
     door.form.answer(refusal)
 }
 
+/// A refusal is written afresh; what layers around a route said of who may read its answers holds for it, too.
+/// Without that the page of another site is told of a broken network, and not what was wrong.
+fn keep_for_browsers(said: &HeaderMap, written: &mut HeaderMap) {
+    for (name, value) in said {
+        if *name == VARY || name.as_str().starts_with("access-control-") {
+            written.append(name, value.clone());
+        }
+    }
+}
+
 async fn enter(door: &Door, port: u16, request: Request<Incoming>) -> Result<Response, Refusal> {
     pass(door, port, request.method(), request.uri().path(), request.headers()).await?;
     let (mut parts, body) = request.into_parts();
@@ -62,14 +81,10 @@ async fn enter(door: &Door, port: u16, request: Request<Incoming>) -> Result<Res
     let request = Request::from_parts(parts, Body::from(body));
     // A bug in one route must not end the connection without a word.
     let called = AssertUnwindSafe(door.router.clone().call(request)).catch_unwind().await;
-    let mut response = match called {
-        Ok(Ok(response)) => response,
+    match called {
+        Ok(Ok(response)) => Ok(response),
         Ok(Err(never)) => match never {},
-        Err(_) => return Err(Refusal::internal("a route panicked; the panic's own message says where")),
-    };
-    match response.extensions_mut().remove::<Arc<Refusal>>().and_then(Arc::into_inner) {
-        Some(refusal) => Err(refusal),
-        None => Ok(response),
+        Err(_) => Err(Refusal::internal("a route panicked; the panic's own message says where")),
     }
 }
 

@@ -112,6 +112,8 @@ impl From<StoreError> for Refusal {
                 "cannot_write",
                 "The queue file cannot be written; nothing was changed. Its disk needs room",
             ),
+            // Whether anything was changed is not known of every one of these.
+            _ if error.is_transient() => unavailable("busy", "The queue does not answer. Try again later"),
             _ => Self::internal(&error),
         }
     }
@@ -146,6 +148,27 @@ impl AnswerForm for JsonErrors {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What passes by itself is no fault of the program: whoever asks comes again, and a balancer asks another.
+    #[test]
+    fn a_store_that_is_away_is_503() {
+        let text = || "canary".to_owned();
+        for error in [
+            StoreError::Unavailable(text()),
+            StoreError::Unreachable(text()),
+            StoreError::InUse(text()),
+            StoreError::Busy(text()),
+            StoreError::Full(text()),
+            StoreError::CannotWrite(text()),
+        ] {
+            let said = error.to_string();
+            let refusal = Refusal::from(error);
+            assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE, "{said}");
+            assert!(!refusal.message.contains("canary"), "{}", refusal.message);
+            assert_eq!(refusal.cause.as_deref(), Some(&*said));
+        }
+        assert_eq!(Refusal::from(StoreError::Broken(text())).status, StatusCode::INTERNAL_SERVER_ERROR);
+    }
 
     #[test]
     fn the_length_of_what_the_crowd_gets_is_right() {
