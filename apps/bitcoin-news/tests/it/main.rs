@@ -7,6 +7,7 @@ mod dying;
 mod house;
 mod imports;
 mod kv;
+mod models;
 mod outages;
 mod program;
 mod scale;

@@ -1,11 +1,13 @@
 //! Many articles, with faults, kills and both stores.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use windlass_standins::Fault;
 use windlass_testkit::eventually::{answered, eventually};
 use windlass_testkit::postgres::Server;
 
-use crate::house::House;
+use crate::house::{House, get};
 
 /// How many articles are over, whichever way.
 fn over(status: &Value) -> u64 {
@@ -106,6 +108,26 @@ async fn crash_killed_again_and_again() {
     let calls = house.ai.asked().len() + house.sites.asked().len();
     assert!(calls <= COUNT * 3 + kills * AT_ONCE, "{calls} calls for {COUNT} articles and {kills} kills");
     assert!(running.stop().await.success());
+}
+
+/// While the store is down the program says that it is not ready, and is alive; then it is ready again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_away_is_not_ready() {
+    let mut house = House::new().await;
+    let server = Arc::new(Server::own().await);
+    let database = server.fresh_database().await;
+    house.set("WINDLASS_STORE", &database.url());
+    let running = house.start(&["api"]);
+    let address = running.address().await;
+    assert_eq!(get(&address, "/readyz").await.status, 200);
+    server.stop().await;
+    let got = get(&address, "/readyz").await;
+    assert_eq!((got.status, &got.json()["error"]["code"]), (503, &"busy".into()));
+    assert_eq!(get(&address, "/health").await.status, 200);
+    server.start().await;
+    eventually("it is ready again", async || (get(&address, "/readyz").await.status == 200).then_some(()))
+        .await;
+    running.stop().await;
 }
 
 /// The same program on Postgres.
