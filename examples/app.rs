@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use windlass_app::door::{Answered, Door, Guarded, Refusal, bind, json, text};
 use windlass_app::log::{Lines, Log};
 use windlass_app::{App, AppError, Exit, Host, Needs, Parts, Reading, Setting, Stop, Stores};
-use windlass_engine::world::RealWorld;
 use windlass_engine::{Client, Context, Failure, Job, Store, Worker};
 
 static SETTINGS: &[Setting] = &[
@@ -72,7 +71,7 @@ impl App for Reminders {
         let token = settings.optional_secret("REMINDERS_TOKEN");
         let sender = Sender(settings.text("REMINDERS_SENDER"));
         settings.finish(())?;
-        Log::new(Lines, Arc::new(RealWorld::new())).own(module_path!()).out(std::io::stderr()).start();
+        Log::new(Lines, host.world.clone()).own(module_path!()).out(std::io::stderr()).start();
 
         let guarded =
             Guarded { by_token: token.is_some(), listen: "REMINDERS_LISTEN", token: "REMINDERS_TOKEN" };

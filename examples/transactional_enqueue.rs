@@ -2,7 +2,7 @@
 //! `DATABASE_URL=postgres://… cargo run --example transactional_enqueue`
 
 use anyhow::Context as _;
-use windlass::postgres::enqueue_in;
+use windlass::postgres::{enqueue_in, tokio_postgres};
 use windlass::prelude::*;
 
 #[derive(Serialize, Deserialize)]
@@ -32,8 +32,7 @@ async fn main() -> anyhow::Result<()> {
     for (user, commits) in [("Ada", true), ("nobody", false)] {
         let transaction = sql.transaction().await?;
         transaction.execute("INSERT INTO users VALUES ($1)", &[&user]).await?;
-        let job = JobRequest::from(Welcome { user: user.to_owned() }).key(user).build()?;
-        enqueue_in(&transaction, &[job]).await?;
+        enqueue_in(&transaction, Welcome { user: user.to_owned() }).await?;
         // Any language can do the same in plain SQL.
         transaction
             .execute(

@@ -18,6 +18,9 @@ use windlass_standins::Etsy;
 use windlass_testkit::eventually::answered_within;
 use windlass_testkit::program::Program;
 
+/// What `/proc` counts in, on every Linux.
+const TICKS_A_SECOND: f64 = 100.0;
+
 const USAGE: &str = "usage: vela_bench import [listings] | tasks [shops] [workers]";
 
 #[tokio::main]
@@ -88,6 +91,21 @@ impl Place {
     }
 }
 
+/// Seconds of processor time that the program has used so far, its own and the kernel's for it: what it costs does not
+/// depend on who else uses the machine, as how long it takes does.
+fn cpu_seconds() -> f64 {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let children: String =
+        tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok()).collect();
+    let ticks = |pid: &str| -> Option<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name of a program may hold anything but a last parenthesis.
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        Some(fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?)
+    };
+    children.split_whitespace().filter_map(ticks).sum::<f64>() / TICKS_A_SECOND
+}
+
 fn seconds_since(began_ns: u64) -> f64 {
     (monotonic_ns() - began_ns) as f64 / 1e9
 }
@@ -100,7 +118,7 @@ async fn import(listings: u64) {
         "shop_id": 1, "user_id": 1, "access_token": tokens.access,
         "refresh_token": tokens.refresh, "expires_at": "2999-01-01T00:00:00Z",
     });
-    let began = RealWorld::new().wall();
+    let (began, began_cpu) = (RealWorld::new().wall(), cpu_seconds());
     place.post("/shops", &body).await;
     let status = place.base.join("/shops/1/status").expect("a path");
     let done = async || {
@@ -112,11 +130,14 @@ async fn import(listings: u64) {
     let ended = answered_within(3_000, done).await.expect("the import ends");
     let ended: Time = ended.as_str().and_then(|text| text.parse().ok()).expect("a moment");
     let seconds = ended.ms_since(began) as f64 / 1e3;
-    let calls = place.etsy.calls().len();
+    let (calls, cpu) = (place.etsy.calls().len(), cpu_seconds() - began_cpu);
     println!(
-        "{listings} listings in {seconds:.2} s: {:.0} a second, {calls} calls",
-        listings as f64 / seconds
+        "{listings} listings in {seconds:.2} s: {:.0} a second, {calls} calls, {:.0} us of CPU a listing",
+        listings as f64 / seconds,
+        cpu * 1e6 / listings as f64
     );
+    // A page has a hundred listings; the rest are the shop, its sections and a look at each state.
+    assert!(calls as u64 <= listings.div_ceil(100) + 10, "more calls than an import may take");
 }
 
 async fn tasks(shops: u64, workers: u64) {
@@ -137,7 +158,7 @@ async fn tasks(shops: u64, workers: u64) {
     for connect in connects.collect::<Vec<_>>() {
         connect.await.expect("shops are connected");
     }
-    let began = monotonic_ns();
+    let (began, began_cpu) = (monotonic_ns(), cpu_seconds());
     let askers = (0..workers).map(|n| {
         let place = place.clone();
         tokio::spawn(async move {
@@ -152,9 +173,10 @@ async fn tasks(shops: u64, workers: u64) {
     for asker in askers.collect::<Vec<_>>() {
         handed += asker.await.expect("tasks are handed out");
     }
-    let seconds = seconds_since(began);
+    let (seconds, cpu) = (seconds_since(began), cpu_seconds() - began_cpu);
     println!(
-        "{handed} tasks to {workers} workers in {seconds:.2} s: {:.0} a second",
-        f64::from(handed) / seconds
+        "{handed} tasks to {workers} workers in {seconds:.2} s: {:.0} a second, {:.0} us of CPU a task",
+        f64::from(handed) / seconds,
+        cpu * 1e6 / f64::from(handed)
     );
 }

@@ -34,7 +34,6 @@ mod bounds;
 mod cache;
 mod clock;
 mod metrics;
-mod once;
 mod questions;
 mod routes;
 mod server;

@@ -11,7 +11,6 @@ use windlass_engine::{Client, Context, Failure, Job, Summary, Worker, WorkerErro
 use crate::archive::Archive;
 use crate::breaker::Breaker;
 use crate::jobs::{Publish, Update, Work};
-use crate::once::Once;
 use crate::process::{Processor, process};
 use crate::publish::{Publisher, publish};
 use crate::settings::{Roles, Settings};
@@ -102,13 +101,11 @@ impl Staff {
         &self,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<Summary, WorkerError> {
-        let once = Once::new(self.archive.client.store().clone(), self.at_once);
-        let worker = Worker::from_source(once.clone()).in_world(self.world.clone()).state(self.clone());
+        // As a source: the schedules of the store are fired by whoever works all the time.
+        let source = self.archive.client.store().clone();
+        let worker = Worker::from_source(source).in_world(self.world.clone()).state(self.clone());
         let worker = worker.handle(run_work).queue(Work::QUEUE, self.at_once);
-        let ended = async move {
-            tokio::select! { () = once.drained() => {}, () = stop => {} }
-        };
-        worker.run_until(ended).await
+        worker.jobs_max(self.at_once as u64).due_only().run_until(stop).await
     }
 
     /// Runs of the processor by a cron line, one after the other.

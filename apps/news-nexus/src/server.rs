@@ -70,7 +70,13 @@ async fn serve(settings: Settings, host: Host) -> Result<(), StartError> {
     let token = settings.token.clone();
     let api = Arc::new(Api { client, files: files.clone(), world: world.clone(), settings });
     let door = Door::new(routes::all(&api), world.clone()).token(token.as_ref());
-    let door = door.form(form, CROWDED).ignores_last_slash();
+    let (asked, counted) = (api.clone(), api.clone());
+    let door = door
+        .form(form, CROWDED)
+        .ignores_last_slash()
+        .health(routes::health)
+        .ready(move || routes::ready(asked.clone()))
+        .metrics(move || routes::queue_info::metrics(counted.clone()));
     let stop = Stop::on_signals()?;
     let addr = listener.local_addr()?;
     tracing::info!(%addr, "Server listens");

@@ -1,9 +1,7 @@
 //! What the table of messages looks like, for the store that works it.
 
+use windlass_app::mapping::{Assign, Beside, CoolDowns, Mapping, Moments, Output, Stage, StepColumn, Words};
 use windlass_engine::core::id::{BudgetName, Kind, QueueName, StepName};
-use windlass_engine::core::mapping::{
-    Assign, Beside, CoolDowns, Mapping, Moments, Output, Stage, StepColumn, Words,
-};
 
 use crate::schema::{DOCUMENTS, Types};
 use crate::settings::Worker;

@@ -1,6 +1,8 @@
 "use strict";
-// Shows how the shops do, and asks anew every second while somebody looks.
+// Shows how the shops do, and asks anew every second while somebody looks; less often where an answer takes long, so
+// that who looks on keeps nobody from working.
 const PAUSE_MS = 1000;
+const REST = 9;
 const by = (id) => document.getElementById(id);
 let token = sessionStorage.getItem("vela-token") || "";
 let pages = 1;
@@ -14,6 +16,13 @@ async function ask(path, options = {}) {
   }
   if (!answer.ok) throw new Error(`The task manager answered ${answer.status}.`);
   return answer.json();
+}
+
+// The names of the columns, which a narrow screen shows beside each cell.
+function named(tr, table) {
+  const heads = document.querySelectorAll(`#${table} th`);
+  [...tr.children].forEach((td, at) => { td.dataset.name = heads[at]?.textContent ?? ""; });
+  return tr;
 }
 
 function cell(text, className) {
@@ -31,6 +40,7 @@ function progress(shop) {
   const done = uploading ? shop.uploaded : shop.downloaded;
   const all = done + (uploading ? shop.to_upload : shop.to_download);
   const td = document.createElement("td");
+  td.className = "progress";
   const bar = document.createElement("progress");
   bar.max = Math.max(all, 1);
   bar.value = all ? Math.min(done, all) : shop.status === "up_to_date" ? 1 : 0;
@@ -54,9 +64,9 @@ function row(shop) {
     cell(String(shop.to_upload), "number"),
     cell(last.join("\n") || "–", "lines"),
     cell(time(shop.next_attempt_at)),
-    cell(error ? about + error.message : ""),
+    cell(error ? about + error.message : "", "error"),
   );
-  return tr;
+  return named(tr, "of-shops");
 }
 
 function failedRow(task) {
@@ -67,10 +77,10 @@ function failedRow(task) {
   const last = document.createElement("td");
   last.append(retry);
   tr.append(
-    cell(task.id), cell(String(task.shop_id)), cell(words(task.type)), cell(words(task.reason)),
-    cell(time(task.since)), cell(task.error), last,
+    cell(task.id), cell(String(task.shop_id)), cell(words(task.type)), cell(words(task.reason), "status"),
+    cell(time(task.since)), cell(task.error, "error"), last,
   );
-  return tr;
+  return named(tr, "of-failed");
 }
 
 async function shops() {
@@ -118,8 +128,9 @@ async function show() {
 }
 
 async function loop() {
+  const began = performance.now();
   if (!document.hidden) await show().catch(say);
-  setTimeout(loop, PAUSE_MS);
+  setTimeout(loop, Math.max(PAUSE_MS, REST * (performance.now() - began)));
 }
 
 by("door").addEventListener("submit", (event) => {

@@ -10,7 +10,7 @@ use crate::service::{self, Wanted};
 use crate::settings::{self, TABLE};
 use crate::shop::{ListingId, ShopId};
 use crate::task::TaskKind;
-use crate::verbs::{connect, edit, export, import, shop, shops, task};
+use crate::verbs::{check, connect, edit, export, import, shop, shops, task};
 
 /// Vela: shops that are kept in sync with Etsy.
 pub struct VelaApp;
@@ -55,6 +55,8 @@ enum Verb {
         #[arg(long)]
         interval: Option<crate::shop::Interval>,
     },
+    /// Say what is in order and what is not; Etsy is asked once
+    Check,
     /// Ask for a task: regular_download, forced_download or upload_changes
     Task {
         /// What to do
@@ -101,6 +103,7 @@ enum Verb {
 
 const EXAMPLES: &str = "\
 Examples:
+  windlass vela check
   windlass vela all
   windlass vela connect 12345678
   windlass vela shops
@@ -152,6 +155,7 @@ impl App for VelaApp {
             Verb::Manager { .. } => serve(&host, log, Wanted::Manager).await,
             Verb::Worker { manager } => serve(&host, log, Wanted::Worker(manager)).await,
             Verb::Connect { shop, interval } => connect::run(&host, shop, interval).await,
+            Verb::Check => check::run(&host).await,
             Verb::Task { kind, shop } => task::run(&host, kind, shop).await,
             Verb::Shops => shops::run(&host).await,
             Verb::Shop { shop } => shop::run(&host, shop).await,

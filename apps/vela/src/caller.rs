@@ -11,7 +11,6 @@ use windlass_outside::secret::Secret;
 
 use crate::shop::ShopId;
 use crate::sync::Sync;
-use crate::task::TaskKind;
 use crate::trouble::Trouble;
 
 /// How often a call is made on the spot while Etsy is in trouble.
@@ -31,7 +30,8 @@ pub struct Caller<'t> {
     pub(crate) sync: &'t Sync,
     pub(crate) ctx: &'t Context,
     pub(crate) shop: ShopId,
-    pub(crate) kind: TaskKind,
+    /// A user waits for what the task does: it may use the whole day.
+    pub(crate) is_for_user: bool,
 }
 
 impl Caller<'_> {
@@ -103,7 +103,7 @@ impl Caller<'_> {
     async fn ask(&self, call: &Call, token: &Secret<String>) -> Result<Told<Value>, Trouble> {
         let gate = &self.sync.gate;
         loop {
-            let permit = match gate.ask(self.shop, self.kind.is_asked_for()).await? {
+            let permit = match gate.ask(self.shop, self.is_for_user).await? {
                 Ok(permit) => permit,
                 Err(ms) if ms > WAIT_MS_MAX => {
                     return Err(Trouble::Quota { wait: Duration::from_millis(ms) });

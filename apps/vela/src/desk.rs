@@ -19,6 +19,7 @@ use windlass_engine::{Client, Failure, JobId, Kind, QueueName, ShelfError, Store
 use crate::book::Shelves;
 use crate::jobs::{failed, succeeded};
 use crate::ladder::climb;
+use crate::metrics::{self, Counts};
 use crate::shop::{LastError, ShopId};
 use crate::task::{QUEUE, TaskKind};
 use crate::tasks::{Tasks, kind_of, shop_of};
@@ -38,6 +39,7 @@ pub struct Desk {
     tasks: Tasks,
     world: Arc<dyn World>,
     news: Arc<Notify>,
+    counts: Counts,
     _registration: Registration,
 }
 
@@ -144,7 +146,8 @@ impl Desk {
                 wake.notify_waiters();
             }
         }));
-        Self { shelves: Shelves::of(&client), client, tasks, world, news, _registration: registration }
+        let (shelves, counts) = (Shelves::of(&client), Counts::default());
+        Self { shelves, client, tasks, world, news, counts, _registration: registration }
     }
 
     /// Hands out the next task, or waits for one.
@@ -173,11 +176,15 @@ impl Desk {
             };
             let answer = self.client.store().claim(request).await?;
             if let Some(leased) = answer.leases.into_iter().next() {
+                if let Some(kind) = kind_of(&leased.job) {
+                    self.counts.handed(kind);
+                }
                 return Ok(Served::Task(Box::new(self.handed(leased).await?)));
             }
             let due_ms = answer.next_due_in_ms.unwrap_or(RETRY_MS).clamp(1, RETRY_MS);
             let left_ms = until_ms.saturating_sub(self.world.boot_ms());
             if left_ms == 0 {
+                self.counts.in_vain();
                 return Ok(Served::Nothing(due_ms));
             }
             tokio::select! {
@@ -289,6 +296,11 @@ impl Desk {
     async fn settle(&self, lease: LeaseRef, outcome: Outcome) -> Result<bool, ShelfError> {
         let written = self.client.store().settle(vec![Settlement { lease, outcome }]).await?;
         Ok(written.first() == Some(&Written::Done))
+    }
+
+    /// How the desk and its tasks do, for a program that watches.
+    pub async fn metrics(&self) -> Result<String, ShelfError> {
+        metrics::text(&self.shelves, &self.tasks, &self.counts).await
     }
 
     /// The tasks behind the desk.

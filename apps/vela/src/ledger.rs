@@ -128,7 +128,6 @@ impl Ledger {
     }
 
     /// What is used of each window, with what is under way: (per second, per day).
-    #[cfg(test)]
     pub fn used(&self, now: Time) -> (u32, u32) {
         let flights = u32::try_from(self.flights.len()).unwrap_or(u32::MAX);
         let (second, day) = self.budget.used(now);
@@ -136,7 +135,6 @@ impl Ledger {
     }
 
     /// The limits as they are known.
-    #[cfg(test)]
     pub fn limits(&self) -> BudgetPolicy {
         self.budget.policy
     }

@@ -1,6 +1,7 @@
 //! A listing: what it is at Etsy, and what users want it to be.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,6 +14,8 @@ use crate::shop::ListingId;
 
 /// How many conflicts are kept.
 const CONFLICTS_MAX: usize = 50;
+/// How many earlier words of a change are kept.
+const EARLIER_MAX: usize = 16;
 /// What changes without anybody changing it.
 const VOLATILE: [&str; 3] = ["views", "num_favorers", "featured_rank"];
 
@@ -60,6 +63,20 @@ pub struct Change {
     pub base: Value,
     /// Which change of the listing this was.
     pub rev: u64,
+    /// What it was to be before, the newest last: one of these may be at Etsy, sent in an attempt whose answer nobody
+    /// heard. Finding one there is no conflict.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Value>,
+}
+
+impl Change {
+    /// The field is changed once more.
+    fn again(mut self, value: Value, rev: u64) -> Self {
+        self.earlier.push(std::mem::replace(&mut self.value, value));
+        let surplus = self.earlier.len().saturating_sub(EARLIER_MAX);
+        self.earlier.drain(..surplus);
+        Self { rev, ..self }
+    }
 }
 
 /// What is written down before an inventory is sent: so that whoever comes
@@ -102,6 +119,19 @@ pub enum Standing {
 }
 
 impl Standing {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Clean, Self::Dirty, Self::Refused, Self::Deleted, Self::ConflictDeleted];
+
+    /// Whether there are changes that Etsy does not have: some that wait, some that it refused, or some that came too
+    /// late. This is what `dirty` means wherever users meet the word.
+    pub fn has_unsent(self) -> bool {
+        match self {
+            Self::Dirty | Self::Refused | Self::ConflictDeleted => true,
+            Self::Clean | Self::Deleted => false,
+        }
+    }
+
     /// The mark.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -111,6 +141,15 @@ impl Standing {
             Self::Deleted => "deleted",
             Self::ConflictDeleted => "conflict_deleted",
         }
+    }
+}
+
+impl FromStr for Standing {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|standing| standing.as_str() == text);
+        known.ok_or_else(|| "it is none of clean, dirty, refused, deleted, conflict_deleted".to_owned())
     }
 }
 
@@ -164,13 +203,15 @@ impl Listing {
                 continue;
             }
             is_changed = true;
-            let at_etsy = remote.get(&name).cloned().unwrap_or(Value::Null);
-            let base = self.changes.get(&name).map_or(at_etsy, |change| change.base.clone());
-            if base == value && Some(&base) == remote.get(&name) && self.sending.is_none() {
-                self.changes.remove(&name);
-            } else {
-                self.changes.insert(name, Change { value, base, rev });
-            }
+            // One that is taken back stays a change: it may be on its way to Etsy already, or be there.
+            let change = match self.changes.remove(&name) {
+                Some(had) => had.again(value, rev),
+                None => {
+                    let base = remote.get(&name).cloned().unwrap_or(Value::Null);
+                    Change { value, base, rev, earlier: Vec::new() }
+                }
+            };
+            self.changes.insert(name, change);
         }
         if is_changed || self.error.is_some() {
             // Whatever was refused may pass now.
@@ -203,6 +244,7 @@ impl Listing {
             } else if change.rev > rev {
                 let now = sent.get(&name).or_else(|| remote.get(&name));
                 change.base = now.cloned().unwrap_or(change.base);
+                change.earlier.clear();
                 self.changes.insert(name, change);
             }
         }
@@ -230,6 +272,11 @@ impl Listing {
             }
         }
         self.hash = hash(&self.remote);
+    }
+
+    /// Whether what is at Etsy is an earlier word of our own.
+    pub fn is_our_word(&self, conflict: &Conflict) -> bool {
+        self.changes.get(&conflict.field).is_some_and(|change| change.earlier.contains(&conflict.remote))
     }
 
     /// Keeps conflicts for the seller, the newest of each field.
@@ -327,7 +374,25 @@ mod tests {
         let (mut listing, none) = (listing("a"), Sections::new());
         assert!(!listing.wish(wish("title", json!("a")), &none));
         assert!(listing.wish(wish("title", json!("b")), &none));
-        assert!(listing.wish(wish("title", json!("a")), &none), "taken back");
+    }
+
+    /// A change that is taken back may be on its way by then: it is sent again as it was, and nothing of it is a conflict.
+    #[test]
+    fn a_change_that_is_taken_back_is_a_change() {
+        let (mut listing, none) = (listing("a"), Sections::new());
+        assert!(listing.wish(wish("title", json!("b")), &none));
+        assert!(listing.wish(wish("title", json!("a")), &none));
+        assert_eq!(listing.standing(), Standing::Dirty);
+        let (local, base) = listing.changes_to(listing.rev);
+        assert_eq!((&local["title"], &base["title"]), (&json!("a"), &json!("a")));
+        let at_etsy = |title: &str| Conflict {
+            field: "title".to_owned(),
+            base: json!("a"),
+            remote: json!(title),
+            local: json!("a"),
+        };
+        assert!(listing.is_our_word(&at_etsy("b")) && !listing.is_our_word(&at_etsy("c")));
+        listing.sent(|_| true, listing.rev, &local, &none);
         assert_eq!(listing.standing(), Standing::Clean);
     }
 

@@ -280,7 +280,7 @@ pub fn view(listing: &Listing, sections: &Sections) -> Value {
     shown.insert("listing_id".to_owned(), json!(listing.listing_id));
     shown.insert("url".to_owned(), listing.remote["url"].clone());
     shown.insert("status".to_owned(), json!(standing.as_str()));
-    shown.insert("dirty".to_owned(), json!(!listing.changes.is_empty()));
+    shown.insert("dirty".to_owned(), json!(standing.has_unsent()));
     shown.insert("changes".to_owned(), json!(changes));
     shown.insert("conflicts".to_owned(), json!(listing.conflicts));
     shown.insert("error".to_owned(), json!(listing.error));

@@ -1,8 +1,11 @@
 //! How a shop stands, for people and for programs.
 
+use std::collections::HashMap;
+
+use futures::{StreamExt, TryStreamExt};
 use serde::Serialize;
 use windlass_engine::core::event::What;
-use windlass_engine::{FailureReason, JobRecord, ShelfError, State, Time};
+use windlass_engine::{Counts, Entry, FailureReason, JobRecord, ShelfError, State, Time};
 
 use crate::book::{Run, Shelves, shop_prefix};
 use crate::jobs::run_key;
@@ -11,6 +14,9 @@ use crate::listing::Standing;
 use crate::shop::{Connection, Health, LastError, Shop, ShopId};
 use crate::task::TaskKind;
 use crate::tasks::{Tasks, kind_of};
+
+/// How many shops' listings are counted at once.
+const AT_ONCE: usize = 8;
 
 /// What a shop is doing, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -86,36 +92,87 @@ pub async fn of_shop(shelves: &Shelves, tasks: &Tasks, shop: ShopId) -> Result<O
 }
 
 /// How a shop stands that is at hand.
-pub async fn of(shelves: &Shelves, tasks: &Tasks, shop: Shop) -> Result<Status, ShelfError> {
-    let id = shop.shop_id;
-    let jobs = tasks.of_shop(id).await?;
-    let health = shelves.health.get(id).await?.map(|health| health.value).unwrap_or_default();
-    let connection = shelves.connections.get(id).await?.map(|connection| connection.value);
-    let keys = [run_key(id, TaskKind::RegularDownload), run_key(id, TaskKind::UploadChanges)];
-    let mut runs = shelves.runs.get_many(keys).await?.into_iter().map(|run| run.map(|run| run.value));
-    let (download, upload): (Option<Run>, Option<Run>) = (runs.next().flatten(), runs.next().flatten());
-    let counts = shelves.listings.count(&shop_prefix(id)).await?;
-    let of = |standing: Standing| counts.of(standing.as_str());
-    let now = jobs.iter().find(|job| job.lease().is_some());
-    let waiting = jobs.iter().filter(|job| job.state == State::Queued);
-    Ok(Status {
-        shop_id: id,
-        name: shop.name,
-        status: doing(&jobs, &health, connection.as_ref()),
-        to_download: download.as_ref().map_or(0, Run::to_download),
-        downloaded: download.as_ref().map_or(0, |run| run.done),
-        to_upload: of(Standing::Dirty),
-        uploaded: upload.as_ref().map_or(0, |run| run.uploaded),
-        refused: of(Standing::Refused),
-        conflicts_deleted: of(Standing::ConflictDeleted),
-        listings: counts.total() - of(Standing::Deleted),
-        started_at: now.and_then(|job| job.started_at),
-        worker: now.and_then(|job| job.worker.as_ref()).map(ToString::to_string),
-        last_success_at: health.last_success,
-        next_attempt_at: waiting.map(|job| job.run_at).min(),
-        last_error: health.last_error.or_else(|| last_error_of(&jobs)),
-        interval: shop.interval.unwrap_or(tasks.settings().interval).to_string(),
-    })
+async fn of(shelves: &Shelves, tasks: &Tasks, shop: Shop) -> Result<Status, ShelfError> {
+    let jobs = tasks.of_shop(shop.shop_id).await?;
+    let jobs = HashMap::from([(shop.shop_id, jobs)]);
+    let mut all = with_tasks(shelves, tasks, vec![shop], jobs).await?;
+    // As many as were asked for.
+    Ok(all.remove(0))
+}
+
+/// How shops stand that are at hand, in their order.
+pub async fn of_many(shelves: &Shelves, tasks: &Tasks, shops: Vec<Shop>) -> Result<Vec<Status>, ShelfError> {
+    let jobs = tasks.of_shops(shops.iter().map(|shop| shop.shop_id).collect()).await?;
+    with_tasks(shelves, tasks, shops, jobs).await
+}
+
+async fn with_tasks(
+    shelves: &Shelves,
+    tasks: &Tasks,
+    shops: Vec<Shop>,
+    mut jobs: HashMap<ShopId, Vec<JobRecord>>,
+) -> Result<Vec<Status>, ShelfError> {
+    let ids: Vec<ShopId> = shops.iter().map(|shop| shop.shop_id).collect();
+    let run_of = |kind: TaskKind| ids.iter().map(|id| run_key(*id, kind)).collect::<Vec<_>>();
+    let health = values(shelves.health.get_many(ids.clone()).await?);
+    let connections = values(shelves.connections.get_many(ids.clone()).await?);
+    let downloads = values(shelves.runs.get_many(run_of(TaskKind::RegularDownload)).await?);
+    let uploads = values(shelves.runs.get_many(run_of(TaskKind::UploadChanges)).await?);
+    let counts = ids.into_iter().map(|id| counts(shelves, id));
+    let counts: Vec<Counts> = futures::stream::iter(counts).buffered(AT_ONCE).try_collect().await?;
+    let rest = health.into_iter().zip(connections).zip(downloads).zip(uploads).zip(counts);
+    let all =
+        shops.into_iter().zip(rest).map(|(shop, ((((health, connection), download), upload), counts))| {
+            let (jobs, health) = (jobs.remove(&shop.shop_id).unwrap_or_default(), health.unwrap_or_default());
+            Parts { shop, jobs, health, connection, download, upload, counts }.status(tasks)
+        });
+    Ok(all.collect())
+}
+
+async fn counts(shelves: &Shelves, shop: ShopId) -> Result<Counts, ShelfError> {
+    shelves.listings.count(&shop_prefix(shop)).await
+}
+
+fn values<T>(entries: Vec<Option<Entry<T>>>) -> Vec<Option<T>> {
+    entries.into_iter().map(|entry| entry.map(|entry| entry.value)).collect()
+}
+
+/// What is known of a shop.
+struct Parts {
+    shop: Shop,
+    jobs: Vec<JobRecord>,
+    health: Health,
+    connection: Option<Connection>,
+    download: Option<Run>,
+    upload: Option<Run>,
+    counts: Counts,
+}
+
+impl Parts {
+    fn status(self, tasks: &Tasks) -> Status {
+        let Self { shop, jobs, health, connection, download, upload, counts } = self;
+        let of = |standing: Standing| counts.of(standing.as_str());
+        let now = jobs.iter().find(|job| job.lease().is_some());
+        let waiting = jobs.iter().filter(|job| job.state == State::Queued);
+        Status {
+            shop_id: shop.shop_id,
+            name: shop.name,
+            status: doing(&jobs, &health, connection.as_ref()),
+            to_download: download.as_ref().map_or(0, Run::to_download),
+            downloaded: download.as_ref().map_or(0, |run| run.done),
+            to_upload: of(Standing::Dirty),
+            uploaded: upload.as_ref().map_or(0, |run| run.uploaded),
+            refused: of(Standing::Refused),
+            conflicts_deleted: of(Standing::ConflictDeleted),
+            listings: counts.total() - of(Standing::Deleted),
+            started_at: now.and_then(|job| job.started_at),
+            worker: now.and_then(|job| job.worker.as_ref()).map(ToString::to_string),
+            last_success_at: health.last_success,
+            next_attempt_at: waiting.map(|job| job.run_at).min(),
+            last_error: health.last_error.or_else(|| last_error_of(&jobs)),
+            interval: shop.interval.unwrap_or(tasks.settings().interval).to_string(),
+        }
+    }
 }
 
 /// What the tasks themselves have to say: one that crashed, or was ended by a panic, told nobody.

@@ -1,16 +1,17 @@
 //! Tasks in the store: asked for, looked at, taken in by more urgent ones.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_engine::core::job::NewJob;
-use windlass_engine::core::query::{Cursor, JobFilter, ListRequest, PAGE_MAX, Page};
+use windlass_engine::core::query::{Cursor, JobFilter, ListRequest, PAGE_MAX, Page, QueueStatus};
 use windlass_engine::core::store::Enqueued;
 use windlass_engine::core::time::Span;
 use windlass_engine::world::World;
 use windlass_engine::{
     BudgetName, BudgetPolicy, Client, JobId, JobRecord, JobRequest, Key, Kind, Ladder, OnCrash, QueueName,
-    QueuePolicy, State, StateName, StoreError,
+    QueuePolicy, State, StateName, StoreError, Time,
 };
 
 use crate::settings::TaskSettings;
@@ -20,7 +21,7 @@ use crate::task::{self, AGEING_MS, BUDGET, QUEUE, TaskKind};
 /// How often a task is asked for under its two marks before the one that is there is taken for the answer.
 const TRIES_MAX: u32 = 4;
 /// How many tasks of a shop are looked at; there are never so many.
-const OF_SHOP_MAX: u32 = 50;
+const OF_SHOP_MAX: usize = 50;
 
 /// How often a task is handed out at most, crashes with progress between them included.
 const ATTEMPTS_MAX: u32 = 1_000;
@@ -69,7 +70,14 @@ impl Tasks {
         };
         store.put_queue(QueueName::new(QUEUE)?, policy.checked()?).await?;
         let TaskSettings { per_second, per_day, .. } = self.settings;
-        store.put_budget(BudgetName::new(BUDGET)?, BudgetPolicy { slots: None, per_second, per_day }).await
+        let name = BudgetName::new(BUDGET)?;
+        // Claims that spend of one budget go one after the other: where there is no limit, and was none before, there is
+        // no budget either, and what tasks name in vain holds up nobody.
+        let is_limited = per_second.is_some() || per_day.is_some();
+        if is_limited || store.budgets().await?.iter().any(|had| had.budget.name == name) {
+            store.put_budget(name, BudgetPolicy { slots: None, per_second, per_day }).await?;
+        }
+        Ok(())
     }
 
     /// The task as it is enqueued. Its mark is the first of its two.
@@ -149,20 +157,82 @@ impl Tasks {
             kind: Some(Kind::new(kind.as_str())?),
             ..of_shop(shop)?
         };
-        let page = self.client.store().list(ListRequest { filter, limit: 1, after: None }).await?;
-        Ok(!page.jobs.is_empty())
+        let mut found = false;
+        self.walk(filter, 1, |_| {
+            found = true;
+            false
+        })
+        .await?;
+        Ok(found)
     }
 
     /// The tasks of a shop that the store still has, the newest first.
     pub async fn of_shop(&self, shop: ShopId) -> Result<Vec<JobRecord>, StoreError> {
-        let request = ListRequest { filter: of_shop(shop)?, limit: OF_SHOP_MAX, after: None };
-        Ok(self.client.store().list(request).await?.jobs)
+        let mut found = Vec::new();
+        self.walk(of_shop(shop)?, PAGE_MAX, |job| {
+            found.push(job);
+            found.len() < OF_SHOP_MAX
+        })
+        .await?;
+        Ok(found)
+    }
+
+    /// The tasks of some shops, the newest first. A store reads past the tasks of all shops to find those of one, so
+    /// many shops are looked for at once.
+    pub async fn of_shops(&self, shops: Vec<ShopId>) -> Result<HashMap<ShopId, Vec<JobRecord>>, StoreError> {
+        let mut found: HashMap<ShopId, Vec<JobRecord>> =
+            shops.into_iter().map(|shop| (shop, Vec::new())).collect();
+        let all = JobFilter { queue: Some(QueueName::new(QUEUE)?), ..JobFilter::default() };
+        self.walk(all, PAGE_MAX, |job| {
+            if let Some(jobs) = shop_of(&job).and_then(|shop| found.get_mut(&shop))
+                && jobs.len() < OF_SHOP_MAX
+            {
+                jobs.push(job);
+            }
+            true
+        })
+        .await?;
+        Ok(found)
+    }
+
+    /// Shows tasks to `see` until it has seen enough. A page may end early, with nothing or little of what is wanted:
+    /// the store looks at so many jobs at a time.
+    async fn walk(
+        &self,
+        filter: JobFilter,
+        limit: u32,
+        mut see: impl FnMut(JobRecord) -> bool,
+    ) -> Result<(), StoreError> {
+        let mut after = None;
+        loop {
+            let request = ListRequest { filter: filter.clone(), limit, after };
+            let page = self.client.store().list(request).await?;
+            for job in page.jobs {
+                if !see(job) {
+                    return Ok(());
+                }
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(()),
+            }
+        }
     }
 
     /// A page of all tasks.
     pub async fn page(&self, filter: JobFilter, after: Option<Cursor>) -> Result<Page, StoreError> {
         let filter = JobFilter { queue: Some(QueueName::new(QUEUE)?), ..filter };
         self.client.store().list(ListRequest { filter, limit: PAGE_MAX, after }).await
+    }
+
+    /// How the store's queues stand.
+    pub async fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
+        self.client.store().queues().await
+    }
+
+    /// The time by the store's clock.
+    pub async fn now(&self) -> Result<Time, StoreError> {
+        self.client.store().now().await
     }
 
     /// Lets tasks of a shop that wait for its seller begin again, with all their rungs.

@@ -43,8 +43,9 @@ pub trait Check: Send + Sync {
     async fn look(&self, host: &Host) -> Vec<Finding>;
 }
 
-/// Says what was found: a line each, or JSON. The exit code is 1 when something is wrong, so that a script can tell.
-pub(crate) fn say_findings(found: &[Finding], json: bool) -> Exit {
+/// Says what was found: a line each, or JSON. The exit code is 1 when something is wrong, so that a script can tell. For
+/// an app whose `check` takes arguments and so is a verb of its own.
+pub fn say_findings(found: &[Finding], json: bool) -> Exit {
     let wrong = found.iter().filter(|finding| finding.to_do.is_some()).count();
     if json {
         // Findings are text, which is always JSON.

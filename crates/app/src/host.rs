@@ -6,10 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use windlass_engine::core::book::layout::Layout;
 use windlass_engine::core::error::{Invalid, StoreError};
-use windlass_engine::core::mapping::Mapping;
-use windlass_engine::core::secret::Secret;
-use windlass_engine::core::store::{Source, Store};
+use windlass_engine::core::store::Store;
 use windlass_engine::world::{RealWorld, World};
+#[cfg(feature = "postgres")]
+use {crate::mapping::Mapping, windlass_engine::core::secret::Secret, windlass_engine::core::store::Source};
 
 use crate::app::AppError;
 use crate::environment::Environment;
@@ -47,11 +47,13 @@ pub trait Stores: Send + Sync {
     }
 
     /// Works a table of a Postgres database that belongs to somebody else.
+    #[cfg(feature = "postgres")]
     async fn adopt(&self, _url: &Secret<String>, _: Mapping) -> Result<Arc<dyn Source>, StoreError> {
         Err(not_here())
     }
 
     /// What such a table lacks.
+    #[cfg(feature = "postgres")]
     async fn lacks(&self, _url: &Secret<String>, _: &Mapping) -> Result<Vec<Lack>, StoreError> {
         Err(not_here())
     }
@@ -79,6 +81,7 @@ pub struct QueueFileWish {
 }
 
 /// Something that a table lacks.
+#[cfg(feature = "postgres")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lack {
     /// What.

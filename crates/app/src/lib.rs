@@ -3,8 +3,9 @@
 //! ([`door`]), parts that start and end together ([`Parts`]), and its place in
 //! the command line ([`App`]).
 //!
-//! What this deliberately does not do: it knows no store (whoever starts an
-//! app opens them, by [`Stores`]), no other service and no app.
+//! What this deliberately does not do: it opens no store (whoever starts an
+//! app does, by [`Stores`]), and it knows no other service and no app. By its
+//! feature `postgres` it gives on what an app says of a table that is adopted.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -24,9 +25,14 @@ pub mod log;
 pub mod output;
 
 pub use app::{App, AppError, Exit, Needs, command, run};
-pub use check::{Check, Finding};
+pub use check::{Check, Finding, say_findings};
 pub use environment::Environment;
-pub use host::{Host, Lack, QueueFileWish, Stores};
+#[cfg(feature = "postgres")]
+pub use host::Lack;
+pub use host::{Host, QueueFileWish, Stores};
 pub use parts::{PartError, Parts};
 pub use settings::{Reading, Setting, SettingsError};
 pub use stop::Stop;
+/// What a table of somebody else's looks like, for [`Stores::adopt`].
+#[cfg(feature = "postgres")]
+pub use windlass_postgres::adopted::mapping;

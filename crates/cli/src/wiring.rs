@@ -1,4 +1,5 @@
-//! The one file that names every store.
+//! How the command line comes to its stores: by URL, through `windlass::open`, which has the list of them; and for
+//! apps by what a URL does not say: a queue file in a form of its own, a table of somebody else.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use windlass_engine::core::error::StoreError;
 use windlass_engine::core::store::Store;
 #[cfg(feature = "postgres")]
 use {
-    windlass_app::Lack, windlass_engine::core::mapping::Mapping, windlass_engine::core::secret::Secret,
+    windlass_app::Lack, windlass_app::mapping::Mapping, windlass_engine::core::secret::Secret,
     windlass_engine::core::store::Source, windlass_postgres::adopted::AdoptedTable,
 };
 
@@ -88,7 +89,7 @@ impl Stores for OurStores {
         Ok(found.into_iter().map(|finding| Lack { what: finding.what, sql: finding.sql }).collect())
     }
 
-    #[cfg(feature = "nurse-tour")]
+    #[cfg(feature = "postgres")]
     fn pool(&self, url: &Secret<String>) -> Result<deadpool_postgres::Pool, StoreError> {
         windlass_postgres::pool_of(url.expose(), &windlass_postgres::Options::default())
     }

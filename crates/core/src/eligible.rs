@@ -160,16 +160,9 @@ pub fn holds(
     if job.run_at > now {
         holds.push(Hold::NotDue { run_at: job.run_at });
     }
-    if queue.paused {
-        holds.push(Hold::QueuePaused);
-    }
     let slotted = budgets.values().any(|now| now.budget.policy.slots.is_some());
-    if let Some(until) = queue.held_until(job, slotted, now) {
-        holds.push(Hold::EpochPause { until });
-    }
-    if let Some(limit) = queue.policy.limit.filter(|limit| queue.running >= *limit) {
-        holds.push(Hold::QueueFull { limit });
-    }
+    let epoch = queue.held_until(job, slotted, now);
+    holds.extend(queue_holds(queue.paused, epoch, queue.policy.limit, queue.running));
     if let (Some(key), Some(holder)) = (&job.spec.key, queue.key_holder) {
         holds.push(Hold::KeyBusy { key: key.clone(), job: holder });
     }
@@ -181,27 +174,37 @@ pub fn holds(
     holds
 }
 
-/// Whether nothing holds back a queued job at `now`: [`holds`] without the reasons, for those who ask it of
-/// many jobs. `budgets` are those of the job that somebody defined.
-pub fn is_free<'a>(
-    job: &Job,
-    queue: &QueueNow<'_>,
-    mut budgets: impl Iterator<Item = BudgetNow<'a>>,
-    now: Time,
-) -> bool {
-    let mut slotted = false;
-    job.run_at <= now
-        && !queue.paused
-        && queue.policy.limit.is_none_or(|limit| queue.running < limit)
-        && (job.spec.key.is_none() || queue.key_holder.is_none())
-        && budgets.all(|BudgetNow { budget, slots_used }| {
-            slotted |= budget.policy.slots.is_some();
-            budget.allowance(slots_used, now) > 0
-        })
-        && queue.held_until(job, slotted, now).is_none()
+/// What of a queue holds back its jobs. `epoch` is until when the epoch holds back those in question, where it does.
+pub(crate) fn queue_holds(
+    paused: bool,
+    epoch: Option<Time>,
+    limit: Option<u32>,
+    running: u32,
+) -> impl Iterator<Item = Hold> {
+    let paused = paused.then_some(Hold::QueuePaused);
+    let epoch = epoch.map(|until| Hold::EpochPause { until });
+    let full = limit.filter(|limit| running >= *limit).map(|limit| Hold::QueueFull { limit });
+    [paused, epoch, full].into_iter().flatten()
 }
 
-fn budget_hold(BudgetNow { budget, slots_used }: &BudgetNow<'_>, now: Time) -> Option<Hold> {
+/// When all holds end by time alone; `None` when something else must happen first.
+pub fn free_by_time(holds: &[Hold]) -> Option<Time> {
+    let ends: Option<Vec<Time>> = holds.iter().map(end_by_time).collect();
+    ends?.into_iter().max()
+}
+
+fn end_by_time(hold: &Hold) -> Option<Time> {
+    match hold {
+        Hold::NotDue { run_at: at }
+        | Hold::EpochPause { until: at }
+        | Hold::BudgetCooling { until: at, .. }
+        | Hold::BudgetSpent { until: at, .. } => Some(*at),
+        Hold::QueuePaused | Hold::QueueFull { .. } | Hold::KeyBusy { .. } | Hold::BudgetSlots { .. } => None,
+    }
+}
+
+/// What of a budget holds back the jobs that name it.
+pub(crate) fn budget_hold(BudgetNow { budget, slots_used }: &BudgetNow<'_>, now: Time) -> Option<Hold> {
     let name = budget.name.clone();
     if let Some(until) = budget.cooling_until.filter(|until| now < *until) {
         return Some(Hold::BudgetCooling { budget: name, until });
@@ -246,48 +249,5 @@ mod tests {
         // Strict: no waiting ever makes up for priority.
         assert!(rank(1, None, Time::MAX) < rank(0, None, Time::MIN));
         assert!(rank(i16::MAX, None, Time::MAX) < rank(i16::MIN, None, Time::MIN));
-    }
-
-    /// A job is free exactly when nothing holds it, whatever the queue and the budget say.
-    #[test]
-    fn free_means_that_nothing_holds() {
-        use crate::id::{Kind, QueueName};
-        use crate::job::{JobSpec, NewJob, Start};
-        use crate::json::Json;
-        use crate::policy::budget::BudgetPolicy;
-        use uuid::Uuid;
-
-        let now = Time::from_ms(1_800_000_000_000);
-        let name = BudgetName::new("b").expect("a name");
-        let mut seen = [0, 0];
-        let epoch = Epoch::default().next(Uuid::nil(), 0, 0, true, now);
-        for case in 0_u32..256 {
-            let is = |bit: u32| case & (1 << bit) != 0;
-            let mut spec = JobSpec::new(Kind::new("k").expect("a kind"), QueueName::default(), Json::null());
-            spec.key = is(0).then(|| Key::new("key").expect("a key"));
-            spec.budgets = vec![name.clone()];
-            let start = if is(1) { Start::AfterMs(1) } else { Start::Now };
-            let policy = QueuePolicy { limit: is(2).then_some(2), ..QueuePolicy::default() };
-            let new = NewJob { id: JobId(Uuid::from_u128(1)), spec, start };
-            let job = crate::transition::accept(new, 1, &policy, now);
-            let queue = QueueNow {
-                policy: &policy,
-                paused: false,
-                running: if is(3) { 2 } else { 1 },
-                key_holder: is(4).then_some(JobId(Uuid::from_u128(2))),
-                pause: is(7).then_some((&epoch, now.plus_ms(1))),
-            };
-            let slots = BudgetPolicy { slots: is(5).then_some(1), per_second: Some(1), per_day: None };
-            let mut budget = Budget::new(name.clone(), slots);
-            if is(6) {
-                budget.spend(1, now);
-            }
-            let budget_now = BudgetNow { budget: &budget, slots_used: u32::from(is(3)) };
-            let budgets = BTreeMap::from([(name.clone(), budget_now.clone())]);
-            let held = !holds(&job, &queue, &budgets, now).is_empty();
-            assert_eq!(is_free(&job, &queue, [budget_now].into_iter(), now), !held, "case {case}");
-            seen[usize::from(held)] += 1;
-        }
-        assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
     }
 }

@@ -111,11 +111,12 @@ impl Position {
     }
 
     /// Where to go on from `since` in a store whose epoch is tagged `epoch`; from the oldest event when nothing is said.
-    /// Refuses a position of another epoch, with `begin`, where this one begins.
-    pub fn read(since: Option<Self>, epoch: u32, begin: u64) -> Result<u64, StoreError> {
+    /// Refuses a position of another epoch, with `begin`, where this one begins; and one that is beyond the `newest` event:
+    /// a disk that came back as it was some time ago has the same epoch, and numbers what happens now as it did before.
+    pub fn read(since: Option<Self>, epoch: u32, begin: u64, newest: u64) -> Result<u64, StoreError> {
         match since.filter(|since| *since != Self::default()) {
             None => Ok(0),
-            Some(since) if since.epoch == epoch => Ok(since.place),
+            Some(since) if since.epoch == epoch && since.place <= newest => Ok(since.place),
             Some(_) => Err(StoreError::AnotherEpoch(Self { epoch, place: begin })),
         }
     }

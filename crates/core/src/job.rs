@@ -114,6 +114,9 @@ impl JobSpec {
         if self.timeout_ms == Some(0) {
             return Err(Invalid::new("timeout", "is 0; leave it out for no limit"));
         }
+        if let Some(retry) = &self.retry {
+            retry.check()?;
+        }
         Ok(self)
     }
 }

@@ -6,7 +6,7 @@
 //! an argument, and so is every id.
 //!
 //! Read it in this order: [`job`], [`state`], [`lease`], [`holding`] and [`epoch`] (the nouns), [`transition`]
-//! (one function for every move), [`eligible`] (who may run, and why not),
+//! (one function for every move), [`eligible`] (who may run, and why not), [`pick`] (which of them a claim takes),
 //! [`policy`] (ladders, budgets, queues, schedules), [`book`] (all of it
 //! together, in memory: the model that every store is compared with), [`memory`]
 //! (a store that is nothing but that), and [`store`] (what a source and a store must do).
@@ -29,14 +29,15 @@ pub mod step;
 pub mod transition;
 
 pub mod eligible;
+pub mod pick;
 
 pub mod policy;
 
 pub mod book;
 
+pub mod audit;
 pub mod event;
 pub mod log;
-pub mod mapping;
 pub mod memory;
 pub mod query;
 pub mod record;

@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::audit::{AuditBite, AuditFrom};
 use crate::book::Book;
 use crate::eligible::Explanation;
 use crate::error::StoreError;
@@ -19,7 +20,7 @@ use crate::record::{BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan,
 use crate::store::{
     BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, EpochStatus, Expired, Fired, LeaseRef,
     Offer, OfferFn, OfferFns, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite,
-    Store, WakeFn, WakeFns, WorkerBeat, Written,
+    Store, WakeFn, WakeFns, WorkerBeat, Written, check_steered,
 };
 use crate::time::{Clock, Time};
 use crate::wake::{Registration, Work};
@@ -147,16 +148,18 @@ impl Store for MemoryStore {
         Ok(self.book().list(&ListRequest { filter: filter.checked()?, limit, after }))
     }
 
-    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
-        let answer = self.book().cancel(id, self.time());
+    async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
+        check_steered(&ids)?;
+        let answers = self.book().cancel(&ids, self.time());
         self.wake(&Work::Anywhere);
-        Ok(answer)
+        Ok(answers)
     }
 
-    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
-        let answer = self.book().retry(id, self.time());
+    async fn retry_all(&self, ids: Vec<JobId>) -> Result<Vec<RetryAnswer>, StoreError> {
+        check_steered(&ids)?;
+        let answers = self.book().retry(&ids, self.time());
         self.wake(&Work::Anywhere);
-        Ok(answer)
+        Ok(answers)
     }
 
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
@@ -230,8 +233,8 @@ impl Store for MemoryStore {
         Ok(self.book().events_end())
     }
 
-    async fn audit(&self) -> Result<Vec<String>, StoreError> {
-        Ok(self.book().audit())
+    async fn audit_bite(&self, _: AuditFrom) -> Result<AuditBite, StoreError> {
+        Ok(AuditBite::whole(self.book().audit()))
     }
 
     async fn now(&self) -> Result<Time, StoreError> {

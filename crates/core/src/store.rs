@@ -1,8 +1,10 @@
 //! What a source and a store must do. Nothing here assumes SQL, a runtime or a
 //! network. The numbered promises are in `docs/store-contract.md`.
 //!
-//! Every verb takes one parameter, says what happened, and is safe to repeat
-//! with the same ids when its answer was lost.
+//! A verb takes what it is about: a request, a batch, or a name and what is to
+//! be done with it. It says what happened, and is safe to repeat with the same ids
+//! when its answer was lost. (Not `spend`, which has no id: repeated, it spends
+//! again.)
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::audit::{AuditBite, AuditFrom, FINDINGS_MAX};
 use crate::eligible::Explanation;
 use crate::epoch::Epoch;
 use crate::error::{Invalid, StoreError};
@@ -49,6 +52,26 @@ pub fn check_jobs(jobs: &[NewJob]) -> Result<(), StoreError> {
     }
     Ok(())
 }
+
+/// How many jobs one call may cancel or retry.
+pub const STEER_MAX: usize = 1_000;
+
+/// Refuses to cancel or retry more jobs than one call may. Every store asks this first.
+pub fn check_steered(ids: &[JobId]) -> Result<(), StoreError> {
+    if ids.len() > STEER_MAX {
+        return Err(Invalid::new("jobs", format!("are more than {STEER_MAX}")).into());
+    }
+    Ok(())
+}
+
+/// The answer of a call that asked for one job.
+fn only<A>(answers: Vec<A>) -> Result<A, StoreError> {
+    answers
+        .into_iter()
+        .next()
+        .ok_or_else(|| StoreError::Broken("one job was asked for, and none is answered".to_owned()))
+}
+
 /// How many jobs one claim may ask for.
 pub const CLAIM_MAX: u32 = 10_000;
 /// How many bytes of payloads and steps one claim gives, unless its first job alone has more; the others stay queued.
@@ -440,11 +463,21 @@ pub trait Store: Source {
     /// A page of jobs, newest first.
     async fn list(&self, request: ListRequest) -> Result<Page, StoreError>;
 
-    /// Asks for a job to be canceled.
-    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError>;
+    /// Asks for jobs to be canceled, at most [`STEER_MAX`], and answers in the order asked.
+    async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError>;
 
-    /// Starts a new life of a final job.
-    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError>;
+    /// Starts new lives of final jobs, at most [`STEER_MAX`], and answers in the order asked.
+    async fn retry_all(&self, ids: Vec<JobId>) -> Result<Vec<RetryAnswer>, StoreError>;
+
+    /// [`Store::cancel_all`] of one job.
+    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
+        only(self.cancel_all(vec![id]).await?)
+    }
+
+    /// [`Store::retry_all`] of one job.
+    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
+        only(self.retry_all(vec![id]).await?)
+    }
 
     /// Why a job is not running; nothing when there is no such job.
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError>;
@@ -496,9 +529,20 @@ pub trait Store: Source {
     /// The newest position, to hear only what happens from now on.
     async fn events_end(&self) -> Result<Position, StoreError>;
 
-    /// What contradicts itself in the store, in sentences; empty when it is
-    /// sound. For people who look for a fault: it may read everything.
-    async fn audit(&self) -> Result<Vec<String>, StoreError>;
+    /// Looks for what contradicts itself, from there on: a bite of it, within the time that a call has.
+    async fn audit_bite(&self, from: AuditFrom) -> Result<AuditBite, StoreError>;
+
+    /// What contradicts itself in the store, in sentences; empty when it is sound. For people who look for a fault: it
+    /// reads everything, [`Store::audit_bite`] after [`Store::audit_bite`], until it has found [`FINDINGS_MAX`].
+    async fn audit(&self) -> Result<Vec<String>, StoreError> {
+        let (mut findings, mut next) = (Vec::new(), Some(AuditFrom::default()));
+        while let Some(from) = next.filter(|_| findings.len() < FINDINGS_MAX) {
+            let bite = self.audit_bite(from).await?;
+            findings.extend(bite.findings);
+            next = bite.next;
+        }
+        Ok(findings)
+    }
 
     /// The time by the store's clock.
     async fn now(&self) -> Result<Time, StoreError>;

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use windlass_core::error::{Invalid, StoreError};
-use windlass_core::id::JobId;
+use windlass_core::id::{JobId, ScheduleName};
 use windlass_core::job::{Job as JobRecord, NewJob};
 use windlass_core::store::{CancelAnswer, Enqueued, RetryAnswer, Store};
 
@@ -134,6 +134,20 @@ impl Client {
     /// ```
     pub fn schedule(&self, name: &str) -> ScheduleRequest<'_> {
         ScheduleRequest::new(self, name)
+    }
+}
+
+impl Client {
+    /// Enqueues the job of a schedule now, as its own run would be: while the job
+    /// of an earlier run is not over, a schedule without overlap answers with that
+    /// one. Nothing when there is no such schedule.
+    pub async fn run_schedule(&self, name: &ScheduleName) -> Result<Option<Enqueued>, StoreError> {
+        let schedules = self.store.schedules().await?;
+        let Some(schedule) = schedules.into_iter().find(|schedule| schedule.name == *name) else {
+            return Ok(None);
+        };
+        let job = schedule.job_for(self.store.now().await?);
+        self.enqueue_new(job).await.map(Some)
     }
 }
 

@@ -25,6 +25,20 @@ use crate::world::{World, half_jittered};
 /// The context of one attempt; `S` is the state that the worker shares with its
 /// handlers. Cheap to clone; the attempt keeps its slot until the last clone is
 /// gone.
+///
+/// # Whether to stop
+///
+/// A handler is told to stop by a cancel, a shutdown, a timeout or a lost lease.
+/// Steps, [`Context::spend`] and [`Context::sleep`] ask by themselves; a handler
+/// of those needs none of these:
+///
+/// | where | ask | gives |
+/// |---|---|---|
+/// | in a loop | [`ctx.go_on()?`](Context::go_on) | the failure to end with, at once |
+/// | beside something that waits, in `select!` | [`ctx.stopping().await`](Context::stopping) | [`Stop`], as soon as it is said |
+/// | in a blocking handler, or where the reason matters | [`ctx.stop()`](Context::stop) | `Option<Stop>`, at once |
+/// | before something that cannot be taken back | [`ctx.may_begin().await?`](Context::may_begin) | waits while the store is away |
+/// | when only a cancel matters | [`ctx.canceled().await`](Context::canceled) | as soon as somebody asks |
 pub struct Context<S = ()> {
     inner: Arc<Inner>,
     state: Arc<S>,

@@ -56,9 +56,11 @@ pub use waiting::{JobHandle, WaitError};
 pub use worker::{GRACE_DEFAULT, POLL_DEFAULT, SLOTS_DEFAULT, Worker, WorkerError};
 
 // The words that users meet, at one level.
+pub use windlass_core::eligible::Explanation;
 pub use windlass_core::error::{Invalid, StoreError};
 pub use windlass_core::id::{
-    BudgetName, JobId, Key, Kind, Label, QueueName, RecordKey, ScheduleName, ShelfName, StepName, WorkerName,
+    BudgetName, DedupeKey, JobId, Key, Kind, Label, QueueName, RecordKey, ScheduleName, ShelfName, StepName,
+    WorkerName,
 };
 pub use windlass_core::job::Job as JobRecord;
 pub use windlass_core::json::Json;
@@ -68,6 +70,7 @@ pub use windlass_core::policy::queue::{OnCrash, QueuePolicy};
 pub use windlass_core::policy::schedule::{Missed, Overlap};
 pub use windlass_core::record::ScanCursor;
 pub use windlass_core::state::{FailureReason, State, StateName};
-pub use windlass_core::store::{Enqueued, LeaseRef, Source, Store};
-pub use windlass_core::time::Time;
+pub use windlass_core::store::{CancelAnswer, Enqueued, LeaseRef, RetryAnswer, Source, Store};
+pub use windlass_core::time::{Span, Time};
 pub use windlass_core::trace::TraceParent;
+pub use windlass_core::transition::Outcome;

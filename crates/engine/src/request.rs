@@ -52,6 +52,14 @@ impl JobRequest {
 }
 
 impl<O> JobRequest<O> {
+    /// Jobs as a store takes them, in their order, or the first thing that is
+    /// wrong with any of them.
+    pub fn build_all<R: Into<Self>>(jobs: impl IntoIterator<Item = R>) -> Result<Vec<NewJob>, Invalid> {
+        let world = RealWorld::new();
+        let mut ids = Ids::new(&world);
+        jobs.into_iter().map(|job| job.into().build_with(&mut ids)).collect()
+    }
+
     /// A job as its type describes it.
     pub fn of<J: Job<Output = O>>(job: &J) -> Self {
         let mut request = Self::in_queue(J::QUEUE, J::KIND, job).priority(J::PRIORITY);
@@ -179,7 +187,7 @@ impl<O, C> JobRequest<O, C> {
     }
 
     /// The job as a store takes it, or the first thing that was wrong with it.
-    /// For enqueues inside a transaction of one's own.
+    /// For whoever gives it to a store by itself, such as `enqueue_in`.
     pub fn build(self) -> Result<NewJob, Invalid> {
         self.build_with(&mut Ids::new(&RealWorld::new()))
     }

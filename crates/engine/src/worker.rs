@@ -20,7 +20,7 @@ use crate::handler::{
 use crate::job::Job;
 use crate::process::{Command, CommandHandler};
 use crate::runtime::{
-    BreakerPolicy, Engine, OnEvent, Parts, Pool, Settings, Shutdown, Summary, WorkerEvent,
+    BreakerPolicy, Engine, OnEvent, Parts, Pool, Settings, Shutdown, Summary, Until, WorkerEvent,
     shutdown_on_signals,
 };
 use crate::world::{RealWorld, World};
@@ -74,6 +74,8 @@ pub struct Worker<S = ()> {
     still: Duration,
     poll: Duration,
     housekeeping: bool,
+    jobs_max: Option<u64>,
+    due_only: bool,
     breaker: Option<BreakerPolicy>,
 }
 
@@ -121,6 +123,8 @@ impl Worker {
             still: STILL_DEFAULT,
             poll: POLL_DEFAULT,
             housekeeping: true,
+            jobs_max: None,
+            due_only: false,
             breaker: None,
         }
     }
@@ -156,6 +160,8 @@ impl Worker {
             still: self.still,
             poll: self.poll,
             housekeeping: self.housekeeping,
+            jobs_max: self.jobs_max,
+            due_only: self.due_only,
             breaker: self.breaker,
         }
     }
@@ -285,6 +291,21 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self
     }
 
+    /// At most so many jobs, of all queues together: when they have ended, the
+    /// worker ends. One that is tried again here counts again.
+    pub fn jobs_max(mut self, jobs_max: u64) -> Self {
+        self.jobs_max = Some(jobs_max);
+        self
+    }
+
+    /// Ends when nothing may run any more, instead of waiting for work: what
+    /// becomes due later, or is held back by a budget, is left for the next worker. For programs that a timer
+    /// starts; [`Worker::run_until_idle`] waits for the ladder as well.
+    pub fn due_only(mut self) -> Self {
+        self.due_only = true;
+        self
+    }
+
     /// Leaves a kind alone for a while when all its attempts fail.
     pub fn breaker(mut self, policy: BreakerPolicy) -> Self {
         self.breaker = Some(policy);
@@ -300,7 +321,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// Runs until SIGTERM or SIGINT.
     pub async fn run_until_signal(self) -> Result<Summary, WorkerError> {
         let shutdown = shutdown_on_signals()?;
-        self.start(shutdown, false).await
+        self.start(shutdown, Until::Shutdown).await
     }
 
     /// Runs until `shutdown` is done.
@@ -308,17 +329,17 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<Summary, WorkerError> {
-        self.start(Box::pin(shutdown), false).await
+        self.start(Box::pin(shutdown), Until::Shutdown).await
     }
 
     /// Runs until there is nothing to do: no job that could run, none running,
     /// none that becomes due by time alone.
     pub async fn run_until_idle(self) -> Result<Summary, WorkerError> {
-        self.start(Box::pin(std::future::pending()), true).await
+        self.start(Box::pin(std::future::pending()), Until::Idle).await
     }
 
-    async fn start(self, shutdown: Shutdown, until_idle: bool) -> Result<Summary, WorkerError> {
-        let settings = self.settings(until_idle)?;
+    async fn start(self, shutdown: Shutdown, until: Until) -> Result<Summary, WorkerError> {
+        let settings = self.settings(if self.due_only { Until::NothingDue } else { until })?;
         let pools = self.pools()?;
         let handlers = self.layered_handlers()?;
         let Self { source, store, world, listeners, breaker, .. } = self;
@@ -361,12 +382,18 @@ impl<S: Send + Sync + 'static> Worker<S> {
         }
     }
 
-    fn settings(&self, until_idle: bool) -> Result<Settings, Invalid> {
+    fn settings(&self, until: Until) -> Result<Settings, Invalid> {
         let kinds: Result<Vec<Kind>, Invalid> = self.handlers.keys().map(Kind::new).collect();
         let mut kinds = kinds?;
         kinds.sort_unstable();
         if kinds.is_empty() {
             return Err(Invalid::new("handlers", "are missing: the worker knows no kind of job"));
+        }
+        if self.jobs_max == Some(0) {
+            return Err(Invalid::new(
+                "jobs_max",
+                "is 0; a worker that ends before its first job needs no start",
+            ));
         }
         let lease_ms = self.lease.map(|lease| u32::try_from(lease.as_millis()).unwrap_or(u32::MAX));
         if lease_ms.is_some_and(|ms| !LEASE_MS_RANGE.contains(&ms)) {
@@ -381,7 +408,8 @@ impl<S: Send + Sync + 'static> Worker<S> {
             still_ms_max: u64::try_from(self.still.as_millis()).unwrap_or(u64::MAX / 4),
             poll_ms_max: u64::try_from(self.poll.as_millis()).unwrap_or(u64::MAX / 4).max(1),
             housekeeping: self.housekeeping,
-            until_idle,
+            until,
+            jobs_max: self.jobs_max,
         })
     }
 }

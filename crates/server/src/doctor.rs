@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use windlass_engine::core::audit::{AuditFrom, FINDINGS_MAX};
 use windlass_engine::core::error::StoreError;
 use windlass_engine::core::id::{BudgetName, Kind, QueueName};
 use windlass_engine::core::job::Job;
@@ -76,10 +77,17 @@ pub async fn look(store: &dyn Store, jobs_max: usize) -> Result<Vec<Finding>, St
     Ok(findings)
 }
 
-/// What contradicts itself in the store. It may read everything.
-pub async fn audit(store: &dyn Store) -> Result<Vec<Finding>, StoreError> {
-    let next = "this must never be; keep a copy of the store as it is, and report it";
-    Ok(store.audit().await?.into_iter().map(|wrong| Finding::new(wrong, next)).collect())
+/// What contradicts itself in the store. It reads everything, and says after each bite how far it is: so much, of so much.
+pub async fn audit(store: &dyn Store, mut so_far: impl FnMut(u64, u64)) -> Result<Vec<Finding>, StoreError> {
+    let what_to_do = "this must never be; keep a copy of the store as it is, and report it";
+    let (mut findings, mut from) = (Vec::new(), Some(AuditFrom::default()));
+    while let Some(at) = from.filter(|_| findings.len() < FINDINGS_MAX) {
+        let bite = store.audit_bite(at).await?;
+        so_far(bite.done, bite.of);
+        findings.extend(bite.findings.into_iter().map(|wrong| Finding::new(wrong, what_to_do)));
+        from = bite.next;
+    }
+    Ok(findings)
 }
 
 async fn jobs_in(store: &dyn Store, state: StateName, jobs_max: usize) -> Result<Vec<Job>, StoreError> {

@@ -1,7 +1,7 @@
 //! Windlass over HTTP: the API for every language, its events, its metrics,
 //! the dashboard, and who may do what.
 //!
-//! Everything that can be called is in one table, [`calls`](mod@calls): the
+//! Everything that can be called is in one table, `calls`: the
 //! router, the roles, the OpenAPI document and the test that walks over all
 //! routes without a token are made from it, so none of them can forget one.
 //!

@@ -15,7 +15,7 @@ pub struct Settings {
     /// Further tokens that may do less.
     pub tokens: Vec<Token>,
     /// Names under which the server may be asked for (`host` or `host:port`),
-    /// beside localhost, 127.0.0.1 and [::1] with its own port. When any is
+    /// beside localhost, 127.0.0.1 and `[::1]` with its own port. When any is
     /// said, others are refused even to those who have a token.
     pub allowed_hosts: Vec<String>,
     /// The server is reached by https, through a proxy: cookies say so.

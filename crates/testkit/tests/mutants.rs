@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
+use windlass_core::audit::{AuditBite, AuditFrom};
 use windlass_core::book::Book;
 use windlass_core::eligible::Explanation;
 use windlass_core::epoch::Epoch;
@@ -181,12 +182,16 @@ impl<F: Flaw> Store for Broken<F> {
         self.inner.list(request).await
     }
 
-    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
-        if F::CANCELS { self.inner.cancel(id).await } else { Ok(CancelAnswer::Canceled) }
+    async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
+        if F::CANCELS {
+            self.inner.cancel_all(ids).await
+        } else {
+            Ok(vec![CancelAnswer::Canceled; ids.len()])
+        }
     }
 
-    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
-        self.inner.retry(id).await
+    async fn retry_all(&self, ids: Vec<JobId>) -> Result<Vec<RetryAnswer>, StoreError> {
+        self.inner.retry_all(ids).await
     }
 
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
@@ -253,8 +258,8 @@ impl<F: Flaw> Store for Broken<F> {
         self.inner.events_end().await
     }
 
-    async fn audit(&self) -> Result<Vec<String>, StoreError> {
-        self.inner.audit().await
+    async fn audit_bite(&self, from: AuditFrom) -> Result<AuditBite, StoreError> {
+        self.inner.audit_bite(from).await
     }
 
     async fn now(&self) -> Result<Time, StoreError> {

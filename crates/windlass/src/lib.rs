@@ -72,6 +72,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod enqueue_in;
 mod open;
 #[cfg(feature = "otlp")]
 pub mod otlp;
@@ -82,13 +83,17 @@ pub use windlass_engine::*;
 /// Enqueues inside a transaction of your own, and the store itself.
 #[cfg(feature = "postgres")]
 pub mod postgres {
-    pub use windlass_postgres::{Options, PostgresStore, enqueue_in};
+    pub use windlass_postgres::{Options, PostgresStore, tokio_postgres};
+
+    pub use crate::enqueue_in::postgres::{enqueue_in, enqueue_many_in};
 }
 
 /// Enqueues inside a transaction of your own, and the store itself.
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
-    pub use windlass_sqlite::{Options, SqliteStore, enqueue_in, rusqlite};
+    pub use windlass_sqlite::{Options, SqliteStore, rusqlite};
+
+    pub use crate::enqueue_in::sqlite::{enqueue_in, enqueue_many_in};
 }
 
 /// The store in one JSON file.
@@ -130,4 +135,19 @@ mod documents {
     mod testing {}
     #[doc = include_str!("../../../docs/comparison.md")]
     mod comparison {}
+}
+
+#[cfg(test)]
+mod tests {
+    /// What the methods of a client, of a store and of a worker take and give is named without a module.
+    #[test]
+    fn words_are_at_one_level() {
+        fn is_the_same<T>(_: &[T]) {}
+        is_the_same::<crate::CancelAnswer>(&[] as &[windlass_engine::core::store::CancelAnswer]);
+        is_the_same::<crate::RetryAnswer>(&[] as &[windlass_engine::core::store::RetryAnswer]);
+        is_the_same::<crate::Outcome>(&[] as &[windlass_engine::core::transition::Outcome]);
+        is_the_same::<crate::DedupeKey>(&[] as &[windlass_engine::core::id::DedupeKey]);
+        is_the_same::<crate::Span>(&[] as &[windlass_engine::core::time::Span]);
+        is_the_same::<crate::Explanation>(&[] as &[windlass_engine::core::eligible::Explanation]);
+    }
 }

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 
 use tracing::Instrument;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::prelude::*;
 use windlass::prelude::*;
 
 #[derive(Serialize, Deserialize)]
@@ -21,11 +21,13 @@ async fn greet(Greet(name): Greet, context: Context) -> Result<(), Failure> {
     Ok(())
 }
 
-#[test]
-fn an_attempt_is_part_of_the_trace_of_its_enqueue() {
-    let (address, bodies) = collector();
-    let (layer, sending) = windlass::otlp::layer_to("otlp-test", &address).unwrap();
-    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer)).unwrap();
+/// Where a program is told which collector it has.
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
+/// A program that has a collector, with the lines of the guide.
+fn program() -> Result<(), Box<dyn std::error::Error>> {
+    let (layer, _sending) = windlass::otlp::layer("my-worker")?; // OTEL_EXPORTER_OTLP_ENDPOINT, or http://localhost:4318
+    tracing_subscriber::registry().with(layer).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let folder = tempfile::tempdir().unwrap();
     runtime.block_on(async {
@@ -37,7 +39,20 @@ fn an_attempt_is_part_of_the_trace_of_its_enqueue() {
         Worker::new(store).handle(greet).run_until_idle().await.unwrap();
     });
     drop(runtime);
-    drop(sending);
+    Ok(())
+}
+
+/// This test is started again as the program, so that its environment is its own.
+#[test]
+fn an_attempt_is_part_of_the_trace_of_its_enqueue() {
+    if std::env::var_os(ENDPOINT).is_some() {
+        return program().unwrap();
+    }
+    let (address, bodies) = collector();
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", "an_attempt_is_part_of_the_trace_of_its_enqueue"]).env(ENDPOINT, address);
+    let output = again.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 
     let spans: Vec<Span> = bodies.try_iter().flat_map(|body| spans(&body)).collect();
     let find = |name: &str| {
@@ -50,10 +65,20 @@ fn an_attempt_is_part_of_the_trace_of_its_enqueue() {
     assert_eq!((step.parent.clone(), step.trace.clone()), (attempt.id.clone(), request.trace.clone()));
 }
 
+/// What the guide shows is what was run here.
+#[test]
+fn the_lines_of_the_guide() {
+    let page = include_str!("../../../docs/guide/workers.md");
+    let (_, rest) = page.split_once(&format!("<!-- run: {} -->\n```rust,ignore\n", "collector")).unwrap();
+    let lines = rest.split("```").next().unwrap();
+    let indented: String = lines.lines().map(|line| format!("    {line}\n")).collect();
+    assert!(include_str!("otlp.rs").contains(&indented), "{indented}");
+}
+
 /// Takes what is sent to `/v1/traces`, and answers as a collector does.
 fn collector() -> (String, Receiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}/v1/traces", listener.local_addr().unwrap());
+    let address = format!("http://{}", listener.local_addr().unwrap());
     let (sender, bodies) = channel();
     std::thread::spawn(move || {
         for stream in listener.incoming() {

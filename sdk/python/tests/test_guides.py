@@ -52,6 +52,13 @@ class TestGuides(house.House):
         self.start_program(worker)
         self.assertEqual(self.do(sys.executable, "-c", client), "{'image': 'cat.png', 'width': 640}\n")
 
+    def test_the_worker_of_the_front_page(self) -> None:
+        (worker,) = blocks(ROOT / "README.md", "python")
+        self.assertIn("from windlass import Worker", worker)
+        self.start_program(worker)
+        id = self.client.enqueue("greet", {"name": "Ada"}).id
+        self.assertEqual(self.client.wait(id, 20), "Hello, Ada!")
+
     def test_the_worker_of_the_guide(self) -> None:
         (worker,) = blocks(GUIDES / "remote-workers.md", "python")
         self.start_program(worker)

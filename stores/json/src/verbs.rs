@@ -1,6 +1,7 @@
 //! What clients and operators ask for.
 
 use async_trait::async_trait;
+use windlass_core::audit::{AuditBite, AuditFrom};
 use windlass_core::book::Book;
 use windlass_core::eligible::Explanation;
 use windlass_core::error::StoreError;
@@ -15,6 +16,7 @@ use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::record::Records;
 use windlass_core::store::{
     BudgetStatus, CancelAnswer, Enqueued, EpochStatus, Fired, RetryAnswer, Risk, Store, WorkerBeat,
+    check_steered,
 };
 use windlass_core::time::Time;
 use windlass_core::wake::Work;
@@ -54,19 +56,23 @@ impl Store for JsonStore {
         self.read(|book, _| book.list(&request))
     }
 
-    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
+    async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
+        check_steered(&ids)?;
         self.write_and_wake(Work::Anywhere, |book, now| {
-            let answer = book.cancel(id, now);
-            let changed = matches!(answer, CancelAnswer::Canceled | CancelAnswer::Requested);
+            let answer = book.cancel(&ids, now);
+            let changed =
+                answer.iter().any(|one| matches!(one, CancelAnswer::Canceled | CancelAnswer::Requested));
             Ok(Change { answer, changed })
         })
         .await
     }
 
-    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
+    async fn retry_all(&self, ids: Vec<JobId>) -> Result<Vec<RetryAnswer>, StoreError> {
+        check_steered(&ids)?;
         self.write_and_wake(Work::Anywhere, |book, now| {
-            let answer = book.retry(id, now);
-            Ok(Change { answer, changed: answer == RetryAnswer::Retried })
+            let answer = book.retry(&ids, now);
+            let changed = answer.contains(&RetryAnswer::Retried);
+            Ok(Change { answer, changed })
         })
         .await
     }
@@ -175,8 +181,8 @@ impl Store for JsonStore {
         self.read(|book, _| book.events_end())
     }
 
-    async fn audit(&self) -> Result<Vec<String>, StoreError> {
-        self.read(|book, _| book.audit())
+    async fn audit_bite(&self, _: AuditFrom) -> Result<AuditBite, StoreError> {
+        self.read(|book, _| AuditBite::whole(book.audit()))
     }
 
     async fn now(&self) -> Result<Time, StoreError> {

@@ -1,6 +1,7 @@
 //! What clients and operators ask for.
 
 use async_trait::async_trait;
+use windlass_core::audit::{AuditBite, AuditFrom};
 use windlass_core::book::Book;
 use windlass_core::eligible::Explanation;
 use windlass_core::error::StoreError;
@@ -14,6 +15,7 @@ use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::record::Records;
 use windlass_core::store::{
     BudgetStatus, CancelAnswer, Enqueued, EpochStatus, Fired, RetryAnswer, Store, WorkerBeat, check_jobs,
+    check_steered,
 };
 use windlass_core::time::Time;
 use windlass_core::wake::Work;
@@ -62,12 +64,14 @@ impl Store for MongoStore {
         self.look(|book, _| book.list(&request)).await
     }
 
-    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
-        answered!(self.change(Op::Cancel(id), Some(Work::Anywhere)).await?, Answer::Canceled)
+    async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
+        check_steered(&ids)?;
+        answered!(self.change(Op::Cancel(ids.into()), Some(Work::Anywhere)).await?, Answer::Canceled)
     }
 
-    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
-        answered!(self.change(Op::Retry(id), Some(Work::Anywhere)).await?, Answer::Retried)
+    async fn retry_all(&self, ids: Vec<JobId>) -> Result<Vec<RetryAnswer>, StoreError> {
+        check_steered(&ids)?;
+        answered!(self.change(Op::Retry(ids.into()), Some(Work::Anywhere)).await?, Answer::Retried)
     }
 
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
@@ -140,7 +144,7 @@ impl Store for MongoStore {
         self.look(|book, _| book.events_end()).await
     }
 
-    async fn audit(&self) -> Result<Vec<String>, StoreError> {
+    async fn audit_bite(&self, _: AuditFrom) -> Result<AuditBite, StoreError> {
         let shared = &self.shared;
         let mut copy = shared.copy.lock().await;
         shared.follow(&mut copy).await?;
@@ -153,7 +157,7 @@ impl Store for MongoStore {
             let what = |part| format!("{part} at entry {} are not what the journal says", copy.number);
             found.extend(parts.into_iter().map(what));
         }
-        Ok(found)
+        Ok(AuditBite::whole(found))
     }
 
     async fn now(&self) -> Result<Time, StoreError> {

@@ -1,11 +1,13 @@
--- Read over the narrow tables, so that finished jobs cost nothing.
+-- Read over the narrow tables, so that finished jobs cost nothing, and nothing over those that are delayed but what is due.
 WITH t AS (SELECT windlass.begin_1($1) AS now_ms),
 counted AS (
     SELECT split_part(r.label, chr(31), 1) AS queue, r.queued, 0 AS running, r.oldest FROM (
         SELECT r.label, sum(1 + coalesce(cardinality(r.more_seqs), 0)) AS queued, min(r.run_at_ms) AS oldest FROM windlass.ready r GROUP BY r.label) r
     UNION ALL
-    SELECT d.queue, count(*), 0, min(d.run_at_ms) FILTER (WHERE d.run_at_ms <= t.now_ms)
-      FROM windlass.delayed d CROSS JOIN t GROUP BY d.queue
+    SELECT d.name, d.queued, 0, (
+           SELECT f.run_at_ms FROM windlass.delayed f WHERE f.queue = d.name AND f.run_at_ms <= t.now_ms
+            ORDER BY f.queue, f.run_at_ms, f.seq LIMIT 1)
+      FROM (SELECT d.name, sum(d.delta) AS queued FROM windlass.tally d WHERE d.what = 2 GROUP BY d.name) d CROSS JOIN t
     UNION ALL
     SELECT w.queue, count(*), 0, min(w.run_at_ms) FROM windlass.waiting w GROUP BY w.queue
     UNION ALL

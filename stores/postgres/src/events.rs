@@ -31,8 +31,8 @@ struct Followed {
 impl PostgresStore {
     pub(crate) async fn events_once(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, Fault> {
         let link = self.link().await?;
-        let Followed { oldest, epoch, .. } = follow(&link, self.given_now()).await?;
-        let place = Position::read(since, epoch, oldest.saturating_sub(1))?;
+        let Followed { oldest, newest, epoch, .. } = follow(&link, self.given_now()).await?;
+        let place = Position::read(since, epoch, oldest.saturating_sub(1), newest)?;
         let params: [Param<'_>; 5] = [
             (&i64::try_from(place).unwrap_or(i64::MAX), Type::INT8),
             (&i64::from(limit.min(EVENTS_MAX)), Type::INT8),

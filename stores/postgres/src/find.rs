@@ -30,11 +30,6 @@ impl PostgresStore {
         now(&self.link().await?, self.given_now()).await
     }
 
-    pub(crate) async fn audit_once(&self) -> Result<Vec<String>, Fault> {
-        let rows = self.link().await?.rows(include_str!("../sql/audit.sql"), &[]).await?;
-        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
-    }
-
     pub(crate) async fn get_once(&self, id: JobId) -> Result<Option<Job>, Fault> {
         Ok(get(&self.link().await?, id).await?.map(|stored| stored.job))
     }

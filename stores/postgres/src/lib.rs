@@ -3,18 +3,27 @@
 //! The database decides: its clock is the clock, its locks and unique indexes
 //! are the last guard, and what has to happen in one piece is one function in
 //! the database (`sql/functions`), so that a claim, an enqueue and a completion
-//! are one round trip each. Every statement is sent unnamed with its types, so
-//! nothing is left in a session and a transaction pooler may stand in between.
+//! are one round trip each. Statements have names, which the server keeps for a
+//! session; where a transaction pooler stands in between (`pooler.rs`), each is
+//! sent unnamed with its types, and none relies on one before it in its session.
 //!
 //! Moves that are not on the hot path are decided by `windlass_core::transition`
 //! on locked rows; there is no second version of that logic here.
 //!
-//! What this deliberately does not do: it takes no session locks, it keeps no
-//! state of its own beside the connections, and it knows nothing of the engine.
+//! What a process remembers beside its connections is a cache (`numbers.rs`): the
+//! numbers of what it has leased, and the claims that hold them open. A settlement
+//! without it has them looked up. One with it compares claim, fence and whether the
+//! job is there; that number, id and claim belong together, it believes. A source
+//! over an adopted table is another matter: which rows it holds, it alone knows
+//! (`adopted/lease.rs`).
+//!
+//! What this deliberately does not do: it takes no session locks, it believes no
+//! cache about whether a lease is held, and it knows nothing of the engine.
 
 #![forbid(unsafe_code)]
 
 pub mod adopted;
+mod audit;
 mod budgets;
 mod claim;
 mod connect;
@@ -52,3 +61,5 @@ pub use connect::pool_of;
 pub use enqueue::enqueue_in;
 pub use options::Options;
 pub use store::PostgresStore;
+/// The driver, in the version whose transactions [`enqueue_in`] takes.
+pub use tokio_postgres;

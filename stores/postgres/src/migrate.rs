@@ -1,7 +1,8 @@
 //! The schema, by version. Migrations of tables are never edited once they have
-//! shipped. The functions are always those of this program: they are made anew by
-//! the newest migration, so that programs of the version before have to be
-//! stopped first.
+//! shipped. The functions are always those of this program: the newest migration
+//! puts them in the place of those of the version before. From the tenth schema on, programs of
+//! the version before go on while it is installed: it adds, and takes away only what no
+//! running program asks for by name. Those that start find that they are too old.
 
 use windlass_core::error::StoreError;
 
@@ -14,16 +15,17 @@ struct Migration {
     parts: &'static [&'static str],
 }
 
-const MIGRATIONS: [Migration; 6] = [
+const MIGRATIONS: [Migration; 7] = [
     Migration { version: 4, parts: &[include_str!("../migrations/0004_init.sql")] },
     Migration { version: 5, parts: &[include_str!("../migrations/0005_claims.sql")] },
     Migration { version: 6, parts: &[include_str!("../migrations/0006_records.sql")] },
     Migration { version: 7, parts: &[include_str!("../migrations/0007_looks.sql")] },
     Migration { version: 8, parts: &[include_str!("../migrations/0008_rooms.sql")] },
+    Migration { version: 9, parts: &[include_str!("../migrations/0009_epochs.sql")] },
     Migration {
-        version: 9,
+        version: 10,
         parts: &[
-            include_str!("../migrations/0009_epochs.sql"),
+            include_str!("../migrations/0010_delayed.sql"),
             include_str!("../sql/functions/basics.sql"),
             include_str!("../sql/functions/epoch.sql"),
             include_str!("../sql/functions/keys.sql"),
@@ -72,7 +74,7 @@ pub(crate) async fn migrate(link: &Link) -> Result<(), Fault> {
     }
     for migration in MIGRATIONS.iter().filter(|migration| migration.version > have) {
         for part in migration.parts {
-            link.simple(part).await?;
+            link.simple(&replacing(part)).await?;
         }
         let version = migration.version;
         link.rows(include_str!("../sql/migrate_note.sql"), &[(&version, tokio_postgres::types::Type::INT4)])
@@ -80,6 +82,17 @@ pub(crate) async fn migrate(link: &Link) -> Result<(), Fault> {
     }
     link.commit().await
 }
+
+/// Functions take the place of those of the version before, which programs may be calling: one that is called with other
+/// arguments, or answers with something else, than that of the version before needs another name.
+fn replacing(part: &str) -> String {
+    part.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION").replace("{planned}", PLANNED)
+}
+
+/// How a function plans that looks jobs up by what it is given: over their indexes, one by one, whatever the statistics say
+/// of tables that are empty one minute and full the next.
+const PLANNED: &str = "SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off \
+     SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off";
 
 /// The version of the schema; nothing when there is none.
 pub(crate) async fn installed(link: &Link) -> Result<Option<i32>, Fault> {

@@ -1,5 +1,7 @@
 //! Moves that `core` decides: lock the rows, decide, save, in one transaction.
 
+use std::collections::HashMap;
+
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 use windlass_core::book::Moves;
@@ -42,8 +44,22 @@ impl Moving {
         rows.iter().map(|row| read_job(row, 0, None)).collect()
     }
 
-    pub(crate) async fn lock_one(&mut self, id: JobId) -> Result<Option<Stored>, Fault> {
-        Ok(self.lock(&[id.0]).await?.pop())
+    /// [`Moving::lock`], by the ids of jobs.
+    async fn lock_by_id(&mut self, ids: &[JobId]) -> Result<HashMap<JobId, Stored>, Fault> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        Ok(self.lock(&ids).await?.into_iter().map(|stored| (stored.job.id, stored)).collect())
+    }
+
+    /// Who holds the dedupe keys of these jobs now.
+    async fn holders_of(&self, jobs: impl Iterator<Item = &Stored>) -> Result<HashMap<String, JobId>, Fault> {
+        let keys: Vec<&str> =
+            jobs.filter_map(|stored| stored.job.spec.dedupe_key.as_ref()).map(|key| key.as_str()).collect();
+        if keys.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let params: [crate::link::Param<'_>; 1] = [(&keys, Type::TEXT_ARRAY)];
+        let rows = self.link.rows(include_str!("../sql/dedupe_holders.sql"), &params).await?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, JobId(row.try_get(1)?)))).collect()
     }
 
     /// Notes that a job has moved.
@@ -146,52 +162,66 @@ impl PostgresStore {
         Ok(expired)
     }
 
-    pub(crate) async fn cancel_once(&self, id: JobId) -> Result<CancelAnswer, Fault> {
+    pub(crate) async fn cancel_once(&self, ids: &[JobId]) -> Result<Vec<CancelAnswer>, Fault> {
         let mut moving = Moving::begin(self.link().await?, self.given_now()).await?;
-        let Some(mut stored) = moving.lock_one(id).await? else {
-            moving.commit().await?;
-            return Ok(CancelAnswer::NotFound);
-        };
-        let policy = stored.policy()?;
-        let (answer, moved) = match transition::cancel(&mut stored.job, &policy, moving.now) {
-            Cancel::Canceled(moved) => (CancelAnswer::Canceled, Some(moved)),
-            Cancel::Requested(moved) => (CancelAnswer::Requested, Some(moved)),
-            Cancel::AlreadyRequested => (CancelAnswer::Requested, None),
-            Cancel::Final => (CancelAnswer::Final, None),
-        };
-        if let Some(moved) = moved {
-            moving.moved(&stored.job, moved)?;
-        }
-        if moving.commit().await? {
-            // The worker is to hear of it soon, and a key may be free now.
-            self.wake.work(Work::Anywhere);
-        }
-        Ok(answer)
-    }
-
-    pub(crate) async fn retry_once(&self, id: JobId) -> Result<RetryAnswer, Fault> {
-        let mut moving = Moving::begin(self.link().await?, self.given_now()).await?;
-        let Some(mut stored) = moving.lock_one(id).await? else {
-            moving.commit().await?;
-            return Ok(RetryAnswer::NotFound);
-        };
-        let Some(moved) = transition::retry(&mut stored.job, moving.now) else {
-            moving.commit().await?;
-            return Ok(RetryAnswer::NotFinal);
-        };
-        if let Some(key) = &stored.job.spec.dedupe_key {
-            let params: [crate::link::Param<'_>; 1] = [(&key.as_str(), Type::TEXT)];
-            let rows = moving.link().rows(include_str!("../sql/dedupe_holder.sql"), &params).await?;
-            if let Some(row) = rows.first() {
-                let holder = JobId(row.try_get(0)?);
-                moving.commit().await?;
-                return Ok(RetryAnswer::Taken(holder));
+        let mut locked = moving.lock_by_id(ids).await?;
+        let mut answers = Vec::with_capacity(ids.len());
+        for id in ids {
+            let Some(stored) = locked.get_mut(id) else {
+                answers.push(CancelAnswer::NotFound);
+                continue;
+            };
+            let policy = stored.policy()?;
+            let (answer, moved) = match transition::cancel(&mut stored.job, &policy, moving.now) {
+                Cancel::Canceled(moved) => (CancelAnswer::Canceled, Some(moved)),
+                Cancel::Requested(moved) => (CancelAnswer::Requested, Some(moved)),
+                Cancel::AlreadyRequested => (CancelAnswer::Requested, None),
+                Cancel::Final => (CancelAnswer::Final, None),
+            };
+            answers.push(answer);
+            if let Some(moved) = moved {
+                let deleted = moved.delete;
+                moving.moved(&stored.job, moved)?;
+                if deleted {
+                    locked.remove(id);
+                }
             }
         }
-        moving.moved(&stored.job, moved)?;
-        moving.commit().await?;
-        self.wake.work(Work::Anywhere);
-        Ok(RetryAnswer::Retried)
+        if moving.commit().await? {
+            // The workers are to hear of it soon, and keys may be free now.
+            self.wake.work(Work::Anywhere);
+        }
+        Ok(answers)
+    }
+
+    pub(crate) async fn retry_once(&self, ids: &[JobId]) -> Result<Vec<RetryAnswer>, Fault> {
+        let mut moving = Moving::begin(self.link().await?, self.given_now()).await?;
+        let mut locked = moving.lock_by_id(ids).await?;
+        let mut holders = moving.holders_of(locked.values()).await?;
+        let mut answers = Vec::with_capacity(ids.len());
+        for id in ids {
+            let Some(stored) = locked.get_mut(id) else {
+                answers.push(RetryAnswer::NotFound);
+                continue;
+            };
+            let holder =
+                stored.job.spec.dedupe_key.as_ref().and_then(|key| holders.get(key.as_str()).copied());
+            let mut next = stored.job.clone();
+            answers.push(match (transition::retry(&mut next, moving.now), holder) {
+                (None, _) => RetryAnswer::NotFinal,
+                (Some(_), Some(holder)) => RetryAnswer::Taken(holder),
+                (Some(moved), None) => {
+                    moving.moved(&next, moved)?;
+                    holders.extend(next.spec.dedupe_key.as_ref().map(|key| (key.as_str().to_owned(), *id)));
+                    stored.job = next;
+                    RetryAnswer::Retried
+                }
+            });
+        }
+        if moving.commit().await? {
+            self.wake.work(Work::Anywhere);
+        }
+        Ok(answers)
     }
 }
 

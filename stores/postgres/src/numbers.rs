@@ -11,7 +11,8 @@ use windlass_core::store::{LeaseRef, Leased, Settlement};
 /// How many are remembered: more than workers of one process hold.
 const NUMBERS_MAX: usize = 100_000;
 
-/// The number of a part of what a claim gave. It is never given twice.
+/// The number of a part of what a claim gave. In one epoch it is never given twice; over a promotion that lost
+/// commits it may be, and then the fence tells the two apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pack(pub(crate) i64);
 

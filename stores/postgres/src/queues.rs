@@ -22,8 +22,8 @@ impl PostgresStore {
                 name: QueueName::new(name).map_err(|why| Fault::unreadable("a queue", why))?,
                 policy: read_policy(row.try_get(1)?)?,
                 paused: row.try_get(2)?,
-                queued: row.try_get::<_, i64>(3)? as u64,
-                running: row.try_get::<_, i64>(4)? as u64,
+                queued: row.try_get::<_, i64>(3)?.max(0) as u64,
+                running: row.try_get::<_, i64>(4)?.max(0) as u64,
                 oldest_due: row.try_get::<_, Option<i64>>(5)?.map(Time::from_ms),
             })
         };

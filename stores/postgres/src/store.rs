@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use windlass_core::audit::{AuditBite, AuditFrom};
 use windlass_core::eligible::Explanation;
 use windlass_core::error::StoreError;
 use windlass_core::event::{Event, Position};
@@ -21,7 +22,7 @@ use windlass_core::record::{
 use windlass_core::store::{
     BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, EpochStatus, Expired, Fired, Holder,
     LeaseRef, OfferFn, ProgressWrite, RenewAnswer, RetryAnswer, Risk, Settlement, Source, Spent, StepWrite,
-    Store, WakeFn, WorkerBeat, Written, check_jobs,
+    Store, WakeFn, WorkerBeat, Written, check_jobs, check_steered,
 };
 use windlass_core::time::Time;
 use windlass_core::wake::{Registration, Work};
@@ -193,12 +194,14 @@ impl Store for PostgresStore {
         call!(self, self.list_once(&request))
     }
 
-    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
-        call!(self, self.cancel_once(id))
+    async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
+        check_steered(&ids)?;
+        call!(self, self.cancel_once(&ids))
     }
 
-    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
-        call!(self, self.retry_once(id))
+    async fn retry_all(&self, ids: Vec<JobId>) -> Result<Vec<RetryAnswer>, StoreError> {
+        check_steered(&ids)?;
+        call!(self, self.retry_once(&ids))
     }
 
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
@@ -267,8 +270,8 @@ impl Store for PostgresStore {
         call!(self, self.events_end_once())
     }
 
-    async fn audit(&self) -> Result<Vec<String>, StoreError> {
-        call!(self, self.audit_once())
+    async fn audit_bite(&self, from: AuditFrom) -> Result<AuditBite, StoreError> {
+        call!(self, self.audit_once(from))
     }
 
     async fn now(&self) -> Result<Time, StoreError> {

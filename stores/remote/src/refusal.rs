@@ -51,6 +51,15 @@ impl Refused {
         self.details.job_id
     }
 
+    pub(crate) fn is_invalid(&self) -> bool {
+        self.status == 400 && self.code == "invalid"
+    }
+
+    /// Whether the server does not know the call itself.
+    pub(crate) fn is_unknown_call(&self) -> bool {
+        self.status == 404 || self.status == 405
+    }
+
     pub(crate) fn is_not_found(&self) -> bool {
         self.status == 404 && self.code == "not_found"
     }

@@ -63,6 +63,11 @@ struct RenewWire {
 }
 
 #[derive(Deserialize)]
+struct CancelsWire {
+    cancel_requested: Vec<JobId>,
+}
+
+#[derive(Deserialize)]
 struct StillWire {
     job_id: JobId,
     for_ms: u64,
@@ -144,6 +149,22 @@ impl Source for RemoteStore {
             all.instance = instance;
         }
         Ok(all)
+    }
+
+    /// Asks without holding on to anything; a server of before is asked by a renewal.
+    async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
+        let mut canceled = Vec::new();
+        for some in leases.chunks(LEASES_MAX) {
+            let wish = json!({ "leases": some });
+            match self.caller.ask::<CancelsWire>(Method::POST, "/v1/leases/cancels", Some(&wish)).await? {
+                Ok(CancelsWire { cancel_requested }) => canceled.extend(cancel_requested),
+                Err(refused) if refused.is_unknown_call() => {
+                    return Ok(self.renew(leases).await?.cancel_requested);
+                }
+                Err(refused) => return Err(refused.into()),
+            }
+        }
+        Ok(canceled)
     }
 
     async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {

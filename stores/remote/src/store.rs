@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use http::Method;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+use windlass_core::audit::{AuditBite, AuditFrom};
 use windlass_core::eligible::Explanation;
 use windlass_core::epoch::Epoch;
 use windlass_core::error::StoreError;
@@ -22,6 +23,7 @@ use windlass_core::query::{Cursor, ListRequest, Page, QueueStatus, WorkerStatus}
 use windlass_core::record::Records;
 use windlass_core::store::{
     BudgetStatus, CancelAnswer, Enqueued, EpochStatus, Fired, RetryAnswer, Risk, Store, WorkerBeat, Written,
+    check_steered,
 };
 use windlass_core::time::Time;
 
@@ -144,6 +146,27 @@ struct AuditWire {
     findings: Vec<String>,
     #[serde(default)]
     risks: Vec<Risk>,
+    next: Option<String>,
+    #[serde(default = "one")]
+    done: u64,
+    #[serde(default = "one")]
+    of: u64,
+}
+
+/// A server of before answers with all in one bite.
+fn one() -> u64 {
+    1
+}
+
+impl RemoteStore {
+    async fn audit_from(&self, from: AuditFrom) -> Result<AuditWire, StoreError> {
+        match self.caller.ask(Method::GET, &format!("/v1/audit?from={from}"), NOTHING).await? {
+            Ok(bite) => Ok(bite),
+            // A server of before knows no bites.
+            Err(refused) if refused.is_invalid() => self.caller.get("/v1/audit").await,
+            Err(refused) => Err(refused.into()),
+        }
+    }
 }
 
 #[async_trait]
@@ -193,6 +216,24 @@ impl Store for RemoteStore {
         let cursor = |text: String| text.parse().map(Cursor).map_err(|_| odd("a cursor"));
         let next = page.next_cursor.map(cursor).transpose()?;
         Ok(Page { jobs: page.jobs.into_iter().map(JobWire::job).collect(), next })
+    }
+
+    async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
+        check_steered(&ids)?;
+        let mut answers = Vec::with_capacity(ids.len());
+        for id in ids {
+            answers.push(self.cancel(id).await?);
+        }
+        Ok(answers)
+    }
+
+    async fn retry_all(&self, ids: Vec<JobId>) -> Result<Vec<RetryAnswer>, StoreError> {
+        check_steered(&ids)?;
+        let mut answers = Vec::with_capacity(ids.len());
+        for id in ids {
+            answers.push(self.retry(id).await?);
+        }
+        Ok(answers)
     }
 
     async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
@@ -312,12 +353,14 @@ impl Store for RemoteStore {
         page.position.parse().map_err(|_| odd("a position"))
     }
 
-    async fn audit(&self) -> Result<Vec<String>, StoreError> {
-        Ok(self.caller.get::<AuditWire>("/v1/audit").await?.findings)
+    async fn audit_bite(&self, from: AuditFrom) -> Result<AuditBite, StoreError> {
+        let AuditWire { findings, risks: _, next, done, of } = self.audit_from(from).await?;
+        let next = next.map(|next| next.parse()).transpose().map_err(|_| odd("a place in an audit"))?;
+        Ok(AuditBite { findings, next, done, of })
     }
 
     async fn risks(&self) -> Result<Vec<Risk>, StoreError> {
-        Ok(self.caller.get::<AuditWire>("/v1/audit").await?.risks)
+        Ok(self.audit_from(AuditFrom::default()).await?.risks)
     }
 
     async fn now(&self) -> Result<Time, StoreError> {

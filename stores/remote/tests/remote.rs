@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use uuid::Uuid;
+use windlass_engine::core::audit::AuditFrom;
 use windlass_engine::core::error::StoreError;
-use windlass_engine::core::id::{BudgetName, JobId, Key, Kind, QueueName, ScheduleName};
+use windlass_engine::core::id::{BudgetName, JobId, Key, Kind, QueueName, ScheduleName, WorkerName};
 use windlass_engine::core::job::{JobSpec, NewJob, Start};
 use windlass_engine::core::json::Json;
 use windlass_engine::core::policy::budget::BudgetPolicy;
@@ -17,7 +18,7 @@ use windlass_engine::core::policy::queue::QueuePolicy;
 use windlass_engine::core::policy::schedule::{Missed, Overlap, SchedulePolicy};
 use windlass_engine::core::query::{JobFilter, ListRequest};
 use windlass_engine::core::state::{State, StateName};
-use windlass_engine::core::store::{CancelAnswer, RetryAnswer, Source, Spent, Store};
+use windlass_engine::core::store::{CancelAnswer, ClaimRequest, LeaseRef, RetryAnswer, Source, Spent, Store};
 use windlass_engine::world::RealWorld;
 use windlass_engine::{Client, Context, Failure, Job, JobRecord, Worker};
 use windlass_remote::{Options, RemoteStore};
@@ -136,6 +137,52 @@ async fn cancel_and_retry_say_what_happened() {
     assert_eq!(scene.far.events(Some(events[0].position), 1).await.unwrap(), events[1..2]);
     assert_eq!(scene.far.cancel(nobody).await, Ok(CancelAnswer::NotFound));
     assert_eq!(scene.far.retry(nobody).await, Ok(RetryAnswer::NotFound));
+    let both = vec![id, nobody, id];
+    let answers = [CancelAnswer::Canceled, CancelAnswer::NotFound, CancelAnswer::Final];
+    assert_eq!(scene.far.cancel_all(both.clone()).await.unwrap(), answers);
+    let answers = [RetryAnswer::Retried, RetryAnswer::NotFound, RetryAnswer::NotFinal];
+    assert_eq!(scene.far.retry_all(both).await.unwrap(), answers);
+}
+
+/// Workers ask for cancels twice a second: that must not be a renewal of all that they hold.
+#[tokio::test(flavor = "multi_thread")]
+async fn asking_for_cancels_holds_on_to_nothing() {
+    let scene = Scene::new().await;
+    let ids: Vec<JobId> =
+        scene.far.enqueue(vec![new(1, "k"), new(2, "k")]).await.unwrap().iter().map(|one| one.id).collect();
+    let request = ClaimRequest {
+        request_id: Uuid::from_u128(7),
+        worker: WorkerName::new("w").unwrap(),
+        queues: vec![queue("a queue/ü?")],
+        kinds: None,
+        limit: 2,
+        lease_ms: None,
+    };
+    let leases: Vec<LeaseRef> =
+        scene.far.claim(request).await.unwrap().leases.iter().map(|one| one.lease_ref()).collect();
+    assert_eq!(leases.len(), 2);
+    assert_eq!(scene.far.cancels(leases.clone()).await, Ok(vec![]));
+    assert_eq!(scene.far.cancel(ids[1]).await, Ok(CancelAnswer::Requested));
+    let before = [scene.job(ids[0]).await, scene.job(ids[1]).await];
+    assert_eq!(scene.far.cancels(leases).await, Ok(vec![ids[1]]));
+    assert_eq!([scene.job(ids[0]).await, scene.job(ids[1]).await], before);
+}
+
+/// An audit over a server comes in the bites of its store.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_comes_in_bites() {
+    let scene = Scene::new().await;
+    let (mut from, mut bites) = (AuditFrom::default(), 0);
+    loop {
+        let far = scene.far.audit_bite(from).await.unwrap();
+        assert_eq!(far, scene.near.audit_bite(from).await.unwrap());
+        bites += 1;
+        let Some(next) = far.next else { break };
+        from = next;
+    }
+    assert!(bites > 0);
+    assert_eq!(scene.far.audit().await.unwrap(), Vec::<String>::new());
+    scene.far.risks().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

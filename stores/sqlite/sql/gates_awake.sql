@@ -1,1 +1,1 @@
-SELECT number, kind, budgets, epoch FROM gates WHERE queue = ?1 AND awake = 1
+SELECT number, budgets, epoch FROM gates WHERE queue = ?1 AND awake = 1

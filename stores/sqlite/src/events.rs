@@ -34,7 +34,7 @@ pub fn insert(
 pub fn list(conn: &Connection, head: &Head, since: Option<Position>, limit: u32) -> Done<Vec<Event>> {
     let epoch = tag(conn)?;
     let oldest = head.next_event.saturating_sub(EVENTS_KEPT);
-    let since = Position::read(since, epoch, oldest)?;
+    let since = Position::read(since, epoch, oldest, head.next_event)?;
     let from = i64::try_from(since.max(oldest)).unwrap_or(i64::MAX);
     let mut select = conn.prepare_cached(include_str!("../sql/event_list.sql"))?;
     let mut rows = select.query(params![from, limit.min(EVENTS_MAX)])?;

@@ -7,13 +7,14 @@
 //! and kinds that it names, and over few of them in vain.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use windlass_core::id::BudgetName;
 use windlass_core::job::JobSpec;
 use windlass_core::store::ClaimRequest;
 
 use crate::fail::Done;
 use crate::head::signed;
 use crate::many::numbers;
-use crate::row::text;
+use crate::row::{parse, text};
 use crate::row_write::opt_budgets;
 use crate::tx::Tx;
 
@@ -54,21 +55,19 @@ pub fn sleep(tx: &Tx<'_>, empty: Vec<i64>) -> Done<()> {
 pub struct Awake {
     /// Its number.
     pub number: i64,
-    /// The kind of its jobs.
-    pub kind: String,
-    /// Its jobs name budgets.
-    pub budgeted: bool,
+    /// The budgets that its jobs name.
+    pub budgets: Vec<BudgetName>,
     /// The epoch that does not hold back its jobs, if there is one.
     pub epoch: u64,
 }
 
 impl Awake {
     fn read(row: &Row<'_>) -> Done<Self> {
+        let budgets = text(row, 1)?;
         Ok(Self {
             number: row.get(0)?,
-            kind: text(row, 1)?.to_owned(),
-            budgeted: !text(row, 2)?.is_empty(),
-            epoch: row.get::<_, i64>(3)?.cast_unsigned(),
+            budgets: if budgets.is_empty() { Vec::new() } else { parse(budgets)? },
+            epoch: row.get::<_, i64>(2)?.cast_unsigned(),
         })
     }
 }
@@ -105,11 +104,6 @@ pub fn all_awake(conn: &Connection, queue: &str) -> Done<Vec<Awake>> {
 pub fn count_awake(conn: &Connection, queue: &str) -> Done<u32> {
     let mut select = conn.prepare_cached(include_str!("../sql/gates_awake_count.sql"))?;
     Ok(select.query_row(params![queue], |row| row.get(0))?)
-}
-
-/// Whether a gate has a ready job.
-pub fn has_ready(conn: &Connection, gate: i64) -> Done<bool> {
-    Ok(conn.prepare_cached(include_str!("../sql/shown_any.sql"))?.exists(params![gate])?)
 }
 
 /// Forgets some gates of queues that have no jobs any more, final ones neither; answers how many.

@@ -8,7 +8,7 @@ use windlass_core::epoch::{Epoch, lifted};
 use windlass_core::error::StoreError;
 use windlass_core::incarnation::{Cut, FileId, Here, Mark, Verdict, judge, turned};
 
-use crate::audit::audit;
+use crate::audit;
 use crate::epoch::{self, Kept, pause_ms_max};
 use crate::fail::{Done, Fail};
 use crate::head::Head;
@@ -138,7 +138,7 @@ impl Opening<'_> {
     }
 
     fn refuse_contradictions(&self, cut: Cut, log: &str) -> Done<()> {
-        let breaches = audit(self.conn)?;
+        let breaches = audit::whole(self.conn)?;
         if breaches.is_empty() {
             return Ok(());
         }

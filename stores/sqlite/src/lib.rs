@@ -9,8 +9,14 @@
 //! `lanes` (how ready jobs are found without scanning), then one file per
 //! verb. What a job may do is decided in `windlass_core::transition`, never here.
 //!
-//! Deliberately absent: a network protocol, a migration backwards, and any
-//! cache of what can change of a job: another process may have changed it.
+//! The writer has caches (`tx::Memory`): what never changes of the jobs that it
+//! has leased (`known`); queues and the epoch, until a counter in the file says
+//! that one has changed (`head`); who comes next in the lines of keys (`upcoming`)
+//! and which lines have run empty (`emptied`), until another process has written
+//! (`others`). Whether a lease is held is always asked of the file.
+//!
+//! Deliberately absent: a network protocol, a migration backwards, and a cache
+//! that another process could make wrong without its being noticed.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use windlass_core::audit::{AuditBite, AuditFrom};
 use windlass_core::eligible::Explanation;
 use windlass_core::error::StoreError;
 use windlass_core::event::{Event, Position};
@@ -22,7 +23,7 @@ use windlass_core::record::{
 use windlass_core::store::{
     BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, EpochStatus, Expired, Fired, Holder,
     LeaseRef, OfferFn, PRUNE_MAX, ProgressWrite, RenewAnswer, RetryAnswer, Risk, Settlement, Source, Spent,
-    StepWrite, Store, WakeFn, WorkerBeat, Written,
+    StepWrite, Store, WakeFn, WorkerBeat, Written, check_steered,
 };
 use windlass_core::time::{Clock, Time};
 use windlass_core::wake::Registration;
@@ -170,12 +171,14 @@ impl Store for SqliteStore {
         self.read(move |view| list::list(view.conn, &request)).await
     }
 
-    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
-        self.change(move |tx| operate::cancel(tx, id)).await
+    async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
+        check_steered(&ids)?;
+        self.change(move |tx| ids.iter().map(|id| operate::cancel(tx, *id)).collect()).await
     }
 
-    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
-        self.change(move |tx| operate::retry(tx, id)).await
+    async fn retry_all(&self, ids: Vec<JobId>) -> Result<Vec<RetryAnswer>, StoreError> {
+        check_steered(&ids)?;
+        self.change(move |tx| ids.iter().map(|id| operate::retry(tx, *id)).collect()).await
     }
 
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
@@ -254,8 +257,8 @@ impl Store for SqliteStore {
         self.read(|view| events::end(view.conn, &view.head)).await
     }
 
-    async fn audit(&self) -> Result<Vec<String>, StoreError> {
-        self.read(|view| audit::audit(view.conn)).await
+    async fn audit_bite(&self, from: AuditFrom) -> Result<AuditBite, StoreError> {
+        self.read(move |view| audit::audit(view.conn, from)).await
     }
 
     async fn now(&self) -> Result<Time, StoreError> {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
+use windlass_engine::core::audit::{AuditBite, AuditFrom};
 use windlass_engine::core::eligible::Explanation;
 use windlass_engine::core::event::{Event, Position};
 use windlass_engine::core::id::{Label, RecordKey, ShelfName};
@@ -136,12 +137,12 @@ impl Store for Dying {
         self.op(self.store.list(request)).await
     }
 
-    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
-        self.op(self.store.cancel(id)).await
+    async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
+        self.op(self.store.cancel_all(ids)).await
     }
 
-    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
-        self.op(self.store.retry(id)).await
+    async fn retry_all(&self, ids: Vec<JobId>) -> Result<Vec<RetryAnswer>, StoreError> {
+        self.op(self.store.retry_all(ids)).await
     }
 
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
@@ -208,8 +209,8 @@ impl Store for Dying {
         self.op(self.store.events_end()).await
     }
 
-    async fn audit(&self) -> Result<Vec<String>, StoreError> {
-        self.op(self.store.audit()).await
+    async fn audit_bite(&self, from: AuditFrom) -> Result<AuditBite, StoreError> {
+        self.op(self.store.audit_bite(from)).await
     }
 
     async fn now(&self) -> Result<Time, StoreError> {

@@ -6,6 +6,7 @@ mod questions;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::State;
 use axum::routing::{get, post};
 use http::StatusCode;
 use tokio::net::TcpListener;
@@ -47,12 +48,18 @@ pub(crate) async fn serve(
         .route("/listeners/{id}/resume", post(listeners::resume))
         .route("/listeners/{id}/replay", post(listeners::replay))
         .with_state(context.clone());
-    let metered = context.clone();
-    let built = Door::new(routes, context.home.world.clone()).token(door.token.as_ref()).metrics(move || {
-        let context = metered.clone();
-        async move { Ok(context.metrics.text(&report::gauges(&context))) }
-    });
-    built.page(LISTENERS).open_to_all("/healthz").serve(socket, told.wait()).await?;
+    let (alive, asked, metered) = (context.clone(), context.clone(), context.clone());
+    let built = Door::new(routes, context.home.world.clone())
+        .token(door.token.as_ref())
+        .health(move || questions::health(State(alive.clone())))
+        .ready(move || questions::ready(State(asked.clone())))
+        .metrics(move || {
+            let context = metered.clone();
+            async move { Ok(context.metrics.text(&report::gauges(&context))) }
+        });
+    let open = ["/health", "/healthz", "/readyz"];
+    let built = open.into_iter().fold(built.page(LISTENERS), Door::open_to_all);
+    built.serve(socket, told.wait()).await?;
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use axum::extract::{Path, State};
 use bytes::Bytes;
 use http::StatusCode;
+use mongodb::bson::doc;
 use serde::Deserialize;
 use serde_json::json as value;
 use windlass_app::door::{Answered, Refusal, json};
@@ -10,6 +11,9 @@ use windlass_app::door::{Answered, Refusal, json};
 use super::{Rooms, database, ok, refused};
 use crate::office::{self, Again};
 use crate::report;
+
+/// The longest that MongoDB may take to say that it is there.
+const PING_MS_MAX: u64 = 2_000;
 
 /// Healthy means that the position of the stream moves, with traffic or without, and that the listeners are seen.
 pub(super) async fn health(State(rooms): State<Rooms>) -> Answered {
@@ -20,6 +24,18 @@ pub(super) async fn health(State(rooms): State<Rooms>) -> Answered {
         status,
         &value!({ "status": word, "reasons": wrong, "instance": rooms.instance, "lanes": rooms.registry.len() }),
     ))
+}
+
+/// Ready means healthy, and that MongoDB answers now, in reasonable time.
+pub(super) async fn ready(State(rooms): State<Rooms>) -> Answered {
+    let home = &rooms.home;
+    let database = home.client.database(&home.database);
+    let silent = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "database", "MongoDB does not answer");
+    tokio::select! {
+        answered = database.run_command(doc! { "ping": 1 }) => answered.map(drop).map_err(|error| silent().caused_by(&error.kind))?,
+        () = home.world.sleep_ms(PING_MS_MAX) => return Err(silent()),
+    }
+    health(State(rooms)).await
 }
 
 pub(super) async fn status(State(rooms): State<Rooms>) -> Answered {

@@ -121,6 +121,10 @@ async fn status_locks_metrics_and_health() {
     let idle = scene.start("idle").await;
     let (code, health) = scene.get(&idle, "/healthz").await.unwrap();
     assert_eq!((code, health["lanes"].as_u64()), (200, Some(0)), "{health}");
+    for path in ["/health", "/readyz"] {
+        let (code, said) = scene.get(&idle, path).await.unwrap();
+        assert_eq!((code, said["status"].as_str()), (200, Some("ok")), "{path}: {said}");
+    }
     let check = scene.run(&["check"]).await;
     assert!(check.status.success(), "{check:?}");
     assert!(scene.json(&["gaps"]).await.as_array().unwrap().is_empty());

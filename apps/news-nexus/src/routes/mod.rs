@@ -1,6 +1,6 @@
 //! The routes, one file for each subdomain.
 
-mod queue_info;
+pub(crate) mod queue_info;
 mod request_google_rss;
 mod semantic_scorer;
 mod start_job;
@@ -15,7 +15,7 @@ use serde_json::json;
 use windlass_engine::Client;
 use windlass_engine::world::World;
 
-use crate::answer::{Refusal, answer};
+use crate::answer::{Answered, Refusal, answer};
 use crate::job_files::JobFiles;
 use crate::settings::Settings;
 
@@ -35,10 +35,8 @@ pub(crate) struct Api {
 /// All routes.
 pub(crate) fn all(api: &Arc<Api>) -> Router {
     let up = || async { answer(StatusCode::OK, &json!({"service": SERVICE, "status": "up"})) };
-    let ok = || async { answer(StatusCode::OK, &json!({"status": "ok", "service": SERVICE})) };
     Router::new()
         .route("/", get(up))
-        .route("/health", get(ok))
         .merge(queue_info::routes())
         .merge(request_google_rss::routes())
         .merge(semantic_scorer::routes())
@@ -46,6 +44,17 @@ pub(crate) fn all(api: &Arc<Api>) -> Router {
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
         .with_state(api.clone())
+}
+
+/// The process answers.
+pub(crate) async fn health() -> Answered {
+    Ok(answer(StatusCode::OK, &json!({"status": "ok", "service": SERVICE})))
+}
+
+/// Its queue answers, too.
+pub(crate) async fn ready(api: Arc<Api>) -> Answered {
+    api.client.store().now().await?;
+    Ok(answer(StatusCode::OK, &json!({"status": "ready", "service": SERVICE})))
 }
 
 async fn unknown(method: Method, uri: Uri) -> Refusal {

@@ -47,16 +47,44 @@ async fn check_status(State(api): State<Arc<Api>>, Path(job_id): Path<String>) -
 
 /// How many jobs are in each state, which one runs, and which wait.
 async fn queue_status(State(api): State<Arc<Api>>) -> Answered {
-    let (mut counts, mut running, mut queued) = ([0_u64; StateName::ALL.len()], None, Vec::new());
+    let Look { counts, running, queued } = look(&api).await?;
+    let mut summary = json!({ "totalJobs": counts.iter().sum::<u64>() });
+    for state in StateName::ALL {
+        summary[state.as_str()] = json!(counts[state as usize]);
+    }
+    let body = json!({ "summary": summary, "runningJob": running, "queuedJobs": queued });
+    Ok(answer(StatusCode::OK, &body))
+}
+
+/// The same, for a program that watches: in the text form of Prometheus.
+pub(crate) async fn metrics(api: Arc<Api>) -> Result<String, Refusal> {
+    let Look { counts, .. } = look(&api).await?;
+    let mut text = String::from("# HELP news_nexus_jobs Jobs by state.\n# TYPE news_nexus_jobs gauge\n");
+    for state in StateName::ALL {
+        let count = counts[state as usize];
+        text.push_str(&format!("news_nexus_jobs{{state=\"{state}\"}} {count}\n"));
+    }
+    Ok(text)
+}
+
+/// All jobs: how many are in each state, which one runs, and which wait, the longest first.
+struct Look {
+    counts: [u64; StateName::ALL.len()],
+    running: Option<Record>,
+    queued: Vec<Record>,
+}
+
+async fn look(api: &Api) -> Result<Look, Refusal> {
+    let mut look = Look { counts: [0; StateName::ALL.len()], running: None, queued: Vec::new() };
     let mut request = ListRequest { filter: JobFilter::default(), limit: PAGE_MAX, after: None };
     loop {
         let page = api.client.store().list(request.clone()).await?;
         for job in &page.jobs {
             let state = job.state.name();
-            counts[state as usize] += 1;
+            look.counts[state as usize] += 1;
             match state {
-                StateName::Running => running = Some(Record::of(job)),
-                StateName::Queued => queued.push(Record::of(job)),
+                StateName::Running => look.running = Some(Record::of(job)),
+                StateName::Queued => look.queued.push(Record::of(job)),
                 StateName::Completed | StateName::Failed | StateName::Canceled => {}
             }
         }
@@ -64,13 +92,8 @@ async fn queue_status(State(api): State<Arc<Api>>) -> Answered {
         request.after = Some(next);
     }
     // Pages come newest first; whoever waits longest is next.
-    queued.reverse();
-    let mut summary = json!({ "totalJobs": counts.iter().sum::<u64>() });
-    for state in StateName::ALL {
-        summary[state.as_str()] = json!(counts[state as usize]);
-    }
-    let body = json!({ "summary": summary, "runningJob": running, "queuedJobs": queued });
-    Ok(answer(StatusCode::OK, &body))
+    look.queued.reverse();
+    Ok(look)
 }
 
 /// A job that waits is canceled at once; one that runs is told to stop.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::ask::ask;
+use crate::ask::{ask, try_ask};
 use crate::house::{House, RSS, SCORER, STATES};
 
 const TWO: &str = r#"{"targetArticleThresholdDaysOld": 180, "targetArticleStateReviewCount": 10}"#;
@@ -26,6 +26,10 @@ async fn every_route_when_all_is_well() {
     let third = server.job(STATES, TWO).await;
     let status = server.get("/queue-info/queue_status").await.body;
     assert_eq!(status["summary"]["queued"], 2);
+    assert_eq!(server.get("/readyz").await.body, json!({"status": "ready", "service": "worker-node"}));
+    let metrics = try_ask(server.addr, "GET", "/metrics", "", "").await.unwrap();
+    let counted = "news_nexus_jobs{state=\"queued\"} 2\nnews_nexus_jobs{state=\"running\"} 1\n";
+    assert!(metrics.contains(counted), "{metrics}");
     assert_eq!(
         (&status["runningJob"]["jobId"], &status["runningJob"]["endpointName"]),
         (&json!(first), &json!(RSS))
@@ -151,7 +155,9 @@ async fn fault_69_a_host_beyond_loopback_needs_a_token() {
     let house = house.with("WINDLASS_TOKEN", "a-long-random-text");
     let server = house.start().await;
     let addr = ([127, 0, 0, 1], server.addr.port()).into();
-    assert_eq!(ask(addr, "GET", "/health", "", "").await.status, 401);
+    for path in ["/health", "/readyz", "/metrics"] {
+        assert_eq!(ask(addr, "GET", path, "", "").await.status, 401, "{path}");
+    }
     assert_eq!(ask(addr, "GET", "/health", "authorization: Bearer wrong\r\n", "").await.status, 401);
     assert_eq!(
         ask(addr, "GET", "/health", "authorization: Bearer a-long-random-text\r\n", "").await.status,

@@ -8,9 +8,8 @@ use serde_json::{Map, Value, json as value};
 use windlass_app::door::{Answered, Refusal, json};
 
 use super::{Params, Rooms, invalid, number, read, shelf};
-use crate::book::shop_prefix;
-use crate::listing::Standing;
 use crate::office::{EditError, Edited, Take, view};
+use crate::shown::{self, Wanted};
 
 /// `GET /shops/{id}/listings`
 pub(super) async fn list(State(rooms): State<Rooms>, Path(id): Path<String>, uri: Uri) -> Answered {
@@ -18,16 +17,15 @@ pub(super) async fn list(State(rooms): State<Rooms>, Path(id): Path<String>, uri
     let sections = rooms.office.sections(shop).await.map_err(shelf)?.ok_or_else(no_shop)?;
     let params = Params::of(&uri);
     let (limit, after) = params.page()?;
-    let mut scan = rooms.office.shelves.listings.scan().prefix(shop_prefix(shop)).limit(limit).after(after);
-    match params.text("dirty") {
-        None | Some("0" | "false") => {}
-        Some("1" | "true") => scan = scan.label(Standing::Dirty.as_str()),
+    let dirty = match params.text("dirty") {
+        None => None,
+        Some("1" | "true") => Some(true),
+        Some("0" | "false") => Some(false),
         Some(_) => return Err(invalid("dirty must be true or false")),
-    }
-    if let Some(status) = params.text("status") {
-        scan = scan.label(status);
-    }
-    let page = scan.await.map_err(shelf)?;
+    };
+    let wanted = Wanted { dirty, standing: params.parsed("status")? };
+    let page =
+        shown::page(&rooms.office.shelves.listings, shop, wanted, limit, after).await.map_err(shelf)?;
     let listings: Vec<Value> = page.entries.iter().map(|listing| view(&listing.value, &sections)).collect();
     let next = page.next.map(|next| next.to_string());
     Ok(json(StatusCode::OK, &value!({"listings": listings, "next_cursor": next})))

@@ -45,16 +45,26 @@ pub(crate) struct Rooms {
 /// The door of a task manager.
 pub fn door(client: Client, tasks: Tasks, world: Arc<dyn World>, token: Option<&Secret<String>>) -> Door {
     let desk = Arc::new(Desk::new(client.clone(), tasks.clone(), world.clone()));
-    let rooms = Rooms { desk, office: Office::new(client.clone(), tasks) };
-    let door = Door::new(routes(rooms), world).token(token).page(SHOPS);
+    let rooms = Rooms { desk: desk.clone(), office: Office::new(client.clone(), tasks) };
     let store = client.store().clone();
-    door.open_to_all("/health").health(move || {
-        let store = store.clone();
-        async move {
-            store.now().await?;
-            Ok(json(StatusCode::OK, &serde_json::json!({"status": "ok"})))
-        }
-    })
+    // Whoever restarts it should not do so because the store is away: that is what `/readyz` says.
+    Door::new(routes(rooms), world)
+        .token(token)
+        .page(SHOPS)
+        .open_to_all("/health")
+        .health(|| async { Ok(json(StatusCode::OK, &serde_json::json!({"status": "ok"}))) })
+        .open_to_all("/readyz")
+        .ready(move || {
+            let store = store.clone();
+            async move {
+                store.now().await?;
+                Ok(json(StatusCode::OK, &serde_json::json!({"status": "ready"})))
+            }
+        })
+        .metrics(move || {
+            let desk = desk.clone();
+            async move { desk.metrics().await.map_err(shelf) }
+        })
 }
 
 fn routes(rooms: Rooms) -> Router {

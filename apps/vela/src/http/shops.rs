@@ -2,7 +2,6 @@
 
 use axum::extract::{Path, State};
 use bytes::Bytes;
-use futures::StreamExt;
 use http::{StatusCode, Uri};
 use serde::Deserialize;
 use serde_json::json as value;
@@ -15,9 +14,6 @@ use super::{Params, Rooms, invalid, number, read, shelf};
 use crate::office::NewConnection;
 use crate::shop::{Interval, ShopId};
 use crate::status::{self, Status};
-
-/// How many shops are looked at at once.
-const AT_ONCE: usize = 8;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -66,9 +62,8 @@ pub(super) async fn list(State(rooms): State<Rooms>, uri: Uri) -> Answered {
     let (limit, after) = Params::of(&uri).page()?;
     let office = &rooms.office;
     let page = office.shelves.shops.scan().limit(limit).after(after).await.map_err(shelf)?;
-    let shops = page.entries.into_iter().map(|shop| status::of(&office.shelves, &office.tasks, shop.value));
-    let shops: Vec<_> = futures::stream::iter(shops).buffered(AT_ONCE).collect().await;
-    let shops: Result<Vec<Status>, _> = shops.into_iter().collect();
+    let shops = page.entries.into_iter().map(|shop| shop.value).collect();
+    let shops = status::of_many(&office.shelves, &office.tasks, shops).await.map_err(shelf)?;
     let next = page.next.map(|next| next.to_string());
-    Ok(json(StatusCode::OK, &value!({"shops": shops.map_err(shelf)?, "next_cursor": next})))
+    Ok(json(StatusCode::OK, &value!({"shops": shops, "next_cursor": next})))
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json as value};
 use uuid::Uuid;
 use windlass_app::door::{Answered, Refusal, json};
 use windlass_engine::core::id::WorkerName;
-use windlass_engine::core::query::{Cursor, JobFilter};
+use windlass_engine::core::query::{Cursor, JobFilter, PAGE_MAX};
 use windlass_engine::core::store::{LeaseRef, RetryAnswer};
 use windlass_engine::{JobId, Key, Kind, StateName};
 
@@ -164,11 +164,19 @@ pub(super) async fn list(State(rooms): State<Rooms>, uri: Uri) -> Answered {
         key: key.map_err(|wrong| invalid(wrong.to_string()))?,
         ..JobFilter::default()
     };
-    let page = rooms.desk.tasks().page(filter, params.parsed("cursor")?.map(Cursor)).await?;
     let is_theirs =
         |view: &TaskView| params.text("worker").is_none_or(|worker| view.worker.as_deref() == Some(worker));
-    let tasks: Vec<TaskView> = page.jobs.iter().map(TaskView::of).filter(is_theirs).collect();
-    Ok(json(StatusCode::OK, &value!({"tasks": tasks, "next_cursor": page.next})))
+    let (mut tasks, mut cursor) = (Vec::new(), params.parsed("cursor")?.map(Cursor));
+    // The store does not look for workers: their tasks are looked for page by page, until there are enough for one.
+    loop {
+        let page = rooms.desk.tasks().page(filter.clone(), cursor).await?;
+        tasks.extend(page.jobs.iter().map(TaskView::of).filter(is_theirs));
+        cursor = page.next;
+        if cursor.is_none() || tasks.len() >= PAGE_MAX as usize {
+            break;
+        }
+    }
+    Ok(json(StatusCode::OK, &value!({"tasks": tasks, "next_cursor": cursor})))
 }
 
 /// `GET /tasks/{id}`

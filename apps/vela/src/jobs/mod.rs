@@ -51,7 +51,9 @@ impl Handler for TaskHandler {
     async fn run(&self, ctx: Context) -> Result<Option<Json>, Failure> {
         let Payload { shop_id: shop } = ctx.payload_as()?;
         let (sync, kind) = (&*self.sync, self.kind);
-        let caller = Caller { sync, ctx: &ctx, shop, kind };
+        // A regular download that is a shop's first is one that its user waits for.
+        let is_for_user = kind.is_asked_for() || !has_been_downloaded(sync, shop).await?;
+        let caller = Caller { sync, ctx: &ctx, shop, is_for_user };
         let attempt = Attempt { sync, ctx: &ctx, shop, kind, caller, has_got_on: AtomicBool::new(false) };
         tracing::info!(shop, task = %ctx.id(), kind = kind.as_str(), attempt = ctx.attempt(), "Task begun");
         match attempt.work().await {
@@ -155,6 +157,13 @@ impl Attempt<'_> {
         update.under(self.ctx).await?;
         Ok(())
     }
+}
+
+/// Whether a shop has been downloaded before.
+async fn has_been_downloaded(sync: &Sync, shop: ShopId) -> Result<bool, Failure> {
+    let health = sync.shelves.health.get(shop).await?;
+    let downloads = [TaskKind::RegularDownload, TaskKind::ForcedDownload];
+    Ok(health.is_some_and(|health| downloads.iter().any(|kind| health.value.last_success.contains_key(kind))))
 }
 
 /// The key of a shop's last walk, or of its last upload.

@@ -1,5 +1,6 @@
 //! What can be asked for on the command line, a file each.
 
+pub(crate) mod check;
 pub(crate) mod connect;
 pub(crate) mod edit;
 pub(crate) mod export;

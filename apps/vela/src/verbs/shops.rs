@@ -10,10 +10,9 @@ pub(crate) async fn run(host: &Host) -> Result<Exit, AppError> {
     let office = office(host).await?;
     let (mut all, mut after) = (Vec::new(), None);
     loop {
-        let page = office.shelves.shops.scan().limit(200).after(after).await?;
-        for shop in page.entries {
-            all.push(status::of(&office.shelves, &office.tasks, shop.value).await?);
-        }
+        let page = office.shelves.shops.scan().after(after).await?;
+        let shops = page.entries.into_iter().map(|shop| shop.value).collect();
+        all.extend(status::of_many(&office.shelves, &office.tasks, shops).await?);
         match page.next {
             Some(next) => after = Some(next),
             None => break,

@@ -164,14 +164,78 @@ async fn the_door_asks_for_its_token() {
     let mut scene = Scene::new().await;
     scene.set("VELA_TOKEN", "a-long-word");
     let _manager = scene.manager().await;
-    for path in ["/shops", "/tasks", "/shops/1/status"] {
+    for path in ["/shops", "/tasks", "/shops/1/status", "/metrics"] {
         assert_eq!(scene.ask("GET", path, None).await.0, 401, "{path}");
     }
-    for path in ["/vela", "/vela/page.js", "/vela/page.css", "/health"] {
+    for path in ["/vela", "/vela/page.js", "/vela/page.css", "/health", "/readyz"] {
         assert_eq!(scene.ask("GET", path, None).await.0, 200, "{path}");
     }
     scene.token = Some("a-long-word".to_owned());
     let _worker = scene.worker("w");
     scene.connect(1).await;
     scene.until(1, "up_to_date").await;
+}
+
+/// What is in order before anything runs, and what to do about what is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn check_says_what_is_in_order() {
+    let mut scene = Scene::new().await;
+    let said = text(&scene.run(&["vela", "check"]).await);
+    for line in
+        ["✓ settings", "✓ store", "✓ door", "✓ Etsy", "✓ shops: 0 connected", "everything is in order"]
+    {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    assert_eq!(scene.asked("openapi-ping"), 1);
+    let store = scene.env["VELA_STORE"].clone();
+    scene.set("VELA_STORE", "sqlite:/proc/nowhere/vela.db");
+    let said = text(&scene.run(&["vela", "check", "--store", &store]).await);
+    assert!(said.contains("✓ store"), "--store says it: {said}");
+    scene.set("ETSY_SHARED_SECRET", "canary");
+    scene.set("VELA_LISTEN", "0.0.0.0:7719");
+    let check = async |scene: &Scene, args: &[&str]| {
+        let output = scene.run(&[&["--json", "vela", "check"], args].concat()).await;
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(!format!("{output:?}").contains("canary"), "{output:?}");
+        let found: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+        move |what: &str| {
+            let one = found.iter().find(|one| one["what"].as_str().unwrap().starts_with(what)).unwrap();
+            one["to_do"].as_str().unwrap_or_default().to_owned()
+        }
+    };
+    let to_do = check(&scene, &[]).await;
+    assert!(to_do("store").contains("VELA_STORE") && to_do("door").contains("VELA_TOKEN"));
+    let to_do = check(&scene, &["--store", &store]).await;
+    assert!(to_do("Etsy").contains("ETSY_SHARED_SECRET") && to_do("Etsy").contains("Invalid API key"));
+    scene.env.remove("ETSY_KEYSTRING");
+    assert!(check(&scene, &[]).await("settings").contains("ETSY_KEYSTRING"));
+}
+
+/// What whoever watches a manager asks: `/readyz` and `/metrics`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manager_says_how_it_does() {
+    let scene = Scene::new().await;
+    let _manager = scene.manager().await;
+    scene.connect(1).await;
+    scene.connect(2).await;
+    let (status, ready) = scene.ask("GET", "/readyz", None).await;
+    assert_eq!((status, &ready["status"]), (200, &json!("ready")));
+    assert_eq!(scene.post("/get-task", json!({"worker_id": "w"})).await.0, 200);
+    // A limit that Etsy tells of is counted against.
+    scene.etsy.limit(5, 1_000, false);
+    assert!(scene.run(&["vela", "check"]).await.status.success());
+    let answer = scene.answer(scene.port, "GET", "/metrics", None).await;
+    assert_eq!(answer.status(), 200);
+    let counted = String::from_utf8(answer.bytes().await.unwrap().to_vec()).unwrap();
+    for line in [
+        "vela_tasks{state=\"queued\"} 1\n",
+        "vela_tasks{state=\"running\"} 1\n",
+        "vela_tasks{state=\"failed\"} 0\n",
+        "vela_handed_out_total{type=\"regular_download\"} 1\n",
+        "vela_asked_in_vain_total 0\n",
+        "vela_etsy_calls{scope=\"app\",window=\"day\"} 1\n",
+        "vela_etsy_calls_max{scope=\"app\",window=\"day\"} 1000\n",
+    ] {
+        assert!(counted.contains(line), "{line}: {counted}");
+    }
 }

@@ -102,6 +102,31 @@ async fn defect_4_an_edit_during_the_upload_is_sent() {
     assert_eq!(scene.listing(1, id).await["conflicts"], json!([]), "our own change is no conflict");
 }
 
+/// The same for an edit that takes the one back which is on its way: the user's last word is what Etsy has in the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn defect_4_an_edit_that_is_taken_back_during_the_upload_is_taken_back_at_etsy() {
+    let scene = Scene::new().await;
+    let _all = scene.all().await;
+    let tokens = scene.etsy.add_shop(1, 5_001);
+    let id = scene.etsy.fill(1, 1, "active")[0];
+    scene.connect_with(1, &tokens).await;
+    scene.until(1, "up_to_date").await;
+    let title = scene.listing(1, id).await["title"].clone();
+    (0..2).for_each(|_| scene.etsy.faults.push_ok());
+    scene.etsy.faults.push(Fault::HoldBody { after: 0 });
+    scene.edit(1, id, json!({"title": "A mistake"})).await;
+    eventually("the mistake is on its way", async || {
+        (scene.etsy.listing(id).unwrap()["title"] == "A mistake").then_some(())
+    })
+    .await;
+    assert_eq!(scene.edit(1, id, json!({"title": title})).await.0, 202);
+    scene.etsy.faults.release();
+    scene.settled(1).await;
+    assert_eq!(scene.etsy.listing(id).unwrap()["title"], title);
+    let ours = scene.listing(1, id).await;
+    assert_eq!((&ours["title"], &ours["conflicts"]), (&title, &json!([])));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn defect_5_changes_outlive_their_task() {
     let scene = Scene::new().await;
@@ -123,12 +148,32 @@ async fn defect_5_changes_outlive_their_task() {
         .await;
 }
 
+/// After a download, after an upload, and after failures of both.
 #[tokio::test(flavor = "multi_thread")]
 async fn defect_6_a_shop_is_up_to_date_again() {
-    let scene = Scene::new().await;
+    let mut scene = Scene::new().await;
+    // Long enough to be seen waiting.
+    scene.set("VELA_LADDER_UPLOAD", "1s 1s 1s 1s");
+    scene.set("VELA_LADDER_REGULAR", "1s 1s");
     let _all = scene.all().await;
-    scene.connect(1).await;
+    let tokens = scene.etsy.add_shop(1, 5_001);
+    let id = scene.etsy.fill(1, 1, "active")[0];
+    scene.etsy.faults.always(Fault::Status(500, None));
+    scene.connect_with(1, &tokens).await;
+    let status = scene.until(1, "waiting_retry").await;
+    assert_eq!(status["last_error"]["kind"], "regular_download");
+    scene.etsy.faults.clear();
     scene.until(1, "up_to_date").await;
+    scene.etsy.faults.always(Fault::Status(500, None));
+    scene.edit(1, id, json!({"title": "Sent in the end"})).await;
+    let status = scene.until(1, "waiting_retry").await;
+    assert_eq!((&status["to_upload"], &status["last_error"]["kind"]), (&json!(1), &json!("upload_changes")));
+    scene.etsy.faults.clear();
+    let status = scene.until(1, "up_to_date").await;
+    assert_eq!((&status["to_upload"], &status["last_error"]), (&json!(0), &Value::Null), "{status}");
+    assert!(status["last_success_at"]["upload_changes"].is_string(), "{status}");
+    assert_eq!(scene.etsy.listing(id).unwrap()["title"], "Sent in the end");
+    assert_eq!(scene.get("/tasks").await["tasks"], json!([]));
 }
 
 /// No 429, no refresh, no timeout: all three in one run.
@@ -187,27 +232,42 @@ async fn defect_9_a_section_that_is_there_is_used() {
     scene.clean();
 }
 
+/// One listing's change is not answered: all the others are sent meanwhile, and not only the seven beside it.
 #[tokio::test(flavor = "multi_thread")]
 async fn defect_10_nobody_waits_for_the_slowest() {
     let scene = Scene::new().await;
-    let _all = scene.all().await;
+    let _manager = scene.manager().await;
+    let worker = scene.worker("first");
     let tokens = scene.etsy.add_shop(1, 5_001);
     let ids = scene.etsy.fill(1, 40, "active");
     scene.connect_with(1, &tokens).await;
     scene.until(1, "up_to_date").await;
-    // All forty are edited before the upload begins to send: its first read stands still.
-    scene.etsy.faults.push(Fault::HoldHead);
-    scene.etsy.faults.push_ok();
-    scene.edit(1, ids[0], json!({"title": "Sent"})).await;
-    for id in &ids[1..] {
-        scene.edit(1, *id, json!({"title": "Sent"})).await;
+    // All forty are edited before anybody sends.
+    worker.signal(libc::SIGTERM);
+    worker.wait();
+    for id in &ids {
+        assert_eq!(scene.edit(1, *id, json!({"title": "Sent"})).await.0, 202);
     }
-    scene.etsy.faults.push_ok();
-    scene.etsy.faults.release();
-    eventually("all are sent", async || {
-        let sent = ids.iter().filter(|id| scene.etsy.listing(**id).unwrap()["title"] == "Sent").count();
-        (sent == 40).then_some(())
+    // Sections and the listings are read; the first change stands still at Etsy's door.
+    (0..2).for_each(|_| scene.etsy.faults.push_ok());
+    scene.etsy.faults.push(Fault::HoldHead);
+    let _worker = scene.worker("second");
+    let is_sent = |id: &&u64| scene.etsy.listing(**id).unwrap()["title"] == "Sent";
+    let held = eventually("all but one are sent", async || {
+        let left: Vec<u64> = ids.iter().filter(|id| !is_sent(id)).copied().collect();
+        (left.len() == 1).then(|| left[0])
     })
     .await;
+    let status = eventually("the others are off the list", async || {
+        // Each figure is of its own moment.
+        let status = scene.status(1).await;
+        (status["to_upload"] == 1 && status["uploaded"] == 39).then_some(status)
+    })
+    .await;
+    assert_eq!(status["status"], "uploading", "{status}");
+    assert_eq!(scene.listing(1, held).await["dirty"], true);
+    scene.etsy.faults.release();
     scene.settled(1).await;
+    assert!(ids.iter().all(|id| is_sent(&id)));
+    scene.clean();
 }

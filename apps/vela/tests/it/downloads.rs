@@ -187,3 +187,17 @@ async fn a_forced_download_promotes_a_regular_run() {
     // Had the regular one gone on to its end, there would be two whole walks.
     assert!(scene.asked("/listings") < 26, "{}", scene.asked("/listings"));
 }
+
+/// A first import is cheap: of a day's calls a shop of 5,000 listings takes no more than 60.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_import_of_five_thousand_takes_sixty_calls_at_most() {
+    let scene = Scene::new().await;
+    let _all = scene.all().await;
+    let tokens = scene.etsy.add_shop(1, 5_001);
+    scene.etsy.fill(1, 5_000, "active");
+    scene.connect_with(1, &tokens).await;
+    let status = scene.until(1, "up_to_date").await;
+    assert_eq!((&status["listings"], &status["downloaded"]), (&json!(5_000), &json!(5_000)));
+    assert!(scene.etsy.calls().len() <= 60, "{}", scene.etsy.calls().len());
+    scene.clean();
+}

@@ -71,3 +71,24 @@ async fn the_page_shows_a_bar_for_each_shop() {
     );
     assert!(!page.contains("<img"), "{page}");
 }
+
+/// A task that was set aside because its workers died is on the page, with that reason.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_shows_what_is_quarantined() {
+    let mut scene = Scene::new().await;
+    scene.set("VELA_LEASE_SECONDS", "0.5");
+    let _manager = scene.manager().await;
+    scene.connect(1).await;
+    for worker in ["w1", "w2", "w3"] {
+        eventually("it comes back", async || {
+            (scene.post("/get-task", json!({"worker_id": worker})).await.0 == 200).then_some(())
+        })
+        .await;
+    }
+    scene.until(1, "failed").await;
+    let Some(page) = shown(&scene).await else { return };
+    assert!(
+        page.contains("Failed tasks") && page.contains("regular download") && page.contains("quarantined"),
+        "{page}"
+    );
+}

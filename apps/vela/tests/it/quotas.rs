@@ -1,6 +1,7 @@
 //! Quotas: no second and no day holds more calls than it may, over all workers.
 
 use serde_json::json;
+use windlass_engine::Store;
 use windlass_standins::{Etsy, TooMany};
 use windlass_testkit::eventually::eventually;
 
@@ -57,46 +58,36 @@ async fn with_the_scope_of_a_token_each_shop_has_its_own() {
     assert!(scene.etsy.most_within(1_000, false) > 3, "they did not share");
 }
 
-/// Regular downloads leave a share of the day for users; when the day is over, shops wait and spend no rung.
+/// Regular downloads leave a share of the day for users, a shop's first one aside, for which its user waits; when the day
+/// is over, shops wait and spend no rung. A download of an empty shop takes seven calls.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_day_has_an_end_and_users_have_a_share_of_it() {
     let scene = limited(50, 30, false).await;
     let _all = scene.all().await;
-    for shop in 1..=4 {
-        scene.connect(shop).await;
+    let calls = || scene.etsy.calls().len();
+    let ask = async |kind: &str, shop: u64| {
+        assert_eq!(scene.post("/tasks", json!({"type": kind, "shop_id": shop})).await.0, 201);
+    };
+    scene.connect(1).await;
+    scene.until(1, "up_to_date").await;
+    for so_far in [14, 21] {
+        ask("regular_download", 1).await;
+        scene.until(1, "up_to_date").await;
+        assert_eq!(calls(), so_far);
     }
-    let mut waiting = 0;
-    for shop in 1..=4 {
-        let status = eventually("the shop is done or waits", async || {
-            let status = scene.status(shop).await;
-            ["up_to_date", "waiting_quota"].iter().any(|word| status["status"] == *word).then_some(status)
-        })
-        .await;
-        waiting += u32::from(status["status"] == "waiting_quota");
-    }
-    assert!(waiting >= 1);
-    assert_eq!(scene.etsy.calls().len(), 21, "70 of a hundred are for regular downloads");
+    ask("regular_download", 1).await;
+    scene.until(1, "waiting_quota").await;
+    assert_eq!(calls(), 21, "70 of a hundred are for regular downloads");
     let tasks = scene.get("/tasks?state=queued").await;
-    assert!(tasks["tasks"].as_array().unwrap().iter().all(|task| task["attempt"] == 0), "no rung is spent");
-    // A user asks, and is served from the share.
-    let mut shop = 1;
-    for other in 1..=4 {
-        if scene.status(other).await["status"] == "up_to_date" {
-            shop = other;
-        }
-    }
-    scene.post("/tasks", json!({"type": "forced_download", "shop_id": shop})).await;
-    eventually("the user is served", async || {
-        (!scene.status(shop).await["last_success_at"]["forced_download"].is_null()).then_some(())
-    })
-    .await;
-    scene.post("/tasks", json!({"type": "forced_download", "shop_id": shop})).await;
-    scene.until(shop, "waiting_quota").await;
-    assert_eq!(
-        (scene.etsy.turned_away(), scene.etsy.calls().len()),
-        (0, 30),
-        "all of the day, and not one more"
-    );
+    assert_eq!(tasks["tasks"][0]["attempt"], 0, "no rung is spent: {tasks}");
+    // A new shop is served from the share; so is who asks.
+    scene.connect(2).await;
+    scene.until(2, "up_to_date").await;
+    assert_eq!(calls(), 28, "a first import is for its user");
+    ask("forced_download", 2).await;
+    let status = scene.until(2, "waiting_quota").await;
+    assert!(status["next_attempt_at"].is_string(), "{status}");
+    assert_eq!((scene.etsy.turned_away(), calls()), (0, 30), "all of the day, and not one more");
 }
 
 /// Others spend of the same day: the headers tell, and nobody is turned away for long.
@@ -157,4 +148,49 @@ async fn tasks_of_a_day_are_limited() {
         handed.push(scene.post("/get-task", json!({"worker_id": "w"})).await.0);
     }
     assert_eq!(handed, [200, 200, 204]);
+}
+
+/// Without a limit nothing is counted, since claims that are counted wait for each other; one that is lifted is lifted.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_limit_of_tasks_nobody_counts_them() {
+    let mut scene = Scene::new().await;
+    let path = scene.folder.path().join("vela.db");
+    for (shops, per_day, budgets, handed) in
+        [(1..=2, "0", 0, [200, 200]), (3..=4, "1", 1, [200, 204]), (5..=5, "0", 1, [200, 200])]
+    {
+        scene.set("VELA_TASKS_PER_DAY", per_day);
+        let _manager = scene.manager().await;
+        for shop in shops {
+            scene.connect(shop).await;
+        }
+        let ask = async || scene.post("/get-task", json!({"worker_id": "w"})).await.0;
+        assert_eq!([ask().await, ask().await], handed, "{per_day}");
+        let store = windlass_sqlite::SqliteStore::open(&path).await.unwrap();
+        assert_eq!(store.budgets().await.unwrap().len(), budgets, "{per_day}");
+    }
+}
+
+/// In no second more tasks begin than may, by the clock of the store, and all of them do in the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_of_a_second_are_limited() {
+    let mut scene = Scene::new().await;
+    scene.set("VELA_TASKS_PER_SECOND", "2");
+    let _manager = scene.manager().await;
+    for shop in 1..=7 {
+        scene.connect(shop).await;
+    }
+    let ask = async || scene.post("/get-task", json!({"worker_id": "w"})).await.0;
+    assert_eq!([ask().await, ask().await, ask().await], [200, 200, 204]);
+    for _ in 0..5 {
+        eventually("the next is due", async || (ask().await == 200).then_some(())).await;
+    }
+    let tasks = scene.get("/tasks?state=running").await;
+    let mut begun: Vec<i64> = tasks["tasks"].as_array().unwrap().iter().map(begun_ms).collect();
+    begun.sort_unstable();
+    assert_eq!(begun.len(), 7);
+    assert!(begun.windows(3).all(|three| three[2] - three[0] >= 1_000), "{begun:?}");
+}
+
+fn begun_ms(task: &serde_json::Value) -> i64 {
+    task["since"].as_str().unwrap().parse::<windlass_engine::Time>().unwrap().ms()
 }

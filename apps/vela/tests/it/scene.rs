@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use url::Url;
-use windlass_outside::safe_http::{Body, Credentials, Guard, Http, Limits, Request};
+use windlass_outside::safe_http::{Body, Credentials, Guard, Http, Limits, Request, Response};
 use windlass_outside::secret::Secret;
 use windlass_standins::{Etsy, EtsyTokens};
 use windlass_testkit::eventually::{answered_within, eventually};
@@ -22,10 +22,15 @@ pub struct Scene {
     http: Http,
 }
 
-/// A port that is free now.
+/// A port that is free now, outside of those that the machine gives to whoever asks for any: in the moment before the
+/// program listens there, nobody else is given it.
 pub fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+    loop {
+        let port = fastrand::u16(10_000..30_000);
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 impl Scene {
@@ -127,6 +132,14 @@ impl Scene {
     }
 
     pub async fn ask_at(&self, port: u16, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
+        let answer = self.answer(port, method, path, body).await;
+        let status = answer.status();
+        let body = answer.bytes().await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+    }
+
+    /// An answer with its head.
+    pub async fn answer(&self, port: u16, method: &str, path: &str, body: Option<&Value>) -> Response {
         let base = Url::parse(&format!("http://127.0.0.1:{port}")).unwrap();
         let url = base.join(path).unwrap();
         let text = body.map(Value::to_string).unwrap_or_default();
@@ -138,10 +151,8 @@ impl Scene {
         if let Some(token) = &self.token {
             request = request.credentials(Credentials::bearer(&base, &Secret::new(token.clone())).unwrap());
         }
-        let answer = self.http.send(request).await.unwrap_or_else(|error| panic!("{path}: {error}"));
-        let status = answer.status();
-        let body = answer.bytes().await.unwrap();
-        (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+        let answer = self.http.send(request).await;
+        answer.unwrap_or_else(|error| panic!("{path}: {error}\n{}", self.last_words()))
     }
 
     pub async fn get(&self, path: &str) -> Value {
@@ -209,9 +220,14 @@ impl Scene {
 
     /// All listings, page by page.
     pub async fn listings(&self, shop: u64) -> Vec<Value> {
+        self.listings_by(shop, "limit=200").await
+    }
+
+    /// The listings that a question gives, page by page.
+    pub async fn listings_by(&self, shop: u64, query: &str) -> Vec<Value> {
         let (mut all, mut cursor) = (Vec::new(), String::new());
         loop {
-            let page = self.get(&format!("/shops/{shop}/listings?limit=200{cursor}")).await;
+            let page = self.get(&format!("/shops/{shop}/listings?{query}{cursor}")).await;
             all.extend(page["listings"].as_array().unwrap().clone());
             match page["next_cursor"].as_str() {
                 Some(next) => {

@@ -7,10 +7,15 @@ use windlass_testkit::postgres::Server;
 
 use crate::scene::Scene;
 
-/// As the guide has it.
-const ENQUEUE: &str = "SELECT windlass.enqueue($1, jsonb_build_object('shop_id', $2::bigint), jsonb_build_object(\
-     'queue', 'vela', 'key', 'shop-' || $2::bigint, 'dedupe_key', $1 || ':' || $2::bigint, \
-     'priority', CASE $1 WHEN 'upload_changes' THEN 2 ELSE 1 END, 'budgets', jsonb_build_array('vela-tasks')))::text";
+/// The statement of the guide, for a shop.
+fn enqueue(shop: u64) -> String {
+    let guide = include_str!("../../../../docs/guide/vela.md");
+    let (_, block) = guide.split_once("```sql\n").unwrap();
+    let (statement, _) = block.split_once(";\n```").unwrap();
+    let statement = statement.replace("12345678", &shop.to_string());
+    assert!(statement.contains("\"forced_download:1\""), "{statement}");
+    format!("SELECT id::text FROM ({statement}) AS asked(id)")
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_come_with_the_webs_own_transaction() {
@@ -27,17 +32,17 @@ async fn tasks_come_with_the_webs_own_transaction() {
     let (mut client, connection) = tokio_postgres::connect(&database.url(), NoTls).await.unwrap();
     tokio::spawn(connection);
     client.batch_execute("CREATE TABLE wishes (shop bigint)").await.unwrap();
-    let kind = "forced_download";
+    let (kind, wish) = ("forced_download", enqueue(1));
     let taken_back = client.transaction().await.unwrap();
     taken_back.execute("INSERT INTO wishes VALUES (1)", &[]).await.unwrap();
-    taken_back.query_one(ENQUEUE, &[&kind, &1_i64]).await.unwrap();
+    taken_back.query_one(&wish, &[]).await.unwrap();
     taken_back.rollback().await.unwrap();
     assert_eq!(scene.get("/tasks?shop_id=1").await["tasks"], json!([]), "it never was");
     let kept = client.transaction().await.unwrap();
     kept.execute("INSERT INTO wishes VALUES (1)", &[]).await.unwrap();
-    let first: String = kept.query_one(ENQUEUE, &[&kind, &1_i64]).await.unwrap().get(0);
+    let first: String = kept.query_one(&wish, &[]).await.unwrap().get(0);
     kept.commit().await.unwrap();
-    let second: String = client.query_one(ENQUEUE, &[&kind, &1_i64]).await.unwrap().get(0);
+    let second: String = client.query_one(&wish, &[]).await.unwrap().get(0);
     assert_eq!(first, second, "equal ones are one");
     let (status, again) = scene.post("/tasks", json!({"type": kind, "shop_id": 1})).await;
     assert_eq!((status, &again["task"]["id"]), (200, &json!(first)), "by whatever way they come");

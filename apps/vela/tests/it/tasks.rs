@@ -1,6 +1,9 @@
 //! The task manager, with workers of our own that speak REST.
 
 use serde_json::{Value, json};
+use windlass_engine::core::time::Clock;
+use windlass_engine::world::{RealWorld, monotonic_ns};
+use windlass_engine::{Client, JobRequest};
 use windlass_testkit::eventually::eventually;
 
 use crate::scene::Scene;
@@ -190,6 +193,87 @@ async fn a_task_that_kills_its_workers_is_quarantined() {
     assert_eq!(scene.status(1).await["status"], "failed");
 }
 
+/// Cleanup: the task of a worker that is killed is somebody else's within its lease and a second, by expiry.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_workers_task_is_back_within_its_lease_and_a_second() {
+    const LEASE_MS: u64 = 2_000;
+    let mut scene = Scene::new().await;
+    scene.short_lease();
+    let _manager = scene.manager().await;
+    let doomed = scene.worker("doomed");
+    scene.etsy.faults.always(windlass_standins::Fault::HoldHead);
+    scene.connect(1).await;
+    let task = eventually("it is at work", async || {
+        let running = scene.get("/tasks?state=running&worker=doomed").await;
+        running["tasks"].get(0).cloned()
+    })
+    .await;
+    doomed.kill();
+    let killed_ns = monotonic_ns();
+    let (status, taken) = scene.post("/get-task", json!({"worker_id": "w", "wait_ms": 30_000})).await;
+    let ms = (monotonic_ns() - killed_ns) / 1_000_000;
+    assert_eq!((status, &taken["task"]["id"]), (200, &task["id"]), "{taken}");
+    assert!(ms <= LEASE_MS + 1_000, "it was back after {ms} ms");
+}
+
+/// Who gets nothing is told when to ask again.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_to_do_is_said_with_a_time() {
+    let (scene, _manager) = manager(&[1]).await;
+    let body = json!({"worker_id": "w"});
+    let answer = scene.answer(scene.port, "POST", "/get-task", Some(&body)).await;
+    let seconds = answer.header(http::header::RETRY_AFTER).and_then(|text| text.parse::<u64>().ok());
+    assert_eq!((answer.status(), seconds), (204, Some(1)));
+    assert!(answer.bytes().await.unwrap().is_empty());
+}
+
+/// A worker's tasks are found wherever they stand among those of others, on one page.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tasks_of_a_worker_are_found_among_many() {
+    let scene = Scene::new().await;
+    let _manager = scene.manager().await;
+    // The newest come first: one worker's tasks are the oldest, behind more than a page of others.
+    for shop in 1..=230 {
+        scene.connect(shop).await;
+        if shop == 3 {
+            for _ in 0..3 {
+                take(&scene, "early").await.unwrap();
+            }
+        }
+    }
+    take(&scene, "late").await.unwrap();
+    let found = scene.get("/tasks?worker=early").await;
+    let shops: Vec<&Value> = found["tasks"].as_array().unwrap().iter().map(|task| &task["shop_id"]).collect();
+    assert_eq!(shops, [3, 2, 1], "{found}");
+    assert_eq!(found["next_cursor"], Value::Null);
+    assert_eq!(scene.get("/tasks?worker=nobody").await, json!({"tasks": [], "next_cursor": null}));
+    let page = scene.get("/tasks?state=queued").await;
+    assert!(!page["next_cursor"].is_null() && page["tasks"].as_array().unwrap().len() == 200, "{page}");
+}
+
+/// A store that is shared with other work: what a shop is doing is known, however many jobs came after its task.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shops_tasks_are_found_behind_the_jobs_of_others() {
+    // More than a store looks at for one page.
+    const OTHERS: u32 = 20_500;
+    let scene = Scene::new().await;
+    let _manager = scene.manager().await;
+    scene.connect(1).await;
+    scene.post("/tasks", json!({"type": "forced_download", "shop_id": 1})).await;
+    let path = scene.folder.path().join("vela.db");
+    let client = Client::new(windlass_sqlite::SqliteStore::open(path).await.unwrap());
+    for _ in 0..OTHERS / 500 {
+        let jobs = (0..500).map(|_| JobRequest::new("other", ()));
+        client.enqueue_many(jobs).await.unwrap();
+    }
+    assert_eq!(scene.status(1).await["status"], "queued");
+    assert_eq!(scene.get("/shops").await["shops"][0]["status"], "queued");
+    let (status, asked) = scene.post("/tasks", json!({"type": "forced_download", "shop_id": 1})).await;
+    assert_eq!(status, 200, "{asked}");
+    let tasks = scene.get("/tasks?shop_id=1").await;
+    assert_eq!(tasks["tasks"].as_array().unwrap().len(), 1, "it has taken in the first download: {tasks}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_waits_is_handed_a_task_when_it_comes() {
     let (scene, _manager) = manager(&[1]).await;
@@ -274,6 +358,39 @@ async fn a_shop_has_a_schedule() {
     let shown = scene.run(&["--json", "schedules", "--store", &store]).await;
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(text.contains("regular_download:1") && text.contains("/15"), "{text} {shown:?}");
+}
+
+/// A schedule that comes to its moment makes a task, and one that nobody has taken yet is not doubled.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_schedule_of_a_shop_fires() {
+    let scene = Scene::new().await;
+    let _manager = scene.manager().await;
+    // Shops stand beside each other within the minute, by their numbers: this one's moment comes soon.
+    let soon = RealWorld::new().wall().ms() / 1_000 + 4;
+    let shop = 60_000 + u64::try_from(soon % 60).unwrap();
+    let tokens = scene.etsy.add_shop(shop, shop + 5_000);
+    let body = json!({
+        "shop_id": shop, "user_id": shop + 5_000, "access_token": tokens.access,
+        "refresh_token": tokens.refresh, "expires_at": "2999-01-01T00:00:00Z", "interval": "1m",
+    });
+    assert_eq!(scene.post("/shops", body).await.0, 201);
+    let first = take(&scene, "w").await.unwrap();
+    assert_eq!(say(&scene, &first, "complete", json!({})).await, 200);
+    assert!(take(&scene, "w").await.is_none());
+    let task = eventually("the schedule fires", async || {
+        let tasks = scene.get(&format!("/tasks?shop_id={shop}")).await;
+        tasks["tasks"].get(0).cloned()
+    })
+    .await;
+    assert_eq!((&task["type"], &task["state"]), (&json!("regular_download"), &json!("queued")));
+    let due: windlass_engine::Time = task["next_attempt"].as_str().unwrap().parse().unwrap();
+    assert_eq!(due.ms() / 1_000 % 60, soon % 60, "{task}");
+    let (status, asked) = scene.post("/tasks", json!({"type": "regular_download", "shop_id": shop})).await;
+    assert_eq!(
+        (status, &asked["task"]["id"]),
+        (200, &task["id"]),
+        "what is due and what is asked for are one"
+    );
 }
 
 /// Managers hold nothing: a worker goes on to the next when one is gone, and its task with it.

@@ -234,3 +234,68 @@ async fn a_listing_that_is_filled_again_is_active() {
     assert_eq!((at_etsy(&scene, ids[0])["state"].as_str(), scene.etsy.fees()), (Some("active"), 1));
     assert_eq!(scene.listing(1, ids[0]).await["state"], "active");
 }
+
+/// Dirty is what has changes that Etsy does not have, for whatever reason: the filter and the field agree, page by page.
+#[tokio::test(flavor = "multi_thread")]
+async fn dirty_means_the_same_everywhere() {
+    let scene = Scene::new().await;
+    let (all, ids) = shop(&scene, (0..9).map(|n| NewListing::new(&format!("Hat {n}"))).collect()).await;
+    // One that Etsy refuses: only Etsy knows that the second image is gone.
+    let images = scene.listing(1, ids[4]).await["images"].clone();
+    scene.etsy.edit(ids[4], "image_ids", json!([images[0]["listing_image_id"]]));
+    scene.edit(1, ids[4], json!({"image_ids": [images[1]["listing_image_id"]]})).await;
+    eventually("it is refused", async || (scene.status(1).await["refused"] == 1).then_some(())).await;
+    // One that is gone with changes, and one that is gone without.
+    scene.etsy.delete(ids[1]);
+    scene.edit(1, ids[1], json!({"title": "Never sent"})).await;
+    eventually("it is gone", async || (scene.status(1).await["conflicts_deleted"] == 1).then_some(())).await;
+    scene.etsy.delete(ids[6]);
+    scene.post("/tasks", json!({"type": "forced_download", "shop_id": 1})).await;
+    eventually("the other is gone", async || {
+        (scene.listing(1, ids[6]).await["status"] == "deleted").then_some(())
+    })
+    .await;
+    // And some that nobody sends, since nobody is at work.
+    drop(all);
+    let _manager = scene.manager().await;
+    for at in [0, 2, 7, 8] {
+        assert_eq!(scene.edit(1, ids[at], json!({"title": "Not sent yet"})).await.0, 202);
+    }
+    let of = |listings: &[Value]| -> Vec<u64> {
+        listings.iter().map(|listing| listing["listing_id"].as_u64().unwrap()).collect()
+    };
+    let everything = scene.listings(1).await;
+    for (word, is_dirty, at) in [
+        ("true", true, &[0, 1, 2, 4, 7, 8][..]),
+        ("false", false, &[3, 5, 6]),
+        ("1", true, &[0, 1, 2, 4, 7, 8]),
+    ] {
+        let expected: Vec<u64> = at.iter().map(|at| ids[*at]).collect();
+        let by_field: Vec<Value> =
+            everything.iter().filter(|listing| listing["dirty"] == is_dirty).cloned().collect();
+        assert_eq!(of(&by_field), expected, "{word}");
+        for limit in [1, 2, 4, 200] {
+            let found = scene.listings_by(1, &format!("limit={limit}&dirty={word}")).await;
+            assert_eq!(of(&found), expected, "dirty={word} by {limit}");
+        }
+    }
+    for (status, at) in [
+        ("refused", &[4][..]),
+        ("conflict_deleted", &[1]),
+        ("deleted", &[6]),
+        ("dirty", &[0, 2, 7, 8]),
+        ("clean", &[3, 5]),
+    ] {
+        let expected: Vec<u64> = at.iter().map(|at| ids[*at]).collect();
+        assert_eq!(
+            of(&scene.listings_by(1, &format!("limit=2&status={status}")).await),
+            expected,
+            "{status}"
+        );
+    }
+    assert_eq!(of(&scene.listings_by(1, "dirty=true&status=refused").await), [ids[4]]);
+    assert_eq!(of(&scene.listings_by(1, "dirty=false&status=refused").await), [0_u64; 0]);
+    for wrong in ["dirty=maybe", "status=shiny"] {
+        assert_eq!(scene.ask("GET", &format!("/shops/1/listings?{wrong}"), None).await.0, 400, "{wrong}");
+    }
+}

@@ -9,7 +9,7 @@ use windlass_server::doctor::{Finding, audit, look};
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;
-use crate::output::{ago, plain, print_json};
+use crate::output::{ago, plain, print_json, progress};
 use crate::say;
 use crate::wiring::open_place;
 
@@ -36,7 +36,13 @@ pub struct DoctorArgs {
 /// Looks, and exits with 1 when something is wrong.
 pub async fn run(args: DoctorArgs, json: bool) -> anyhow::Result<Code> {
     let store = open_place(&args.place).await?;
-    let mut findings = audit(&*store).await?;
+    let bar = progress("looking at everything", 1);
+    let mut findings = audit(&*store, |done, of| {
+        bar.set_length(of);
+        bar.set_position(done);
+    })
+    .await?;
+    bar.finish_and_clear();
     findings.extend(look(&*store, LOOKS_MAX).await?);
     let now = store.now().await?;
     let mut risks = store.risks().await?;

@@ -1,12 +1,14 @@
 //! `windlass schedules`: cron lines that enqueue jobs.
 
+use std::sync::Arc;
+
 use clap::{Args, Subcommand, ValueEnum};
 use windlass_engine::core::id::{Kind, QueueName, ScheduleName};
-use windlass_engine::core::job::{JobSpec, NewJob, Start};
+use windlass_engine::core::job::JobSpec;
 use windlass_engine::core::json::Json;
 use windlass_engine::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
 use windlass_engine::core::store::Store;
-use windlass_engine::world::{RealWorld, new_id};
+use windlass_engine::{Client, Enqueued};
 use windlass_server::text;
 
 use crate::args::PlaceArgs;
@@ -41,7 +43,7 @@ enum Act {
         /// The schedule
         name: ScheduleName,
     },
-    /// Enqueue its job now, beside its runs
+    /// Enqueue its job now, as one of its runs would
     Run {
         /// The schedule
         name: ScheduleName,
@@ -104,7 +106,7 @@ pub async fn run(args: SchedulesArgs, json: bool) -> anyhow::Result<Code> {
         Some(Act::Set(wish)) => set(&*store, *wish).await,
         Some(Act::Pause { name }) => pause(&*store, name, true).await,
         Some(Act::Resume { name }) => pause(&*store, name, false).await,
-        Some(Act::Run { name }) => run_now(&*store, name).await,
+        Some(Act::Run { name }) => run_now(store, name, json).await,
         Some(Act::Delete { name }) => match store.delete_schedule(name.clone()).await? {
             true => said(&name, "is gone"),
             false => not_found(&name),
@@ -164,11 +166,16 @@ async fn pause(store: &dyn Store, name: ScheduleName, paused: bool) -> anyhow::R
     said(&name, if paused { "is paused" } else { "goes on" })
 }
 
-async fn run_now(store: &dyn Store, name: ScheduleName) -> anyhow::Result<Code> {
-    let Some(schedule) = find(store, &name).await? else { return not_found(&name) };
-    let id = new_id(&RealWorld::new());
-    let job = NewJob { id, spec: schedule.policy.job, start: Start::Now };
-    store.enqueue(vec![job]).await?;
+async fn run_now(store: Arc<dyn Store>, name: ScheduleName, json: bool) -> anyhow::Result<Code> {
+    let run = Client::new(store).run_schedule(&name).await?;
+    let Some(Enqueued { id, deduplicated }) = run else { return not_found(&name) };
+    if json {
+        print_json(&serde_json::json!({ "job_id": id, "deduplicated": deduplicated }))?;
+        return Ok(Code::Done);
+    }
+    if deduplicated {
+        eprintln!("the job of an earlier run is not over: this is that one");
+    }
     say!("{id}");
     Ok(Code::Done)
 }

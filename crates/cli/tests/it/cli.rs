@@ -185,6 +185,13 @@ fn queues_budgets_and_schedules() {
         );
         let run = shell.says(0, &["schedules", "run", "nightly"]).trim().to_owned();
         assert_eq!(shell.json(&["job", &run])["kind"], "report");
+        // As by the API: the job of the first run is not over, so this is that one.
+        let again = shell.json(&["schedules", "run", "nightly"]);
+        assert_eq!(again, serde_json::json!({"job_id": run, "deduplicated": true}));
+        assert_eq!(shell.says(0, &["schedules", "run", "nightly"]).trim(), run);
+        shell.says(0, &["cancel", &run]);
+        assert_ne!(shell.says(0, &["schedules", "run", "nightly"]).trim(), run);
+        shell.says(3, &["schedules", "run", "weekly"]);
         shell.says(0, &["schedules", "pause", "nightly"]);
         assert!(shell.says(0, &["schedules"]).contains("paused"));
         shell.says(0, &["schedules", "delete", "nightly"]);
@@ -464,6 +471,45 @@ fn a_file_says_what_a_server_is_like() {
     let id = shell.says(0, &["schedules", "run", "nightly"]).trim().to_owned();
     let ended = || shell.json(&["job", &id])["result"] == "Ada";
     assert!((0..200).any(|_| ended()), "the server's own worker runs it: {}", shell.json(&["job", &id]));
+}
+
+/// `enqueue --wait` says what the job gave, and its exit code how it went.
+#[test]
+fn enqueue_waits_for_the_end() {
+    let mut shell = Shell::new();
+    let script = shell.script(
+        "work.sh",
+        r#"read p; case $p in *bad*) echo "no such thing" >&2; exit 1;; esac; echo "::windlass {\"result\": {\"got\": 7}}""#,
+    );
+    let config = format!("store = \"sqlite:windlass.db\"\n[commands.work]\nexec = [\"{script}\"]\n");
+    std::fs::write(shell.folder.path().join("windlass.toml"), config).unwrap();
+    shell.serves(&[]);
+
+    assert_eq!(shell.says(0, &["enqueue", "work", "--wait"]), "{\"got\":7}\n");
+    let given = shell.json(&["enqueue", "work", "--wait"]);
+    assert_eq!((&given["result"]["got"], &given["deduplicated"]), (&7.into(), &false.into()), "{given}");
+    let id = given["id"].as_str().unwrap();
+    assert_eq!(shell.json(&["job", id])["state"], "completed");
+    // One that is over already is answered at once.
+    let again = shell.json(&["enqueue", "work", "--wait", "--id", id]);
+    assert_eq!((&again["id"], &again["deduplicated"]), (&id.into(), &true.into()));
+
+    for extra in [&[][..], &["--json"]] {
+        let line = [&["enqueue", "work", "\"bad\"", "--ladder", "none", "--wait"], extra].concat();
+        let failed = shell.run(&line);
+        let (out, err) = (text(&failed.stdout), text(&failed.stderr));
+        assert_eq!((failed.status.code(), out.as_str()), (Some(1), ""), "{err}");
+        assert!(err.contains("has failed") && err.contains("no such thing"), "{err}");
+    }
+
+    let id = "00000000-0000-7000-8000-00000000000a";
+    let mut waiting = shell.command(&["enqueue", "work", "--delay", "1h", "--id", id, "--wait"]);
+    let mut waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(waiting.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.contains(id), "{said}");
+    shell.says(0, &["cancel", id]);
+    assert_eq!(waiting.wait().unwrap().code(), Some(1), "canceled");
 }
 
 #[test]

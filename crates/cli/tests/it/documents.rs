@@ -85,3 +85,17 @@ fn the_commands_of_the_readme_work() {
     assert!(output.status.success(), "{said}");
     assert!(said.contains("Ada") && said.contains("completed"), "{said}");
 }
+
+/// What a crontab becomes in a file is what a file may say.
+#[test]
+fn the_file_for_a_crontab_is_right() {
+    let page = document("docs/guide/migrating.md");
+    let (_, rest) =
+        page.split_once(&format!("<!-- run: {} -->\n```toml\n", "cron in a file")).expect("its mark");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("windlass.toml"), rest.split("```").next().unwrap()).unwrap();
+    let output =
+        Command::new(windlass()).args(["config", "check"]).current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("1 schedules, 1 commands"), "{}", said(&output));
+}

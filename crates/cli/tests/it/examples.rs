@@ -1,6 +1,8 @@
 //! The examples run, and say what they should.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use windlass_testkit::program::example;
 
@@ -58,30 +60,135 @@ async fn transactional_enqueue() {
     check("transactional_enqueue", Some(&database.url()), &["Welcome, Ada!", "Welcome, Ada in SQL!"]);
 }
 
-/// The steps of the quickstart: a program of one's own, with the dependencies that the page shows and no others.
+/// A program of one's own, with the dependencies that a page shows and no others.
+struct Project {
+    folder: tempfile::TempDir,
+    built: PathBuf,
+}
+
+impl Project {
+    /// With a manifest as the pages write it.
+    fn new(manifest: &str) -> Self {
+        let root = root().canonicalize().unwrap();
+        assert!(manifest.contains("…/windlass/"), "{manifest}");
+        let manifest = manifest.replace("…/windlass/", &format!("{}/", root.display()));
+        let project = Self {
+            folder: tempfile::tempdir().unwrap(),
+            built: example("hello").ancestors().nth(3).unwrap().join("quickstart"),
+        };
+        let package = "[package]\nname = \"quickstart\"\nedition = \"2024\"\n\n[workspace]\n";
+        project.write("Cargo.toml", &format!("{package}\n{manifest}"));
+        // The versions that we know, so that nothing has to be fetched.
+        std::fs::copy(root.join("Cargo.lock"), project.folder.path().join("Cargo.lock")).unwrap();
+        project
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// What cargo says, on stdout and stderr.
+    fn cargo(&self, line: &[&str]) -> (bool, String, String) {
+        let mut command = Command::new(env!("CARGO"));
+        command.args(line).args(["--offline", "--quiet"]).current_dir(self.folder.path());
+        let output = command.env("CARGO_TARGET_DIR", &self.built).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.success(), text(&output.stdout), text(&output.stderr))
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn page(name: &str) -> String {
+    std::fs::read_to_string(root().join("docs/guide").join(name)).unwrap()
+}
+
+/// The blocks of a page that begin so.
+fn blocks<'p>(page: &'p str, begin: &str) -> Vec<&'p str> {
+    let blocks = page.split(begin).skip(1);
+    blocks.map(|rest| rest.split_once("\n```").expect("its end").0).collect()
+}
+
+/// The steps of the quickstart: its dependencies, `hello`, and the program of the page itself, which works until it is
+/// told to end.
 #[test]
 fn the_quickstart_as_it_is_written() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
-    let page = std::fs::read_to_string(root.join("docs/guide/quickstart.md")).unwrap();
-    let (_, manifest) = page.split_once("```toml\n").expect("a manifest");
-    let (manifest, _) = manifest.split_once("```").expect("its end");
-    let manifest: String = manifest.lines().map(|line| format!("{}\n", line.trim())).collect();
-    assert!(manifest.contains("…/windlass/"), "{manifest}");
-    let manifest = manifest.replace("…/windlass/", &format!("{}/", root.display()));
-    let project = tempfile::tempdir().unwrap();
-    let write = |path: &str, text: &str| std::fs::write(project.path().join(path), text).unwrap();
-    std::fs::create_dir(project.path().join("src")).unwrap();
-    write(
-        "Cargo.toml",
-        &format!("[package]\nname = \"quickstart\"\nedition = \"2024\"\n\n{manifest}\n[workspace]\n"),
-    );
-    write("src/main.rs", include_str!("../../../../examples/hello.rs"));
-    // The versions that we know, so that nothing has to be fetched.
-    std::fs::copy(root.join("Cargo.lock"), project.path().join("Cargo.lock")).unwrap();
-    let built = example("hello").ancestors().nth(3).unwrap().join("quickstart");
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["run", "--offline", "--quiet"]).current_dir(project.path()).env("CARGO_TARGET_DIR", built);
-    let output = command.output().unwrap();
-    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && said.contains("Hello, world!"), "{said}\n{errors}");
+    let page = page("quickstart.md");
+    let [manifest] = blocks(&page, "```toml\n")[..] else { panic!("one list of dependencies") };
+    let [program] = blocks(&page, "```rust,no_run\n")[..] else { panic!("one program") };
+    let project = Project::new(manifest);
+    project.write("src/main.rs", program);
+    project.write("src/bin/hello.rs", include_str!("../../../../examples/hello.rs"));
+    let (done, said, errors) = project.cargo(&["run", "--bin", "hello"]);
+    assert!(done && said.contains("Hello, world!"), "{said}\n{errors}");
+
+    let (done, said, errors) = project.cargo(&["build", "--bin", "quickstart"]);
+    assert!(done, "{said}\n{errors}");
+    let windlass = windlass_testkit::binary::windlass();
+    let enqueued = Command::new(windlass)
+        .args(["enqueue", "greet", "\"Ada\"", "--store", "sqlite:hello.db"])
+        .current_dir(project.folder.path())
+        .env_remove("WINDLASS_URL")
+        .output()
+        .unwrap();
+    assert!(enqueued.status.success(), "{}", String::from_utf8_lossy(&enqueued.stderr));
+    let mut works = Command::new(project.built.join("debug/quickstart"));
+    let mut works = works.current_dir(project.folder.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(works.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "Hello, Ada!\n");
+    let pid = i32::try_from(works.id()).unwrap();
+    // SAFETY: it is a child of ours that was not waited for, so nobody else has its id.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
+    assert!(works.wait().unwrap().success(), "it ends gracefully");
+}
+
+/// The test of the page, in a program that has what the quickstart lists and what this page adds.
+#[test]
+fn the_guide_to_testing_as_it_is_written() {
+    let (own, quickstart) = (page("testing.md"), page("quickstart.md"));
+    let [dependencies] = blocks(&quickstart, "```toml\n")[..] else { panic!("one list of dependencies") };
+    let [added] = blocks(&own, "```toml\n")[..] else { panic!("one list of dependencies") };
+    let [program] = blocks(&own, "```rust\n")[..] else { panic!("one program") };
+    let test = "[[test]]\nname = \"mail\"\nharness = false\n";
+    let project = Project::new(&format!("{dependencies}\n\n{added}\n\n{test}"));
+    project.write("src/lib.rs", "");
+    project.write("tests/mail.rs", program);
+    let (done, said, errors) = project.cargo(&["test", "--test", "mail"]);
+    assert!(done, "{said}\n{errors}");
+}
+
+/// What the compiler says of wrong jobs and handlers: every line below a block of the page, word for word.
+#[test]
+fn wrong_handlers_are_told_what_to_do() {
+    let (own, quickstart) = (page("workers.md"), page("quickstart.md"));
+    let [dependencies] = blocks(&quickstart, "```toml\n")[..] else { panic!("one list of dependencies") };
+    let wrong = blocks(&own, "```rust,compile_fail,");
+    let said = blocks(&own, &format!("<!-- run: {} -->\n```text\n", "said by the compiler"));
+    assert_eq!((wrong.len(), said.len()), (4, 4));
+    let project = Project::new(dependencies);
+    project.write("src/lib.rs", "");
+    for (at, wrong) in wrong.iter().enumerate() {
+        let (_, program) = wrong.split_once('\n').expect("a code, and the program");
+        project.write(&format!("src/bin/wrong_{at}.rs"), &format!("{program}\nfn main() {{}}\n"));
+    }
+    for (at, said) in said.iter().enumerate() {
+        let (done, _, errors) = project.cargo(&["build", "--bin", &format!("wrong_{at}")]);
+        assert!(!done, "it is wrong, and yet compiled");
+        // Columns and numbers of lines differ with the place.
+        let errors: Vec<String> = errors.lines().map(without_numbers).collect();
+        for line in said.lines().map(without_numbers) {
+            assert!(errors.contains(&line), "{line:?} was not said of {at}:\n{}", errors.join("\n"));
+        }
+    }
+}
+
+/// A line of rustc without its number and the space before it.
+fn without_numbers(line: &str) -> String {
+    let line = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }

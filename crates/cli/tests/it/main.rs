@@ -12,3 +12,5 @@ mod files;
 mod history;
 mod jobs;
 mod left_out;
+mod snippets;
+mod tidy;

@@ -63,11 +63,7 @@ impl Book {
     pub fn budgets(&self, now: Time) -> Vec<BudgetStatus> {
         self.budgets
             .values()
-            .map(|budget| {
-                let named =
-                    self.running.iter().filter(|seq| self.jobs[seq].spec.budgets.contains(&budget.name));
-                budget_status(budget.clone(), named.count() as u32, now)
-            })
+            .map(|budget| budget_status(budget.clone(), self.lanes.slots_used(&budget.name), now))
             .collect()
     }
 
@@ -221,7 +217,7 @@ impl Book {
     /// What happened after `since`.
     pub fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
         let begin = self.events.first().map_or(self.next_event, |oldest| oldest.position.place - 1);
-        let place = Position::read(since, self.epoch.tag(), begin)?;
+        let place = Position::read(since, self.epoch.tag(), begin, self.next_event)?;
         let from = self.events.partition_point(|event| event.position.place <= place);
         let found = self.events[from..].iter().take(limit.min(EVENTS_MAX) as usize);
         let fitting = crate::event::fitting(found.clone());

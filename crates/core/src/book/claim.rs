@@ -1,16 +1,18 @@
 //! Claims: which jobs may start, in order, each held back only by what holds
 //! itself back.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::convert::Infallible;
 
 use super::{Book, Moves, Remembered};
-use crate::eligible::{BudgetNow, Hold, QueueNow, holds};
+use crate::eligible::{BudgetNow, Hold, QueueNow, free_by_time, holds};
 use crate::error::{Invalid, StoreError};
-use crate::id::{BudgetName, JobId, Key, QueueName};
+use crate::id::{BudgetName, Key, QueueName};
 use crate::job::Job;
+use crate::pick::{BudgetNo, Gate, Head, Heads, NextHead, QueueRoom, Rooms, pick};
 use crate::policy::budget::Budget;
 use crate::policy::queue::{LEASE_MS_RANGE, QueuePolicy};
-use crate::store::{CLAIM_BYTES_MAX, CLAIM_MAX, ClaimAnswer, ClaimRequest, Leased};
+use crate::store::{CLAIM_MAX, ClaimAnswer, ClaimRequest, Leased};
 use crate::time::Time;
 use crate::transition;
 
@@ -24,6 +26,7 @@ impl Book {
             }
             return Ok(self.claimed_before(memory));
         }
+        self.lanes.settle_due(&request.queues, now);
         let (picked, next_due_in_ms, budgets) = self.pick(request, now);
         let mut moves = Moves::default();
         let mut leases = Vec::with_capacity(picked.len());
@@ -67,58 +70,120 @@ impl Book {
         ClaimAnswer { leases, next_due_in_ms: None, instance: Some(self.epoch.instance) }
     }
 
-    /// The jobs to claim, when time alone may free another, and the budgets as
+    /// The jobs to claim, when time alone may free another, and the budgets that it spends of, as
     /// they are after that.
     fn pick(&self, request: &ClaimRequest, now: Time) -> (Vec<u64>, Option<u64>, Vec<Budget>) {
-        let mut hall = Hall::of(self);
-        let mut picked = Vec::new();
-        let mut next_due: Option<Time> = None;
-        let mut bytes = 0;
-        for (_, seq) in &self.queued {
-            if picked.len() >= request.limit as usize {
-                return (picked, None, hall.spent());
-            }
-            let job = &self.jobs[seq];
-            let wanted = request.queues.contains(&job.spec.queue)
-                && request.kinds.as_ref().is_none_or(|kinds| kinds.contains(&job.spec.kind));
-            if !wanted {
+        let mut rooms = Rooms::new(now);
+        let mut walk = Walk { book: self, now, lines: Vec::new() };
+        let mut budgets: HashMap<&BudgetName, BudgetNo> = HashMap::new();
+        for (at, name) in request.queues.iter().enumerate() {
+            if request.queues[..at].contains(name) {
                 continue;
             }
-            let holds = hall.holds(self, job, now);
-            if holds.is_empty() {
-                bytes += job.carried_bytes();
-                if bytes > CLAIM_BYTES_MAX && !picked.is_empty() {
-                    return (picked, None, hall.spent());
+            let policy = self.policy(name);
+            let pause_until = self.pause_until(name, &policy).filter(|until| now < *until);
+            let queue = rooms.queue(QueueRoom {
+                paused: self.queues.get(name).is_some_and(|queue| queue.paused),
+                limit: policy.limit,
+                running: self.lanes.running(name),
+                pause_until,
+            });
+            for ((kind, named), line) in self.lanes.gates(name) {
+                if request.kinds.as_ref().is_some_and(|kinds| !kinds.contains(kind)) {
+                    continue;
                 }
-                picked.push(*seq);
-                hall.enter(job, now);
-            } else if let Some(at) = free_by_time(&holds) {
-                next_due = Some(next_due.map_or(at, |other| other.min(at)));
+                let defined = named.iter().filter_map(|name| Some((name, self.budgets.get(name)?)));
+                let numbers = defined.map(|(name, budget)| {
+                    let slots_used = self.lanes.slots_used(name);
+                    *budgets.entry(name).or_insert_with(|| rooms.budget(budget.clone(), slots_used))
+                });
+                let numbers = numbers.collect();
+                // Those that others may hold are left out one by one.
+                rooms.gate(Gate { queue, budgets: numbers, nobody_elses: true });
+                let (places, next_due) = (Box::new(line.due(now)), line.next_due(now));
+                walk.lines.push(Line { places, pause_until, next_due });
             }
         }
-        let next_due_in_ms = next_due.map(|at| at.ms_since(now));
-        (picked, next_due_in_ms, hall.spent())
+        let Ok(picked) = pick(request, &mut rooms, &mut walk);
+        // What is for later at a gate that is closed is free when both are over, if time alone opens the gate.
+        let later = walk.lines.iter().enumerate().filter_map(|(gate, line)| {
+            let holds = rooms.holds(gate);
+            let opens = if holds.is_empty() { Some(now) } else { free_by_time(&holds) };
+            Some(line.next_due?.max(opens?))
+        });
+        // Who asks for nothing is told nothing.
+        let next_due = later.chain(picked.next_free).min().filter(|_| !picked.more && request.limit > 0);
+        let seqs = picked.taken.into_iter().map(|taken| taken.row).collect();
+        (seqs, next_due.map(|at| at.ms_since(now)), rooms.into_spent().collect())
     }
 
     /// What holds back a queued job at `now`.
     pub(super) fn holds(&self, job: &Job, now: Time) -> Vec<Hold> {
-        Hall::of(self).holds(self, job, now)
+        let queue = &job.spec.queue;
+        let policy = self.policy(queue);
+        let holder = job.spec.key.as_ref().and_then(|key| self.lanes.holder(queue, key));
+        let queue_now = QueueNow {
+            policy: &policy,
+            paused: self.queues.get(queue).is_some_and(|queue| queue.paused),
+            running: self.lanes.running(queue),
+            key_holder: holder.map(|seq| self.jobs[&seq].id),
+            pause: self.pause_until(queue, &policy).map(|until| (&self.epoch, until)),
+        };
+        let named = job.spec.budgets.iter().filter_map(|name| {
+            let budget = self.budgets.get(name)?;
+            Some((name.clone(), BudgetNow { budget, slots_used: self.lanes.slots_used(name) }))
+        });
+        holds(job, &queue_now, &named.collect(), now)
     }
 }
 
-/// When all holds end by time alone; `None` when something else must happen first.
-pub fn free_by_time(holds: &[Hold]) -> Option<Time> {
-    let ends: Option<Vec<Time>> = holds.iter().map(end_by_time).collect();
-    ends?.into_iter().max()
+/// The queued jobs of a gate.
+struct Line<'a> {
+    /// Where those stand that are due.
+    places: Box<dyn Iterator<Item = (i64, u64)> + 'a>,
+    /// Until when the epoch holds back what others may hold.
+    pause_until: Option<Time>,
+    /// When the first of those that were passed by may run, as far as its gate lets it.
+    next_due: Option<Time>,
 }
 
-fn end_by_time(hold: &Hold) -> Option<Time> {
-    match hold {
-        Hold::NotDue { run_at: at }
-        | Hold::EpochPause { until: at }
-        | Hold::BudgetCooling { until: at, .. }
-        | Hold::BudgetSpent { until: at, .. } => Some(*at),
-        Hold::QueuePaused | Hold::QueueFull { .. } | Hold::KeyBusy { .. } | Hold::BudgetSlots { .. } => None,
+impl Line<'_> {
+    fn note(&mut self, at: Option<Time>) {
+        self.next_due = self.next_due.into_iter().chain(at).min();
+    }
+}
+
+/// Reads the gates of a book.
+struct Walk<'a> {
+    book: &'a Book,
+    now: Time,
+    /// Of each gate.
+    lines: Vec<Line<'a>>,
+}
+
+impl Heads for Walk<'_> {
+    type Key = (QueueName, Key);
+    type Row = u64;
+    type Error = Infallible;
+
+    fn next(&mut self, gate: usize, _: u32) -> NextHead<Self> {
+        loop {
+            let line = &mut self.lines[gate];
+            let Some((rank, seq)) = line.places.next() else { return Ok(None) };
+            let job = &self.book.jobs[&seq];
+            let spec = &job.spec;
+            if job.run_at > self.now {
+                line.note(Some(job.run_at));
+            } else if spec.key.as_ref().is_some_and(|key| self.book.lanes.holder(&spec.queue, key).is_some())
+            {
+                // Time alone does not free it.
+            } else if line.pause_until.is_some() && self.book.epoch.may_be_held(job, false) {
+                line.note(line.pause_until);
+            } else {
+                let key = spec.key.as_ref().map(|key| (spec.queue.clone(), key.clone()));
+                return Ok(Some(Head { rank, seq, key, bytes: job.carried_bytes(), row: seq }));
+            }
+        }
     }
 }
 
@@ -137,74 +202,4 @@ pub fn check(request: &ClaimRequest) -> Result<(), Invalid> {
 pub fn leased(job: Job, policy: &QueuePolicy) -> Leased {
     let retry_delay_ms = policy.retry_delay_ms(&job.spec, job.attempt);
     Leased { job, retry_delay_ms }
-}
-
-/// Who is running now: what the limits, the keys and the slots are measured by.
-struct Hall {
-    running: HashMap<QueueName, u32>,
-    keys: HashMap<(QueueName, Key), JobId>,
-    slots: BTreeMap<BudgetName, u32>,
-    budgets: BTreeMap<BudgetName, Budget>,
-    policies: HashMap<QueueName, (QueuePolicy, bool)>,
-}
-
-impl Hall {
-    fn of(book: &Book) -> Self {
-        let mut hall = Self {
-            running: HashMap::new(),
-            keys: HashMap::new(),
-            slots: BTreeMap::new(),
-            budgets: book.budgets.clone(),
-            policies: HashMap::new(),
-        };
-        for seq in &book.running {
-            hall.count(&book.jobs[seq]);
-        }
-        hall
-    }
-
-    fn count(&mut self, job: &Job) {
-        *self.running.entry(job.spec.queue.clone()).or_default() += 1;
-        if let Some(key) = &job.spec.key {
-            self.keys.insert((job.spec.queue.clone(), key.clone()), job.id);
-        }
-        for name in &job.spec.budgets {
-            *self.slots.entry(name.clone()).or_default() += 1;
-        }
-    }
-
-    fn enter(&mut self, job: &Job, now: Time) {
-        self.count(job);
-        for name in &job.spec.budgets {
-            if let Some(budget) = self.budgets.get_mut(name) {
-                budget.spend(1, now);
-            }
-        }
-    }
-
-    fn holds(&mut self, book: &Book, job: &Job, now: Time) -> Vec<Hold> {
-        let queue = &job.spec.queue;
-        let (policy, paused) = self.policies.entry(queue.clone()).or_insert_with(|| {
-            let paused = book.queues.get(queue).is_some_and(|queue| queue.paused);
-            (book.policy(queue), paused)
-        });
-        let holder = job.spec.key.as_ref().and_then(|key| self.keys.get(&(queue.clone(), key.clone())));
-        let queue_now = QueueNow {
-            policy,
-            paused: *paused,
-            running: self.running.get(queue).copied().unwrap_or(0),
-            key_holder: holder.copied(),
-            pause: book.pause_until(queue, policy).map(|until| (&book.epoch, until)),
-        };
-        let named = job.spec.budgets.iter().filter_map(|name| {
-            let budget = self.budgets.get(name)?;
-            let slots_used = self.slots.get(name).copied().unwrap_or(0);
-            Some((name.clone(), BudgetNow { budget, slots_used }))
-        });
-        holds(job, &queue_now, &named.collect(), now)
-    }
-
-    fn spent(self) -> Vec<Budget> {
-        self.budgets.into_values().collect()
-    }
 }

@@ -8,6 +8,7 @@ pub mod admin;
 pub mod claim;
 pub mod epoch;
 pub mod find;
+mod lanes;
 pub mod layout;
 pub mod records;
 pub mod write;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use self::lanes::Lanes;
 use crate::epoch::Epoch;
 use crate::error::{Invalid, StoreError};
 use crate::event::{Event, Position, What};
@@ -58,6 +60,7 @@ pub struct Book {
     by_dedupe: HashMap<DedupeKey, u64>,
     queued: BTreeSet<(i64, u64)>,
     running: BTreeSet<u64>,
+    lanes: Lanes,
 }
 
 /// A queue that was configured or paused.
@@ -276,6 +279,7 @@ impl Book {
             State::Running(_) => drop(self.running.insert(job.seq)),
             State::Completed { .. } | State::Failed { .. } | State::Canceled { .. } => {}
         }
+        self.lanes.add(&job);
         if let Some(key) = job.spec.dedupe_key.as_ref().filter(|_| !job.state.name().is_final()) {
             self.by_dedupe.insert(key.clone(), job.seq);
         }
@@ -292,6 +296,7 @@ impl Book {
 
     fn unindex(&mut self, seq: u64) {
         let Some(old) = self.jobs.get(&seq) else { return };
+        self.lanes.remove(old);
         self.queued.remove(&(old.rank, seq));
         self.running.remove(&seq);
         if let Some(key) = &old.spec.dedupe_key

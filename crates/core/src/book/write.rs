@@ -114,8 +114,15 @@ impl Book {
         self.running.iter().filter_map(|seq| self.jobs[seq].lease()).map(|lease| lease.look_at()).min()
     }
 
-    /// Asks for a job to be canceled.
-    pub fn cancel(&mut self, id: JobId, now: Time) -> CancelAnswer {
+    /// Asks for jobs to be canceled, and answers in the order asked.
+    pub fn cancel(&mut self, ids: &[JobId], now: Time) -> Vec<CancelAnswer> {
+        let mut moves = Moves::default();
+        let answers = ids.iter().map(|id| self.cancel_one(*id, now, &mut moves)).collect();
+        self.note(moves, now);
+        answers
+    }
+
+    fn cancel_one(&mut self, id: JobId, now: Time, moves: &mut Moves) -> CancelAnswer {
         let Some(mut job) = self.job(id).cloned() else { return CancelAnswer::NotFound };
         let policy = self.policy(&job.spec.queue);
         let (answer, moved) = match transition::cancel(&mut job, &policy, now) {
@@ -124,22 +131,25 @@ impl Book {
             Cancel::AlreadyRequested => return CancelAnswer::Requested,
             Cancel::Final => return CancelAnswer::Final,
         };
-        let mut moves = Moves::default();
-        self.put_moved(job, moved, &mut moves);
-        self.note(moves, now);
+        self.put_moved(job, moved, moves);
         answer
     }
 
-    /// Starts a new life of a final job.
-    pub fn retry(&mut self, id: JobId, now: Time) -> RetryAnswer {
+    /// Starts new lives of final jobs, and answers in the order asked.
+    pub fn retry(&mut self, ids: &[JobId], now: Time) -> Vec<RetryAnswer> {
+        let mut moves = Moves::default();
+        let answers = ids.iter().map(|id| self.retry_one(*id, now, &mut moves)).collect();
+        self.note(moves, now);
+        answers
+    }
+
+    fn retry_one(&mut self, id: JobId, now: Time, moves: &mut Moves) -> RetryAnswer {
         let Some(mut job) = self.job(id).cloned() else { return RetryAnswer::NotFound };
         let Some(moved) = transition::retry(&mut job, now) else { return RetryAnswer::NotFinal };
         if let Some(seq) = job.spec.dedupe_key.as_ref().and_then(|key| self.by_dedupe.get(key)) {
             return RetryAnswer::Taken(self.jobs[seq].id);
         }
-        let mut moves = Moves::default();
-        self.put_moved(job, moved, &mut moves);
-        self.note(moves, now);
+        self.put_moved(job, moved, moves);
         RetryAnswer::Retried
     }
 

@@ -58,6 +58,19 @@ impl Ladder {
         u32::try_from(self.0.len()).unwrap_or(u32::MAX - 1) + 1
     }
 
+    /// Refuses so many attempts: none at all, or more than one by a ladder without
+    /// rungs, where nothing says when the next would be.
+    pub fn check_attempts(&self, max: Option<u32>) -> Result<(), Invalid> {
+        match max {
+            Some(0) => Err(Invalid::new("max_attempts", "is 0; at least 1 is needed")),
+            Some(max) if max > 1 && self.0.is_empty() => {
+                let why = format!("is {max}, but the ladder has no rung to wait by; give it one, such as 1m");
+                Err(Invalid::new("max_attempts", why))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// How many attempts there are when `max` are wanted. A ladder without rungs has one in any case.
     pub fn attempts_within(&self, max: Option<u32>) -> u32 {
         match max {
@@ -130,6 +143,11 @@ pub struct RetryRule {
 }
 
 impl RetryRule {
+    /// Refuses a rule that cannot be kept.
+    pub fn check(&self) -> Result<(), Invalid> {
+        self.ladder.check_attempts(self.max_attempts)
+    }
+
     /// How many attempts there are at most: what is said, or the ladder's length plus one.
     pub fn attempts_max(&self) -> u32 {
         self.ladder.attempts_within(self.max_attempts)

@@ -87,9 +87,7 @@ impl QueuePolicy {
         if self.crashes_max == 0 {
             return Err(Invalid::new("crashes_max", "is 0; at least 1 is needed"));
         }
-        if self.max_attempts == Some(0) {
-            return Err(Invalid::new("max_attempts", "is 0; at least 1 is needed"));
-        }
+        self.ladder.check_attempts(self.max_attempts)?;
         if self.ageing_ms == Some(0) {
             return Err(Invalid::new("ageing_ms", "is 0; leave it out for strict priority"));
         }

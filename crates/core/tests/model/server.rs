@@ -288,7 +288,7 @@ fn cancel(world: &mut World, id: JobId, flaw: Flaw) -> Answer {
     if flaw == Flaw::BlindCancel {
         force(&mut world.book, id, |job| job.state = State::Canceled { ended_at: now });
     } else {
-        world.book.cancel(id, now);
+        world.book.cancel(&[id], now);
     }
     None
 }

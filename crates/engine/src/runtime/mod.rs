@@ -5,6 +5,7 @@
 //! loops share one [`Engine`] and nothing else:
 //!
 //! - `pool` is what queues that share slots have together: each has a producer;
+//! - `allowance` is how many jobs the worker may still begin;
 //! - `producer` claims no more than there are free slots, and starts attempts;
 //! - `standby` lets the store claim for a producer that waits, in the commit that brings the work;
 //! - `executor` runs one attempt to its end;
@@ -15,6 +16,7 @@
 //! - `presence` says that the worker is alive;
 //! - `shutdown` brings it all to an end, the leases last.
 
+mod allowance;
 mod assistant;
 mod breaker;
 mod epoch;
@@ -63,7 +65,20 @@ pub(crate) struct Settings {
     pub(crate) still_ms_max: u64,
     pub(crate) poll_ms_max: u64,
     pub(crate) housekeeping: bool,
-    pub(crate) until_idle: bool,
+    pub(crate) until: Until,
+    /// How many jobs are begun at most, of all pools together.
+    pub(crate) jobs_max: Option<u64>,
+}
+
+/// What ends a worker beside its shutdown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// Nothing.
+    Shutdown,
+    /// There is nothing that could run, and nothing that becomes due by time alone.
+    Idle,
+    /// There is nothing that could run now.
+    NothingDue,
 }
 
 /// What a worker is made of.
@@ -88,6 +103,7 @@ pub(crate) struct Engine {
     pub(crate) settings: Settings,
     pub(crate) handlers: HashMap<Kind, Arc<dyn Handler>>,
     pub(crate) breakers: breaker::Breakers,
+    pub(crate) allowance: Arc<allowance::Allowance>,
     pub(crate) ambient: tokio::runtime::Handle,
     pub(crate) pools: Vec<Arc<Pool>>,
     listeners: Vec<OnEvent>,
@@ -161,6 +177,7 @@ impl Engine {
             store,
             world,
             breakers: breaker::Breakers::new(breaker),
+            allowance: allowance::Allowance::new(settings.jobs_max),
             settings,
             handlers,
             ambient,

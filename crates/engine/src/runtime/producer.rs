@@ -11,9 +11,10 @@ use windlass_core::id::Kind;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased};
 use windlass_core::transition::Outcome;
 
+use super::allowance::Allowed;
 use super::pool::NOT_IDLE;
 use super::standby::{Became, Handed};
-use super::{Backoff, Engine, Pool, executor};
+use super::{Backoff, Engine, Pool, Until, executor};
 use crate::signal::Attempt;
 use crate::world::half_jittered;
 
@@ -74,7 +75,10 @@ pub(super) async fn run(engine: Arc<Engine>, pool: Arc<Pool>) {
         if claimed.count > 0 {
             poll.reset();
         }
-        let idle = empty_handed && claimed.count == 0 && claimed.next_due_in_ms.is_none();
+        // A claim that has made so many ready as it may names this very moment: there is more to be had.
+        let nothing_due =
+            empty_handed && claimed.count == 0 && claimed.asked > 0 && claimed.next_due_in_ms != Some(0);
+        let idle = nothing_due && (waits_for_nothing(&engine) || claimed.next_due_in_ms.is_none());
         pool.idle_at.store(if idle { changes } else { NOT_IDLE }, Ordering::SeqCst);
         drop(claiming);
         if busy {
@@ -87,12 +91,19 @@ pub(super) async fn run(engine: Arc<Engine>, pool: Arc<Pool>) {
     }
 }
 
+/// Whether what becomes due later is left for others.
+fn waits_for_nothing(engine: &Engine) -> bool {
+    engine.settings.until == Until::NothingDue
+}
+
 /// Waits for free slots; `None` when the worker is not to claim any more.
 async fn free_slots(engine: &Engine, pool: &Pool, busy: bool) -> Option<usize> {
     loop {
         if !engine.is_working() {
             return None;
         }
+        // Made before the look: what is given back from there on wakes it.
+        let more = engine.allowance.more();
         let free = room(engine, pool);
         if free > 0 && !(busy && is_crowded(pool, free)) {
             return Some(free);
@@ -100,6 +111,7 @@ async fn free_slots(engine: &Engine, pool: &Pool, busy: bool) -> Option<usize> {
         tokio::select! {
             () = engine.until(|phase| *phase != super::Phase::Working) => return None,
             () = pool.slots.room() => {}
+            () = more => {}
             () = engine.world.sleep_ms(GATHER_MS), if free > 0 => return Some(room(engine, pool)),
         }
     }
@@ -119,13 +131,16 @@ pub(super) fn room(engine: &Engine, pool: &Pool) -> usize {
 /// How many may be claimed when so many are asked for already.
 fn room_beside(engine: &Engine, pool: &Pool, asked: usize) -> usize {
     let unsettled = (pool.slots.total() * 2).saturating_sub(pool.held_count());
-    pool.slots.free().min(unsettled).saturating_sub(asked).min(engine.settings.claim_max)
+    let free = pool.slots.free().min(unsettled).saturating_sub(asked).min(engine.settings.claim_max);
+    free.min(engine.allowance.left())
 }
 
 /// Slots that are spoken for by a claim under way.
 struct Spoken {
     pool: Arc<Pool>,
     jobs: usize,
+    /// So many jobs may be begun; what the claim does not give goes back.
+    allowed: Allowed,
 }
 
 impl Spoken {
@@ -137,7 +152,10 @@ impl Spoken {
             jobs = wanted.min(room_beside(engine, pool, asked));
             Some(asked + jobs)
         });
-        (jobs > 0).then(|| Self { pool: pool.clone(), jobs })
+        // The pools share what is allowed, so that there may be less of it by now.
+        let allowed = engine.allowance.take(jobs);
+        counted.fetch_sub(jobs - allowed.jobs(), Ordering::SeqCst);
+        (allowed.jobs() > 0).then(|| Self { pool: pool.clone(), jobs: allowed.jobs(), allowed })
     }
 }
 
@@ -162,7 +180,10 @@ async fn wait(
     // Where the store is in the same process and time stands still, nobody needs to ask by chance.
     let poll_ms = match engine.world.runs_in_place() {
         true => PATIENT_MS,
-        false if engine.source.tells() => poll_ms.max(half_jittered(&*engine.world, TOLD_MS)),
+        // Nobody tells that there is nothing left: who ends then has to ask.
+        false if engine.source.tells() && engine.settings.until == Until::Shutdown => {
+            poll_ms.max(half_jittered(&*engine.world, TOLD_MS))
+        }
         false => poll_ms,
     };
     let ms = due.map_or(poll_ms, |due| due.min(poll_ms)).max(1);
@@ -267,10 +288,11 @@ pub(super) async fn claim(
 
 /// Starts what a claim gave.
 pub(super) fn take(engine: &Arc<Engine>, question: Question, answer: ClaimAnswer) -> Claimed {
-    let Question { request: _, trial, asked, asked_ms, spoken } = question;
+    let Question { request: _, trial, asked, asked_ms, mut spoken } = question;
     let ClaimAnswer { leases, next_due_in_ms, instance } = answer;
     engine.epoch.hear(instance);
     let count = leases.len();
+    spoken.allowed.used(count);
     if let Some(kind) = trial.filter(|_| count > 0) {
         engine.breakers.trying(&kind);
     }

@@ -29,24 +29,40 @@ pub(super) async fn run(engine: Arc<Engine>, mut ended: mpsc::UnboundedReceiver<
 }
 
 /// Settles a batch, however long the store takes to be back: the lease keeper
-/// holds on to the leases meanwhile, and what is lost is answered as lost.
+/// holds on to the leases meanwhile, and what is lost is answered as lost. One that the store
+/// cannot take costs no other: a batch that is refused for what is in it is halved until that one is alone.
 async fn settle(engine: &Engine, batch: Vec<Settlement>) {
+    let mut batches = vec![batch];
+    while let Some(mut batch) = batches.pop() {
+        if settle_together(engine, &batch).await {
+            continue;
+        }
+        batches.push(batch.split_off(batch.len() / 2));
+        batches.push(batch);
+    }
+}
+
+/// Settles these in one commit; false when one of several may be what the store cannot take.
+async fn settle_together(engine: &Engine, batch: &[Settlement]) -> bool {
     let mut trouble = Backoff::new(20, 2_000);
     loop {
-        match engine.source.settle(batch.clone()).await {
+        match engine.source.settle(batch.to_vec()).await {
             Ok(answers) => {
                 for (settlement, written) in batch.iter().zip(answers) {
                     count(engine, settlement, written);
                 }
                 engine.news.settled.notify_one();
-                return;
+                return true;
             }
             Err(error) => {
                 engine.mind(&error, "settle");
+                if error.is_of_one_call() && batch.len() > 1 {
+                    return false;
+                }
                 if !error.is_transient() {
                     // What cannot be settled is held no longer: its lease runs out, which counts as a crash.
                     batch.iter().for_each(|one| engine.let_go(one.lease.job_id, one.lease.fence));
-                    return;
+                    return true;
                 }
             }
         }

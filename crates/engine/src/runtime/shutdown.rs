@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 
-use super::{Engine, Phase};
+use super::{Engine, Phase, Until};
 use crate::signal::Stop;
 
 /// What ends a worker when it is done.
@@ -31,7 +31,8 @@ pub fn shutdown_on_signals() -> std::io::Result<Shutdown> {
 pub(super) async fn drain(engine: &Engine, shutdown: Shutdown) {
     tokio::select! {
         () = shutdown => {}
-        () = idle(engine), if engine.settings.until_idle => {}
+        () = idle(engine), if engine.settings.until != Until::Shutdown => {}
+        () = spent(engine), if engine.settings.jobs_max.is_some() => {}
         () = engine.until(|phase| matches!(phase, Phase::Failed(_))) => {}
     }
     let began = engine.phase.send_if_modified(|phase| {
@@ -93,6 +94,20 @@ async fn idle(engine: &Engine) {
         let changes = engine.changes();
         let idle = engine.pools.iter().all(|pool| pool.idle_at.load(Ordering::SeqCst) == changes);
         if idle && !claiming && engine.held_count() == 0 {
+            return;
+        }
+        quiet.await;
+    }
+}
+
+/// Waits until as many jobs as the worker may begin have ended.
+async fn spent(engine: &Engine) {
+    loop {
+        let quiet = engine.news.quiet.notified();
+        // In this order: once all have been begun no claim gives any more, and what a claim gave is held before it is over.
+        let is_spent = engine.allowance.is_spent();
+        let claiming = engine.counts.claiming.load(Ordering::SeqCst) > 0;
+        if is_spent && !claiming && engine.held_count() == 0 {
             return;
         }
         quiet.await;

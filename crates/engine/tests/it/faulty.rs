@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_engine::core::error::StoreError;
-use windlass_engine::core::id::BudgetName;
+use windlass_engine::core::id::{BudgetName, JobId};
 use windlass_engine::core::store::{
     ClaimAnswer, ClaimRequest, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, Source, Spent,
     StepWrite, WakeFn, Written,
@@ -32,6 +32,8 @@ pub struct Faulty {
     claiming: AtomicUsize,
     /// How many settlements came in each call.
     pub settles: Mutex<Vec<usize>>,
+    /// A settlement of this job cannot be stored, nor can any that comes with it.
+    pub unfit: Mutex<Option<JobId>>,
     /// How many renewals came.
     pub renewals: AtomicU32,
     /// How often cancels were asked for.
@@ -52,6 +54,7 @@ impl Faulty {
             claims_together: AtomicUsize::new(0),
             claiming: AtomicUsize::new(0),
             settles: Mutex::default(),
+            unfit: Mutex::default(),
             renewals: AtomicU32::new(0),
             cancels: AtomicU32::new(0),
             late: Mutex::default(),
@@ -115,10 +118,7 @@ impl Source for Faulty {
         self.answer(answer)
     }
 
-    async fn cancels(
-        &self,
-        leases: Vec<LeaseRef>,
-    ) -> Result<Vec<windlass_engine::core::id::JobId>, StoreError> {
+    async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
         self.reach()?;
         self.cancels.fetch_add(1, Ordering::SeqCst);
         // Not by a renewal: the tests count and block those.
@@ -141,6 +141,10 @@ impl Source for Faulty {
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
         self.reach()?;
         self.settles.lock().unwrap().push(settlements.len());
+        let unfit = *self.unfit.lock().unwrap();
+        if settlements.iter().any(|one| Some(one.lease.job_id) == unfit) {
+            return Err(StoreError::Unfit("no statement can hold this".into()));
+        }
         let answer = self.inner.settle(settlements).await?;
         self.answer(answer)
     }

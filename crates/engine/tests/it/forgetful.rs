@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use async_trait::async_trait;
+use windlass_engine::core::audit::{AuditBite, AuditFrom};
 use windlass_engine::core::eligible::Explanation;
 use windlass_engine::core::error::StoreError;
 use windlass_engine::core::event::{Event, Position};
@@ -111,8 +112,8 @@ passed_on! {
     enqueue(jobs: Vec<NewJob>) -> Vec<Enqueued>;
     get(id: JobId) -> Option<Job>;
     list(request: ListRequest) -> Page;
-    cancel(id: JobId) -> CancelAnswer;
-    retry(id: JobId) -> RetryAnswer;
+    cancel_all(ids: Vec<JobId>) -> Vec<CancelAnswer>;
+    retry_all(ids: Vec<JobId>) -> Vec<RetryAnswer>;
     explain(id: JobId) -> Option<Explanation>;
     queues() -> Vec<QueueStatus>;
     put_queue(name: QueueName, policy: QueuePolicy) -> ();
@@ -129,7 +130,7 @@ passed_on! {
     prune() -> u64;
     events(since: Option<Position>, limit: u32) -> Vec<Event>;
     events_end() -> Position;
-    audit() -> Vec<String>;
+    audit_bite(from: AuditFrom) -> AuditBite;
     now() -> Time;
     epoch() -> EpochStatus;
 }

@@ -238,3 +238,16 @@ async fn the_last_rung_repeats() {
     let waits: Vec<u64> = starts.windows(2).map(|pair| pair[1].ms_since(pair[0]) / 1_000).collect();
     assert!(waits[0] == 1 && waits[1..].iter().all(|wait| (10..12).contains(wait)), "{waits:?}");
 }
+
+/// More attempts than one need a rung to wait by: a number that would be ignored is refused, in either order.
+#[tokio::test]
+async fn attempts_without_a_rung_are_refused() {
+    let stage = Stage::new();
+    let job = || JobRequest::of(&note("again"));
+    for job in [job().ladder("none").max_attempts(5), job().max_attempts(5).ladder("none")] {
+        let refused = stage.client.enqueue(job).await.unwrap_err().to_string();
+        assert!(refused.contains("max_attempts is 5") && refused.contains("rung"), "{refused}");
+    }
+    let once = stage.client.enqueue(job().ladder("none").max_attempts(1)).await.unwrap().id();
+    assert_eq!(stage.job(once).await.spec.retry.unwrap().attempts_max(), 1);
+}

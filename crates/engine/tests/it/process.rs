@@ -29,9 +29,13 @@ impl Bench {
     }
 
     fn with_command(command: Command, grace: Duration) -> Self {
+        Self::with_worker(|worker| worker.grace(grace).slots(8).handle_command("run", command))
+    }
+
+    fn with_worker(dress: impl FnOnce(Worker) -> Worker) -> Self {
         let store = Arc::new(MemoryStore::new(Arc::new(RealWorld::new())));
         let (stop, stopped) = oneshot::channel::<()>();
-        let worker = Worker::new(store.clone()).grace(grace).slots(8).handle_command("run", command);
+        let worker = dress(Worker::new(store.clone()));
         let ended = tokio::spawn(worker.run_until(async move {
             let _ = stopped.await;
         }));
@@ -185,6 +189,28 @@ async fn fault_48_49_deaf_programs_and_their_grandchildren_are_killed() {
     bench.stop().await;
     let _ = std::fs::remove_file(format!("/tmp/windlass-test-{}", std::process::id()));
     eventually("no zombie is left", async || (zombies() == 0).then_some(())).await;
+}
+
+/// The grace is the worker's, whether it is said before the program or after it: without it, it would be ten seconds.
+#[tokio::test]
+async fn grace_in_either_order() {
+    const GRACE: Duration = Duration::from_millis(300);
+    let deaf = || shell(r#"trap '' TERM; echo '::windlass {"progress": 1}'; while :; do sleep 0.1; done"#);
+    let orders: [fn(Worker, Command) -> Worker; 2] = [
+        |worker, deaf| worker.grace(GRACE).handle_command("run", deaf),
+        |worker, deaf| worker.handle_command("run", deaf).grace(GRACE),
+    ];
+    for order in orders {
+        let bench = Bench::with_worker(|worker| order(worker, deaf()));
+        let id = bench.enqueue(&serde_json::Value::Null).await;
+        bench.until(id, "it runs", |job| job.progress.is_some()).await;
+        bench.client.cancel(id).await.unwrap();
+        let job = bench.ended(id).await;
+        let asked = job.history.iter().find(|entry| entry.what.as_str() == "cancel_requested").unwrap().at;
+        let took = job.state.ended_at().unwrap().ms_since(asked);
+        assert!((300..5_000).contains(&took), "a grace of 300 ms took {took} ms");
+        bench.stop().await;
+    }
 }
 
 /// What a program leaves running when it ends by itself ends with it.

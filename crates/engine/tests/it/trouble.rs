@@ -67,6 +67,37 @@ async fn fault_3_a_lost_answer_of_a_settlement() {
     assert_eq!((summary.settled, summary.lost, runs.load(Ordering::SeqCst)), (1, 0, 1));
 }
 
+/// A result that the store cannot take is of its own job alone: those that end together with it are settled.
+#[tokio::test]
+async fn one_that_cannot_be_stored_costs_no_other() {
+    let stage = Stage::new();
+    let (faulty, worker) = faulty(&stage);
+    let mut ids = Vec::new();
+    for n in 0..20 {
+        ids.push(stage.enqueue(&format!("n{n}")).await);
+    }
+    let bad = ids.remove(7);
+    *faulty.unfit.lock().unwrap() = Some(bad);
+    // All of them end at once.
+    let together = Arc::new(tokio::sync::Barrier::new(20));
+    let worker = worker.slots(20).housekeeping(false).handle(move |_: Note, _: Context| {
+        let together = together.clone();
+        async move {
+            together.wait().await;
+            Ok(())
+        }
+    });
+    let running = stage.start(worker);
+    for id in ids {
+        let job = stage.until_state(id, StateName::Completed).await;
+        assert_eq!((job.attempt, job.crashes, job.fence), (1, 0, 1));
+    }
+    assert!(faulty.settles.lock().unwrap().iter().any(|count| *count > 1), "they came together");
+    assert_eq!(stage.store.get(bad).await.unwrap().unwrap().state.name(), StateName::Running);
+    let summary = running.stop().await;
+    assert_eq!(summary.settled, 19);
+}
+
 /// Faults 24, 25, 36: a worker that cannot renew holds its attempt still shortly
 /// before the end of the lease, before the store could give the job to another; when
 /// it hears that the job was taken back, the attempt is dropped and nothing is written.

@@ -67,6 +67,11 @@ impl Call {
         Self::new("me", Method::GET, &["users", "me"])
     }
 
+    /// Whether the app may ask at all.
+    pub(super) fn ping() -> Self {
+        Self::new("ping", Method::GET, &["openapi-ping"])
+    }
+
     /// A shop.
     pub fn shop(shop: u64) -> Self {
         Self::new("shop", Method::GET, &["shops", &shop.to_string()])
@@ -142,6 +147,7 @@ impl Call {
     /// What every answer to it has: one without is none, whatever its status says.
     pub(super) fn expected(&self) -> Option<&'static str> {
         match self.name {
+            "ping" => Some("application_id"),
             "me" => Some("user_id"),
             "shop" => Some("shop_id"),
             "create_section" => Some("shop_section_id"),

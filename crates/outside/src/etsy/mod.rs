@@ -80,6 +80,15 @@ impl Etsy {
 
     /// Makes a call, as the seller whose token this is.
     pub async fn send(&self, call: &Call, token: &Secret<String>) -> Told<Value> {
+        self.told(call, Some(token)).await
+    }
+
+    /// Asks whether the app's key is taken, which needs no seller.
+    pub async fn ping(&self) -> Told<Value> {
+        self.told(&Call::ping(), None).await
+    }
+
+    async fn told(&self, call: &Call, token: Option<&Secret<String>>) -> Told<Value> {
         let answer = match self.ask(call, token).await {
             Ok(answer) => answer,
             Err(error) => return Told { quota: Quota::default(), said: Err(error) },
@@ -94,7 +103,7 @@ impl Etsy {
         Told { quota, said }
     }
 
-    async fn ask(&self, call: &Call, token: &Secret<String>) -> Result<Response, EtsyError> {
+    async fn ask(&self, call: &Call, token: Option<&Secret<String>>) -> Result<Response, EtsyError> {
         let url = self.place(call)?;
         let (body, content_type) = call.body();
         let mut request = Request::new(call.method.clone(), url, Body::bytes(body));
@@ -102,11 +111,14 @@ impl Etsy {
             request = request.header(CONTENT_TYPE, content_type).map_err(HttpError::from)?;
         }
         let key = format!("{}:{}", self.key.keystring, self.key.shared_secret.expose());
-        let request = request
+        let mut request = request
             .header(API_KEY, &key)
             .and_then(|request| request.header(ACCEPT, "application/json"))
-            .and_then(|request| Ok(request.credentials(Credentials::bearer(&self.base.0, token)?)))
             .map_err(HttpError::from)?;
+        if let Some(token) = token {
+            let bearer = Credentials::bearer(&self.base.0, token).map_err(HttpError::from)?;
+            request = request.credentials(bearer);
+        }
         // The key is in a header that would go along: a redirect is an answer, and one that nobody expects.
         Ok(self.http.send(request.limits(self.limits).unfollowed()).await?)
     }

@@ -5,6 +5,7 @@ use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
+use windlass_engine::core::audit::{AuditBite, AuditFrom};
 use windlass_engine::core::epoch::Epoch;
 use windlass_engine::core::store::{EpochStatus, Risk};
 use windlass_engine::core::time::Time;
@@ -45,8 +46,15 @@ pub(crate) async fn readyz(ask: Ask) -> Answered {
 #[schemars(rename = "Audit")]
 pub(crate) struct AuditView {
     findings: Vec<String>,
-    /// What of the store's set-up may lose something, or slows it down.
+    /// What of the store's set-up may lose something, or slows it down; with the first bite.
     risks: Vec<RiskView>,
+    /// Where the next bite begins; nothing when all was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+    /// How much was looked at.
+    done: u64,
+    /// Of how much, as far as is known.
+    of: u64,
 }
 
 /// Something in the set-up of the store.
@@ -60,9 +68,18 @@ pub(crate) struct RiskView {
 
 /// `GET /v1/audit`
 pub(crate) async fn audit(ask: Ask) -> Answered {
-    let (findings, risks) = (ask.api.store.audit().await?, ask.api.store.risks().await?);
+    let from = ask.query(&["from"], &[])?.pop().map(|(_, from)| from.parse::<AuditFrom>()).transpose()?;
+    let store = &ask.api.store;
+    let AuditBite { findings, next, done, of } = match from {
+        Some(from) => store.audit_bite(from).await?,
+        None => AuditBite::whole(store.audit().await?),
+    };
+    let risks = match from.unwrap_or_default() == AuditFrom::default() {
+        true => store.risks().await?,
+        false => Vec::new(),
+    };
     let risks = risks.into_iter().map(|Risk { what, next }| RiskView { what, next }).collect();
-    ok(&AuditView { findings, risks })
+    ok(&AuditView { findings, risks, next: next.map(|next| next.to_string()), done, of })
 }
 
 /// What time it is.

@@ -21,7 +21,7 @@ use crate::schema::{AnyJson, Duration, Id, Moment};
 /// How many leases one call may name.
 const LEASES_MAX: usize = 1_000;
 
-/// Leases to hold on to.
+/// Leases to hold on to, or to ask about.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Renewal")]
@@ -74,10 +74,7 @@ struct StillView {
 
 /// `POST /v1/leases/renew`
 pub(crate) async fn renew(ask: Ask) -> Answered {
-    let RenewBody { leases } = ask.body()?;
-    check_count("leases", leases.len())?;
-    let leases = leases.into_iter().map(|Object(LeaseBody { job_id, fence })| checked(job_id, fence));
-    let leases: Vec<LeaseRef> = leases.collect::<Result<_, Refusal>>()?;
+    let leases = named(&ask)?;
     ask.api.owned(&ask.caller, leases.iter().map(|lease| lease.job_id)).await?;
     let RenewAnswer { renewed, lost, cancel_requested, still, instance } =
         ask.api.store.renew(leases).await?;
@@ -87,6 +84,28 @@ pub(crate) async fn renew(ask: Ask) -> Answered {
     ask.api.roster.ended(lost.iter().copied());
     let still = still.into_iter().map(|(job_id, for_ms)| StillView { job_id, for_ms }).collect();
     ok(&RenewView { renewed, lost, cancel_requested, still, instance })
+}
+
+/// Which of them are asked to cancel.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Cancels")]
+pub(crate) struct CancelsView {
+    #[schemars(with = "Vec<Id>")]
+    cancel_requested: Vec<JobId>,
+}
+
+/// `POST /v1/leases/cancels`
+pub(crate) async fn cancels(ask: Ask) -> Answered {
+    let leases = named(&ask)?;
+    ask.api.owned(&ask.caller, leases.iter().map(|lease| lease.job_id)).await?;
+    ok(&CancelsView { cancel_requested: ask.api.store.cancels(leases).await? })
+}
+
+/// The leases that a body names.
+fn named(ask: &Ask) -> Result<Vec<LeaseRef>, Refusal> {
+    let RenewBody { leases } = ask.body()?;
+    check_count("leases", leases.len())?;
+    leases.into_iter().map(|Object(LeaseBody { job_id, fence })| checked(job_id, fence)).collect()
 }
 
 /// How attempts ended.

@@ -166,7 +166,7 @@ impl ScheduledJobBody {
             key,
             dedupe_key: None,
             budgets,
-            retry: retry.map(|Object(retry)| retry.rule()).transpose()?,
+            retry: retry.map(|Object(retry)| retry.rule()),
             timeout_ms: timeout.map(Span::ms),
             meta: meta.map(|raw| gated("meta", &raw, META_BYTES_MAX)).transpose()?,
         };
@@ -175,11 +175,8 @@ impl ScheduledJobBody {
 }
 
 impl RetryBody {
-    fn rule(self) -> Result<RetryRule, Refusal> {
+    fn rule(self) -> RetryRule {
         let Self { ladder, max_attempts } = self;
-        if max_attempts == Some(0) {
-            return Err(Refusal::field("max_attempts", "is 0; at least 1 is needed"));
-        }
-        Ok(RetryRule { ladder, max_attempts })
+        RetryRule { ladder, max_attempts }
     }
 }

@@ -139,10 +139,10 @@ pub(crate) struct RunView {
 
 /// `POST /v1/schedules/{name}/run`
 pub(crate) async fn run(ask: Ask) -> Answered {
-    let schedule = find(&ask.api, &ask.name()?).await?;
-    let job = schedule.job_for(ask.api.now().await?);
-    let Enqueued { id, deduplicated } = ask.api.client.enqueue_new(job).await?;
-    tracing::info!(schedule = ?schedule.name.as_str(), job_id = %id, by = ?ask.caller.name, "schedule run by hand");
+    let name: ScheduleName = ask.name()?;
+    let run = ask.api.client.run_schedule(&name).await?;
+    let Enqueued { id, deduplicated } = run.ok_or_else(|| Refusal::not_found("schedule"))?;
+    tracing::info!(schedule = ?name.as_str(), job_id = %id, by = ?ask.caller.name, "schedule run by hand");
     let status = if deduplicated { StatusCode::OK } else { StatusCode::CREATED };
     json_answer(status, &RunView { job_id: id, deduplicated })
 }

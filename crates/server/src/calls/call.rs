@@ -119,6 +119,13 @@ impl Param {
         ),
     ];
 
+    /// Where a bite of an audit begins.
+    pub(crate) const AUDIT: &'static [Param] = &[Param::new(
+        "from",
+        r#"{"type":"string","pattern":"^[0-9]{1,10}[.][0-9]{1,20}$"}"#,
+        "One bite, from there: what `next` said, or 0.0 to begin.",
+    )];
+
     /// What the page of the queues is asked with.
     pub(crate) const QUEUES: &'static [Param] =
         &[Param::new("after", NAME, "The queues behind this one, by name.")];

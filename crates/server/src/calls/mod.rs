@@ -137,6 +137,13 @@ fn worker_table() -> Vec<Call> {
             .takes::<leases::RenewBody>(Size::Small)
             .gives::<leases::RenewView>(200, "What became of them.")
             .finishes(),
+        Call::new(Method::POST, "/v1/leases/cancels", Need::Work, "cancels", |ask| {
+            Box::pin(leases::cancels(ask))
+        })
+        .does("Hear which jobs are asked to cancel, without holding on to their leases.")
+        .takes::<leases::RenewBody>(Size::Small)
+        .gives::<leases::CancelsView>(200, "Those that are.")
+        .finishes(),
         Call::new(Method::POST, "/v1/leases/settle", Need::Work, "settle", |ask| {
             Box::pin(leases::settle(ask))
         })
@@ -292,8 +299,10 @@ fn watch_table() -> Vec<Call> {
         .gives::<events::EventsView>(200, "At most 1,000 events, and where to go on.")
         .refuses(&[410]),
         Call::new(Method::GET, "/v1/audit", Need::Admin, "audit", |ask| Box::pin(health::audit(ask)))
-            .does("What contradicts itself in the store. It may read everything: ask seldom.")
-            .gives::<health::AuditView>(200, "Sentences; none when it is sound."),
+            .does("What contradicts itself in the store. It reads everything, at once or, with `from`, in bites: ask seldom.")
+            .asks(Param::AUDIT)
+            .gives::<health::AuditView>(200, "Sentences; none when it is sound.")
+            .patient(),
         Call::new(Method::GET, "/v1/now", Need::Token, "now", |ask| Box::pin(health::now(ask)))
             .does("The time by the store's clock, by which everything is judged, and the epoch that the store is in.")
             .gives::<health::NowView>(200, "The time."),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
+use windlass_engine::core::audit::{AuditBite, AuditFrom};
 use windlass_engine::core::eligible::Explanation;
 use windlass_engine::core::error::StoreError;
 use windlass_engine::core::event::{Event, Position};
@@ -90,12 +91,12 @@ impl Store for Counting {
         self.inner.list(request).await
     }
 
-    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
-        self.inner.cancel(id).await
+    async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
+        self.inner.cancel_all(ids).await
     }
 
-    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
-        self.inner.retry(id).await
+    async fn retry_all(&self, ids: Vec<JobId>) -> Result<Vec<RetryAnswer>, StoreError> {
+        self.inner.retry_all(ids).await
     }
 
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
@@ -162,8 +163,8 @@ impl Store for Counting {
         self.inner.events_end().await
     }
 
-    async fn audit(&self) -> Result<Vec<String>, StoreError> {
-        self.inner.audit().await
+    async fn audit_bite(&self, from: AuditFrom) -> Result<AuditBite, StoreError> {
+        self.inner.audit_bite(from).await
     }
 
     async fn now(&self) -> Result<Time, StoreError> {

@@ -213,6 +213,7 @@ async fn fault_76_forged_leases() {
     for token in ["w2", "w3"] {
         for (method, path, body) in [
             ("POST", "/v1/leases/renew".to_owned(), json!({"leases": [lease_ref]})),
+            ("POST", "/v1/leases/cancels".to_owned(), json!({"leases": [lease_ref]})),
             ("POST", "/v1/leases/settle".to_owned(), settle.clone()),
             ("PUT", format!("/v1/jobs/{id}/steps/s"), json!({"fence": 1, "output": 1})),
             ("PUT", format!("/v1/jobs/{id}/progress"), json!({"fence": 1, "progress": 1})),

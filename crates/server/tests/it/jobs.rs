@@ -154,8 +154,14 @@ async fn cancel_retry_explain() {
     let lease = house.claim("w").await;
     assert_eq!(lease["job"]["id"], id.as_str());
     assert_eq!(house.send("POST", &cancel, &[], "").await.json(), json!({"outcome": "cancel_requested"}));
-    let renewed =
-        house.post("/v1/leases/renew", json!({"leases": [{"job_id": id, "fence": lease["fence"]}]})).await;
+    let held = json!({"leases": [{"job_id": id, "fence": lease["fence"]}]});
+    let before = house.get(&format!("/v1/jobs/{id}")).await.json();
+    let told = house.post("/v1/leases/cancels", held.clone()).await;
+    assert_eq!(told.json(), json!({"cancel_requested": [id]}));
+    assert_eq!(house.get(&format!("/v1/jobs/{id}")).await.json(), before, "whoever asks holds on to nothing");
+    let stale = json!({"leases": [{"job_id": id, "fence": 99}]});
+    assert_eq!(house.post("/v1/leases/cancels", stale).await.json(), json!({"cancel_requested": []}));
+    let renewed = house.post("/v1/leases/renew", held).await;
     assert_eq!(renewed.json()["cancel_requested"], json!([id]));
     for path in [
         "/v1/jobs/0198c0de-0000-7000-8000-00000000ffff",

@@ -198,6 +198,7 @@ pub async fn p19_senseless_policies_are_refused<S: Subject>() {
     refused(|policy| policy.lease_ms = 99).await;
     refused(|policy| policy.crashes_max = 0).await;
     refused(|policy| policy.max_attempts = Some(0)).await;
+    refused(|policy| (policy.ladder, policy.max_attempts) = (ladder("none"), Some(2))).await;
     refused(|policy| policy.ageing_ms = Some(0)).await;
     let queues = scene.store().queues().await.expect("queues");
     assert_eq!((queues.len(), queues[0].policy.limit), (1, Some(4)));

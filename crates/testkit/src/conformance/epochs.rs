@@ -5,6 +5,7 @@ use uuid::Uuid;
 use windlass_core::eligible::{Explanation, Hold};
 use windlass_core::epoch::FLOOR_STEP;
 use windlass_core::error::StoreError;
+use windlass_core::event::Position;
 use windlass_core::id::JobId;
 use windlass_core::job::{JobSpec, NewJob};
 use windlass_core::policy::budget::BudgetPolicy;
@@ -221,6 +222,21 @@ pub async fn p27_a_position_of_another_epoch_is_refused<S: Subject>() {
     let end = scene.store().events_end().await.expect("events_end");
     assert_eq!(scene.store().events(Some(end), 9).await.expect("events"), []);
     assert_ne!(end.epoch, old.epoch);
+}
+
+/// So is a position beyond the newest event: whoever was there heard what this store has forgotten, as a disk has that came
+/// back as it was before. Silence until the numbers have caught up would be a gap that nobody is told of.
+pub async fn p27_a_position_beyond_the_end_is_refused<S: Subject>() {
+    let scene = Scene::<S>::new().await;
+    scene.add(vec![job(1)]).await;
+    let end = scene.store().events_end().await.expect("events_end");
+    let beyond = Position { place: end.place + 1, ..end };
+    let refused = scene.store().events(Some(beyond), 9).await;
+    let Err(StoreError::AnotherEpoch(begin)) = refused else { panic!("{refused:?}") };
+    assert_eq!(scene.store().events(Some(begin), 9).await.expect("events").len(), 1);
+    assert_eq!(scene.store().events(Some(end), 9).await.expect("events"), []);
+    scene.add(vec![job(2)]).await;
+    assert_eq!(scene.store().events(Some(beyond), 9).await.expect("events"), [], "now it is there");
 }
 
 /// What a second allows is taken for spent when an epoch begins.

@@ -1,9 +1,11 @@
 //! 5, 6, 7, 10: what ends, stays ended; what was stored, stays stored;
 //! attempts and crashes are counted; cancel.
 
+use windlass_core::error::StoreError;
 use windlass_core::event::What;
+use windlass_core::id::JobId;
 use windlass_core::job::Start;
-use windlass_core::policy::queue::OnCrash;
+use windlass_core::policy::queue::{OnCrash, QueuePolicy};
 use windlass_core::state::{FailureReason, State, StateName};
 use windlass_core::store::{CancelAnswer, LeaseRef, RetryAnswer, Written};
 use windlass_core::transition::Outcome;
@@ -210,6 +212,38 @@ pub async fn p10_a_canceled_queued_job_never_starts<S: Subject>() {
     let job = scene.job(1).await;
     assert_eq!((job.state.name(), job.attempt), (StateName::Canceled, 0));
     assert_eq!(job.history.last().map(|entry| entry.what), Some(What::Canceled));
+}
+
+/// Many are canceled, and retried, in one call: each as if it came alone and after those before it.
+pub async fn p10_many_are_steered_in_one_call<S: Subject>() {
+    use {CancelAnswer as C, RetryAnswer as R};
+    let scene = Scene::<S>::new().await;
+    let policy = QueuePolicy { delete_finished: true, ..QueuePolicy::default() };
+    scene.store().put_queue(queue("gone"), policy).await.expect("queue");
+    let twin = |n| job_with(n, |spec| spec.dedupe_key = dedupe("twin"));
+    let keyed = |n| job_with(n, |spec| spec.key = key("k"));
+    scene.add(vec![job(1), job_at(2, Start::AfterMs(1_000)), keyed(3), keyed(4), twin(5)]).await;
+    scene.add(vec![job_with(6, |spec| spec.queue = queue("gone"))]).await;
+    let held = scene.claim(1).await;
+    assert_eq!(held[0].job.id, id(1));
+    let ids = [2, 1, 9, 3, 2, 1, 5, 6, 6].map(id).to_vec();
+    let answers = scene.store().cancel_all(ids).await.expect("cancel");
+    let told = [C::Canceled, C::Requested, C::NotFound, C::Canceled, C::Final, C::Requested, C::Canceled];
+    assert_eq!(answers[..7], told);
+    assert_eq!(answers[7..], [C::Canceled, C::NotFound], "what its queue does not keep is gone");
+    // The second of two with one dedupe key finds it taken by the first, in the same call.
+    scene.add(vec![twin(7)]).await;
+    assert_eq!(scene.store().cancel(id(7)).await.expect("cancel"), C::Canceled);
+    let ids = [3, 5, 7, 4, 3, 9].map(id).to_vec();
+    let answers = scene.store().retry_all(ids).await.expect("retry");
+    let told = [R::Retried, R::Retried, R::Taken(id(5)), R::NotFinal, R::NotFinal, R::NotFound];
+    assert_eq!(answers, told);
+    // The key is still one: the retried job keeps its place before the other.
+    assert_eq!(scene.claimed(10).await, [3, 5]);
+    let many: Vec<JobId> = (0..1_001).map(id).collect();
+    assert!(matches!(scene.store().cancel_all(many.clone()).await, Err(StoreError::Invalid(_))));
+    assert!(matches!(scene.store().retry_all(many).await, Err(StoreError::Invalid(_))));
+    assert_eq!(scene.store().audit().await.expect("audit"), Vec::<String>::new());
 }
 
 /// A running job that is to be canceled: its worker is told with each renewal,

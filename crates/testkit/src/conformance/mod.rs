@@ -89,6 +89,7 @@ macro_rules! each_promise {
             p09_a_conflict_leaves_nothing
             p10_a_canceled_queued_job_never_starts
             p10_a_canceled_running_job_is_told_and_ends
+            p10_many_are_steered_in_one_call
             p11_slots
             p11_per_second
             p11_per_day
@@ -161,6 +162,7 @@ macro_rules! each_promise {
             p27_the_longest_lease_is_waited_for
             p27_a_renewal_says_how_long_to_stand_still
             p27_a_position_of_another_epoch_is_refused
+            p27_a_position_beyond_the_end_is_refused
             p27_a_second_is_spent
             fault_26_29_the_fence_is_the_token_and_only_rises
             fault_54_the_first_final_word_wins

@@ -32,8 +32,8 @@ pub(crate) enum Op {
     Expire,
     Spend(BudgetName, u32),
     CoolDown(BudgetName, u64),
-    Cancel(JobId),
-    Retry(JobId),
+    Cancel(Jobs),
+    Retry(Jobs),
     PutQueue(QueueName, QueuePolicy),
     PauseQueue(QueueName, bool),
     PutBudget(BudgetName, BudgetPolicy),
@@ -55,8 +55,8 @@ pub(crate) enum Answer {
     Written(Vec<Written>),
     Expired(Expired),
     Spent(Spent),
-    Canceled(CancelAnswer),
-    Retried(RetryAnswer),
+    Canceled(Vec<CancelAnswer>),
+    Retried(Vec<RetryAnswer>),
     Deleted(bool),
     Fired(Fired),
     Pruned(u64),
@@ -88,7 +88,7 @@ impl Op {
             Self::Settle(ends) => ends.iter().any(|end| held(&end.0.lease)),
             Self::Expire => book.next_look().is_some_and(|at| at <= now),
             Self::Spend(name, amount) => book.would_spend(name, *amount, now),
-            Self::Cancel(id) | Self::Retry(id) => book.job(*id).is_some(),
+            Self::Cancel(jobs) | Self::Retry(jobs) => jobs.ids().iter().any(|id| book.job(*id).is_some()),
             Self::DeleteSchedule(name) => book.schedules().iter().any(|schedule| schedule.name == *name),
             Self::FireSchedules => book.would_fire(now),
             _ => true,
@@ -126,14 +126,16 @@ impl Op {
                 let answer = book.spend(name, *amount, now);
                 (Answer::Spent(answer), answer == Spent::Granted && *amount > 0)
             }
-            Self::Cancel(id) => {
-                let answer = book.cancel(*id, now);
-                let changed = matches!(answer, CancelAnswer::Canceled | CancelAnswer::Requested);
+            Self::Cancel(jobs) => {
+                let answer = book.cancel(jobs.ids(), now);
+                let changed =
+                    answer.iter().any(|one| matches!(one, CancelAnswer::Canceled | CancelAnswer::Requested));
                 (Answer::Canceled(answer), changed)
             }
-            Self::Retry(id) => {
-                let answer = book.retry(*id, now);
-                (Answer::Retried(answer), answer == RetryAnswer::Retried)
+            Self::Retry(jobs) => {
+                let answer = book.retry(jobs.ids(), now);
+                let changed = answer.contains(&RetryAnswer::Retried);
+                (Answer::Retried(answer), changed)
             }
             Self::DeleteSchedule(name) => {
                 let deleted = book.delete_schedule(name);
@@ -176,6 +178,29 @@ fn written(answer: Vec<Written>) -> (Answer, bool) {
 
 fn inner<F, T>(forms: &[F], take: impl Fn(&F) -> T) -> Vec<T> {
     forms.iter().map(take).collect()
+}
+
+/// The jobs that are canceled or retried. Entries before meaning 3 name one.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Jobs {
+    One(JobId),
+    Many(Vec<JobId>),
+}
+
+impl Jobs {
+    fn ids(&self) -> &[JobId] {
+        match self {
+            Self::One(id) => std::slice::from_ref(id),
+            Self::Many(ids) => ids,
+        }
+    }
+}
+
+impl From<Vec<JobId>> for Jobs {
+    fn from(ids: Vec<JobId>) -> Self {
+        Self::Many(ids)
+    }
 }
 
 /// A job that is to be enqueued.

@@ -29,7 +29,7 @@ CREATE FUNCTION windlass.room_1(p_queue text, p_kind text) RETURNS bigint LANGUA
          | (coalesce(hashtextextended(p_kind COLLATE "C", 0), 0) & 4294967295)
 $$;
 
--- How many run, of a queue (0) or with a slot of a budget (1).
+-- How many run, of a queue (0) or with a slot of a budget (1), or are delayed, of a queue (2).
 CREATE FUNCTION windlass.running_1(p_what integer, p_name text) RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT greatest(0, coalesce(sum(t.delta), 0))::bigint FROM windlass.tally t WHERE t.what = p_what AND t.name = p_name
 $$;

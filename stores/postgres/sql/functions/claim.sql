@@ -1,14 +1,24 @@
--- Moves due jobs from "delayed" to "ready" or, with a key, behind their key.
-CREATE FUNCTION windlass.promote_1(p_now bigint, p_max integer) RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+-- When the first of the delayed jobs of these queues is due.
+CREATE FUNCTION windlass.next_due_1(p_queues text[]) RETURNS bigint LANGUAGE sql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_sort = off SET enable_bitmapscan = off SET jit = off AS $$
+    SELECT min(d.run_at_ms) FROM unnest(p_queues) AS q(name) CROSS JOIN LATERAL (
+        SELECT d.run_at_ms FROM windlass.delayed d WHERE d.queue = q.name ORDER BY d.queue, d.run_at_ms, d.seq LIMIT 1) d
+$$;
+
+-- Moves due jobs of these queues from "delayed" to "ready" or, with a key, behind their key.
+CREATE FUNCTION windlass.promote_1(p_now bigint, p_max integer, p_queues text[]) RETURNS void LANGUAGE plpgsql
+{planned} AS $$
 DECLARE
     v_spots tid[];
     v_queues text[];
     v_keys text[];
     v_gates bigint[];
+    v_of text[] := ARRAY(SELECT DISTINCT u.name FROM unnest(p_queues) AS u(name));
 BEGIN
     SELECT array_agg(j.queue), array_agg(j.key), array_agg(j.gate) INTO v_queues, v_keys, v_gates
-      FROM (SELECT d.seq FROM windlass.delayed d WHERE d.run_at_ms <= p_now ORDER BY d.run_at_ms, d.seq LIMIT p_max) due
+      FROM (SELECT d.seq FROM unnest(v_of) AS q(name) CROSS JOIN LATERAL (
+                SELECT d.run_at_ms, d.seq FROM windlass.delayed d WHERE d.queue = q.name AND d.run_at_ms <= p_now
+                 ORDER BY d.queue, d.run_at_ms, d.seq LIMIT p_max) d ORDER BY d.run_at_ms, d.seq LIMIT p_max) due
       JOIN windlass.jobs j ON j.seq = due.seq
      WHERE j.key IS NOT NULL;
     IF v_keys IS NOT NULL THEN
@@ -16,8 +26,11 @@ BEGIN
     END IF;
     -- Those whose keys came in since stay where they are until the next time.
     SELECT array_agg(due.spot) INTO v_spots FROM (
-        SELECT d.ctid AS spot, d.seq FROM windlass.delayed d
-         WHERE d.run_at_ms <= p_now ORDER BY d.run_at_ms, d.seq LIMIT p_max FOR UPDATE SKIP LOCKED) due
+        SELECT d.spot, d.seq FROM unnest(v_of) AS q(name) CROSS JOIN LATERAL (
+            SELECT d.ctid AS spot, d.run_at_ms, d.seq FROM windlass.delayed d
+             WHERE d.queue = q.name AND d.run_at_ms <= p_now
+             ORDER BY d.queue, d.run_at_ms, d.seq LIMIT p_max FOR UPDATE SKIP LOCKED) d
+         ORDER BY d.run_at_ms, d.seq LIMIT p_max) due
       JOIN windlass.jobs j ON j.seq = due.seq
      WHERE j.key IS NULL OR (j.queue, j.key) IN (SELECT u.queue, u.key FROM unnest(v_queues, v_keys) AS u(queue, key));
     PERFORM windlass.cut_1(windlass.room_1(j.queue, j.kind), j.gate, j.rank, j.seq)
@@ -40,6 +53,12 @@ BEGIN
         PERFORM windlass.expose_1(v_queues, v_keys, false, NULL);
     END IF;
 END $$;
+
+-- The same for all queues, as claims of the ninth schema ask for it that were under way when this one came.
+CREATE FUNCTION windlass.promote_1(p_now bigint, p_max integer) RETURNS void LANGUAGE sql AS $$
+    SELECT windlass.promote_1(p_now, p_max, ARRAY(
+        SELECT DISTINCT d.queue FROM windlass.delayed d WHERE d.run_at_ms <= p_now))
+$$;
 
 -- Gives leases. Always answers with at least one row; its first three columns
 -- are the time, the moment when time alone may free another job and the instance of the store, and the
@@ -65,7 +84,7 @@ LANGUAGE plpgsql
 -- Without sorting, the head of a gate is read off its index, whatever the
 -- statistics say about how few jobs are ready.
 SET enable_sort = off SET enable_incremental_sort = off
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
@@ -133,10 +152,14 @@ BEGIN
          WHERE c.request_id = p_request;
         RETURN;
     END IF;
-    SELECT min(d.run_at_ms) INTO v_next FROM windlass.delayed d;
+    -- Who asked the same at the same time may have been waited for, and so may the keys of jobs that are due: the time of a
+    -- claim is that of its last wait.
+    v_now := greatest(v_now, windlass.clock_1(p_now));
+    v_next := windlass.next_due_1(p_queues);
     IF v_next <= v_now THEN
-        PERFORM windlass.promote_1(v_now, p_promote_max);
-        SELECT min(d.run_at_ms) INTO v_next FROM windlass.delayed d;
+        PERFORM windlass.promote_1(v_now, p_promote_max, p_queues);
+        v_now := greatest(v_now, windlass.clock_1(p_now));
+        v_next := windlass.next_due_1(p_queues);
     END IF;
     WITH RECURSIVE rooms AS (
         SELECT DISTINCT windlass.room_1(q.name, k.name) AS low, windlass.room_1(q.name, k.name) | k.more AS high
@@ -486,7 +509,7 @@ END $$;
 -- Ends a claim whose jobs have more bytes of payloads and steps than one may give,
 -- with how many of them fit, at least one; mirrors Job::carried_bytes.
 CREATE FUNCTION windlass.bounded_1(p_seqs bigint[], p_bytes_max bigint, p_steps boolean) RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 DECLARE
     v_fit bigint;
     v_low bigint;
@@ -518,7 +541,7 @@ END $$;
 
 -- Makes good for jobs that were counted as taken and were not.
 CREATE FUNCTION windlass.untake_1(p_seqs bigint[], p_fences bigint[]) RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 DECLARE
     v_lost bigint[] := ARRAY(
         SELECT u.seq FROM unnest(p_seqs, p_fences) AS u(seq, fence)

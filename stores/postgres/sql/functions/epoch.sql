@@ -13,9 +13,17 @@ BEGIN
         PERFORM set_config('windlass.server', v_server, false);
     END IF;
     IF right(v_server, 1) = '.' THEN
-        RETURN v_server || (SELECT c.timeline_id FROM pg_control_checkpoint() c);
+        RETURN v_server || windlass.timeline_1();
     END IF;
     RETURN v_server || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8);
+END $$;
+
+-- The timeline as of the last checkpoint; 0 on a server that does not say that either.
+CREATE FUNCTION windlass.timeline_1() RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (SELECT c.timeline_id FROM pg_control_checkpoint() c);
+EXCEPTION WHEN insufficient_privilege OR undefined_function OR feature_not_supported THEN
+    RETURN '0';
 END $$;
 
 -- What a session may remember of its server; it ends with a point where the log does not tell the timeline.
@@ -32,12 +40,17 @@ BEGIN
     END;
 END $$;
 
+-- The time by the server's clock, unless it is given.
+CREATE FUNCTION windlass.clock_1(p_now bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT coalesce(p_now, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+$$;
+
 -- The time of a call, which is also where a call makes sure that what it commits is durable, whatever the session, the
 -- role or a pooler says, and that it is of the epoch that the store is in: a connection may lead to another server than
 -- the one that it was opened to.
 CREATE FUNCTION windlass.begin_1(p_now bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-    v_now bigint := coalesce(p_now, (extract(epoch FROM clock_timestamp()) * 1000)::bigint);
+    v_now bigint := windlass.clock_1(p_now);
 BEGIN
     IF current_setting('synchronous_commit') IN ('off', 'local') THEN
         PERFORM set_config('synchronous_commit', 'on', true);

@@ -18,7 +18,7 @@ END $$;
 -- known; otherwise something was added to the keys, which may be better than what
 -- is ready.
 CREATE FUNCTION windlass.expose_1(p_queues text[], p_keys text[], p_freed boolean, p_soles bigint[]) RETURNS boolean LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 DECLARE
     v_queues text[] := p_queues;
     v_keys text[] := p_keys;

@@ -3,7 +3,7 @@
 -- Locks jobs, after their keys and their places in line, and gives them as they
 -- now are.
 CREATE FUNCTION windlass.lock_jobs_1(p_ids uuid[]) RETURNS SETOF windlass.jobs_1 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 DECLARE
     v_seqs bigint[];
     v_queues text[];
@@ -31,7 +31,7 @@ END $$;
 -- deletes what its queue does not keep, exposes what waited behind the keys, and
 -- notes the events. The jobs are locked, and so are their keys and their places.
 CREATE FUNCTION windlass.save_1(p_now bigint, p_rows json, p_events json) RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 DECLARE
     v_queues text[];
     v_keys text[];
@@ -76,7 +76,8 @@ BEGIN
           FROM saved s
          WHERE j.seq = s.seq AND s.dedupe_key IS NOT NULL AND (s.was < 2) <> (s.state < 2)
     ), not_delayed AS (
-        DELETE FROM windlass.delayed d USING saved s WHERE s.was = 0 AND d.run_at_ms = s.was_due AND d.seq = s.seq
+        DELETE FROM windlass.delayed d USING saved s
+         WHERE s.was = 0 AND d.queue = s.queue AND d.run_at_ms = s.was_due AND d.seq = s.seq
     ), not_waiting AS (
         DELETE FROM windlass.waiting w USING saved s
          WHERE s.was = 0 AND w.queue = s.queue AND w.key = s.key AND w.gate = s.gate AND w.rank = s.rank AND w.seq = s.seq
@@ -146,7 +147,7 @@ $$;
 -- every lease is looked at once after it has ended, and once after each renewal that
 -- mattered.
 CREATE FUNCTION windlass.next_look_1(p_now bigint) RETURNS bigint LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 DECLARE
     c record;
     l record;
@@ -183,7 +184,7 @@ END $$;
 -- The leases that are to be looked at, in the order of that; mirrors Book::expire. What is
 -- found here is looked at again once it is locked.
 CREATE FUNCTION windlass.to_look_at_1(p_now bigint, p_max integer) RETURNS SETOF uuid LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 BEGIN
     RETURN QUERY
     SELECT r.id FROM (
@@ -202,7 +203,7 @@ END $$;
 -- number. Queues go by name, jobs by their end.
 CREATE FUNCTION windlass.prune_jobs_1(p_now bigint, p_max integer, p_retention_ms bigint, p_finished_max bigint)
 RETURNS bigint LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 DECLARE
     v_left integer := p_max;
     v_queue text;

@@ -5,7 +5,7 @@
 -- "delayed" to "ready", and there to another row when a claim takes some of its
 -- row; so this is done until all that are queued are held.
 CREATE FUNCTION windlass.lock_places_1(p_ids uuid[]) RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 DECLARE
     v_queued bigint;
     v_held bigint;
@@ -14,7 +14,7 @@ BEGIN
         SELECT count(*) INTO v_queued FROM windlass.jobs_1 j WHERE j.id = ANY (p_ids) AND j.state = 0 AND j.key IS NULL;
         SELECT count(*) INTO v_held FROM (
             SELECT j.key FROM windlass.jobs j LEFT JOIN windlass.runs r ON r.seq = j.seq
-              JOIN windlass.delayed d ON d.run_at_ms = coalesce(r.run_at_ms, j.run_at_ms) AND d.seq = j.seq
+              JOIN windlass.delayed d ON d.queue = j.queue AND d.run_at_ms = coalesce(r.run_at_ms, j.run_at_ms) AND d.seq = j.seq
              WHERE j.id = ANY (p_ids) ORDER BY j.seq FOR UPDATE OF d) d
          WHERE d.key IS NULL;
         EXIT WHEN v_held >= v_queued;
@@ -34,7 +34,7 @@ END $$;
 
 -- Takes a job out of its row of "ready".
 CREATE FUNCTION windlass.unready_1(p_room bigint, p_gate bigint, p_rank bigint, p_seq bigint) RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 BEGIN
     WITH gone AS (
         DELETE FROM windlass.ready h WHERE h.ctid = (
@@ -59,7 +59,7 @@ END $$;
 -- order of their jobs: a job that comes back is claimed before those that were
 -- accepted after it. Only the row before it can reach beyond it.
 CREATE FUNCTION windlass.cut_1(p_room bigint, p_gate bigint, p_rank bigint, p_seq bigint) RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 DECLARE
     v_spot tid;
 BEGIN

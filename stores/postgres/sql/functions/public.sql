@@ -143,6 +143,9 @@ BEGIN
     IF cardinality(v_rungs) > 100 THEN
         PERFORM windlass.refuse_1('retry has more than 100 rungs');
     END IF;
+    IF v_rungs IS NULL AND v_max::numeric > 1 THEN
+        PERFORM windlass.refuse_1('retry has max_attempts but no rung to wait by; give it one, such as 1m');
+    END IF;
     RETURN '{"ladder":"' || coalesce(array_to_string(v_rungs, ' '), 'none') || '"'
         || coalesce(',"max_attempts":' || v_max, '') || '}';
 END $$;

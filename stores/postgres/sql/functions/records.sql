@@ -17,7 +17,7 @@ END $$;
 -- Locks what several batches of one transaction will write, before the first of them: shelves, and the leases of these
 -- jobs, each in the order in which everybody locks them.
 CREATE FUNCTION windlass.lock_batches_1(p_shelves text[], p_jobs uuid[]) RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 BEGIN
     PERFORM windlass.lock_shelves_1(p_shelves);
     PERFORM windlass.unpacked_1(p_jobs);
@@ -29,7 +29,7 @@ END $$;
 -- whoever takes a lease back has to have. The job has a row of its own, if it runs.
 CREATE FUNCTION windlass.is_held_1(p_job uuid, p_fence bigint, p_lock boolean)
 RETURNS boolean LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 BEGIN
     IF p_lock THEN
         PERFORM FROM windlass.jobs j JOIN windlass.runs r ON r.seq = j.seq WHERE j.id = p_job FOR UPDATE OF r;
@@ -43,7 +43,7 @@ END $$;
 -- any, 0 for none, or the revision. Mirrors Book::write_records.
 CREATE FUNCTION windlass.unfit_1(p_now bigint, p_shelves text[], p_keys text[], p_ifs bigint[])
 RETURNS TABLE (ord bigint, rev bigint) LANGUAGE plpgsql STABLE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 BEGIN
     RETURN QUERY
     SELECT u.ord, r.rev FROM unnest(p_shelves, p_keys, p_ifs) WITH ORDINALITY AS u(shelf, key, expected, ord)
@@ -58,7 +58,7 @@ CREATE FUNCTION windlass.put_records_1(
     p_now bigint, p_revs bigint[], p_shelves text[], p_keys text[], p_values text[], p_sorts bigint[],
     p_labels text[], p_keeps bigint[], p_untils bigint[])
 RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 BEGIN
     DELETE FROM windlass.records r USING unnest(p_shelves, p_keys, p_values) AS u(shelf, key, value)
      WHERE u.value IS NULL AND r.shelf = u.shelf AND r.key = u.key;

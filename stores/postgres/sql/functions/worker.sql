@@ -7,7 +7,7 @@
 -- them that has no row of its own. Costs what it is asked for, however many claims
 -- are open.
 CREATE FUNCTION windlass.around_1(p_seqs bigint[]) RETURNS bigint[] LANGUAGE plpgsql STABLE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 BEGIN
     RETURN (SELECT array_agg(DISTINCT c.number)
               FROM unnest(p_seqs) AS u(seq)
@@ -48,7 +48,7 @@ END $$;
 -- The numbers of these jobs as they are stored, in their order, nothing for one
 -- that is not there; each that runs has a row of its own after it.
 CREATE FUNCTION windlass.unpacked_1(p_ids uuid[]) RETURNS bigint[] LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 DECLARE
     v_seqs bigint[];
 BEGIN
@@ -62,7 +62,7 @@ END $$;
 -- how long each stands still if it stood still before (windlass_core::epoch).
 CREATE FUNCTION windlass.renew_1(p_now bigint, p_ids uuid[], p_fences bigint[])
 RETURNS TABLE (id uuid, fence bigint, cancel_requested boolean, still_ms bigint, instance uuid) LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
@@ -84,7 +84,7 @@ END $$;
 
 CREATE FUNCTION windlass.progress_1(p_now bigint, p_ids uuid[], p_fences bigint[], p_progress text[])
 RETURNS TABLE (id uuid, fence bigint) LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
@@ -104,7 +104,7 @@ END $$;
 CREATE FUNCTION windlass.store_steps_1(
     p_now bigint, p_max integer, p_ids uuid[], p_fences bigint[], p_names text[], p_outputs text[])
 RETURNS TABLE (written smallint) LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
     v_job record;
@@ -152,11 +152,11 @@ END $$;
 -- Completes those of these jobs that only their claims know of, all of them or,
 -- with an error, none: the row that says that a job has ended is the first that is
 -- written for it. What the caller remembers is a hint: the claim must be there with
--- open leases (its number is never given twice), the fence must be
--- that of the claim, no row may say already what became of the job, and the job must
--- be there. (Which number an id has, a program cannot remember wrongly: a number
--- is never given twice, so a job that is there under it is that job.) Whoever does anything else with an open lease holds its claim, so that
--- what is found here stays so.
+-- open leases, the fence must be that of the claim (whose number may be given
+-- twice by a promotion that lost commits), no row may say already what became of the
+-- job, and the job must be there. (Which number an id has, and which claim, is not
+-- looked up: that they belong together is believed.) Whoever does anything else with
+-- an open lease holds its claim, so that what is found here stays so.
 --
 -- Answers with the numbers of the jobs and what their gates stand for; with one
 -- label for all, and no places among those asked for, when all are of one claim.
@@ -164,7 +164,7 @@ END $$;
 CREATE FUNCTION windlass.complete_open_1(
     p_now bigint, p_ids uuid[], p_seqs bigint[], p_fences bigint[], p_results text[], p_packs bigint[], p_of integer[])
 RETURNS TABLE (seqs bigint[], ords bigint[], labels text[], freed boolean) LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 #variable_conflict use_column
 DECLARE
     v_started bigint[];
@@ -241,7 +241,7 @@ CREATE FUNCTION windlass.complete_1(
     p_now bigint, p_ids uuid[], p_seqs bigint[], p_fences bigint[], p_results text[], p_keyed boolean, p_note boolean,
     p_packs bigint[], p_of integer[])
 RETURNS TABLE (done bigint, ids uuid[], queues text[], freed boolean) LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := windlass.begin_1(p_now);
@@ -408,7 +408,7 @@ END $$;
 
 -- Deletes jobs with all that they have.
 CREATE FUNCTION windlass.delete_1(p_seqs bigint[]) RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+{planned} AS $$
 BEGIN
     DELETE FROM windlass.steps s USING windlass.runs r
      WHERE r.seq = ANY (p_seqs) AND r.steps_count > 0 AND s.job_seq = r.seq;

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use tokio_postgres::types::Type;
-use windlass_core::mapping::Mapping;
 
 use super::columns::{Use, columns};
+use super::mapping::Mapping;
 use super::statements::{claim_index, quote};
 use crate::error::Fault;
 use crate::link::Link;

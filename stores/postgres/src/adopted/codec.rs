@@ -6,12 +6,13 @@ use windlass_core::error::Invalid;
 use windlass_core::id::{JobId, WorkerName};
 use windlass_core::job::{Job, JobSpec};
 use windlass_core::json::{Json, META_BYTES_MAX, STEP_BYTES_MAX};
-use windlass_core::mapping::{Mapping, Output, StepColumn};
 use windlass_core::state::{Lease, State};
 use windlass_core::step::Step;
 use windlass_core::time::Time;
 
 use crate::error::Fault;
+
+use super::mapping::{Mapping, Output, StepColumn};
 
 /// The namespace of the ids of adopted rows.
 const NAMESPACE: Uuid = Uuid::from_u128(0x7769_6e64_6c61_5373_9c68_6164_6f70_7401);

@@ -1,6 +1,6 @@
 //! Which columns a mapping needs, and what types of Postgres they may have.
 
-use windlass_core::mapping::{Mapping, Output};
+use super::mapping::{Mapping, Output};
 
 /// What a column is for, and with that what type it may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

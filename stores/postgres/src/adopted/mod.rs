@@ -1,7 +1,7 @@
 //! Adopted tables: a Postgres table that belongs to somebody else, worked as a
 //! [`windlass_core::store::Source`].
 //!
-//! A [`windlass_core::mapping::Mapping`] says which column means what. The table's own words and times
+//! A [`mapping::Mapping`] says which column means what. The table's own words and times
 //! stay; what is written is guarded by owner and fence, and the database's
 //! clock decides. A lock that ran out is taken back in two looks, and what the first
 //! has seen is kept in memory: each process looks for itself. [`AdoptedTable::check`] says in plain words what a table
@@ -21,6 +21,7 @@ mod codec;
 mod columns;
 mod expire;
 mod lease;
+pub mod mapping;
 mod marks;
 mod moment;
 mod settle;

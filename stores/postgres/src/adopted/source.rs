@@ -7,7 +7,6 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use windlass_core::error::StoreError;
 use windlass_core::id::{BudgetName, JobId};
-use windlass_core::mapping::Mapping;
 use windlass_core::store::{
     ClaimAnswer, ClaimRequest, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, Source, Spent,
     StepWrite, WakeFn, Written,
@@ -17,6 +16,7 @@ use windlass_core::wake::Registration;
 use super::asked::Asked;
 use super::check::{Finding, column_types, findings};
 use super::lease::Leases;
+use super::mapping::Mapping;
 use super::marks::Marks;
 use super::statements::{Statements, quote};
 use crate::connect::Connections;

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use windlass_core::id::StepName;
-use windlass_core::mapping::{Assign, Mapping, Output, Stage, StepColumn};
 use windlass_core::transition::LEASE_RAN_OUT;
 
 use super::check::is_text;
+use super::mapping::{Assign, Mapping, Output, Stage, StepColumn};
 use super::moment::{self, Form};
 
 /// What a row says that was closed because it had no try left.

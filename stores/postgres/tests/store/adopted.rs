@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use windlass_core::job::Start;
 use windlass_core::json::Json;
-use windlass_core::mapping::{Assign, Beside, CoolDowns, Mapping, Output, Stage, StepColumn, Words};
 use windlass_core::store::{LeaseRef, Leased, Settlement, Source, StepWrite, Written};
 use windlass_core::time::Time;
 use windlass_core::transition::Outcome;
 use windlass_postgres::Options;
 use windlass_postgres::adopted::AdoptedTable;
+use windlass_postgres::adopted::mapping::{
+    Assign, Beside, CoolDowns, Mapping, Output, Stage, StepColumn, Words,
+};
 use windlass_testkit::clock::FakeClock;
 
 use crate::scene::{Scene, ends, wish};

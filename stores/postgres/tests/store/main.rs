@@ -3,12 +3,14 @@
 
 mod adopted;
 mod adopted_plan;
+mod audit;
 mod claims;
 mod encryption;
 mod epochs;
 mod faults;
 mod hosts;
 mod line;
+mod moved;
 mod offers;
 mod outage;
 mod pooler;

@@ -161,6 +161,7 @@ async fn what_is_wrong_is_refused_by_name() {
             r#"{"retry":{"ladder":"1m","max_attempts":4294967296}}"#,
             "max_attempts that is not a whole number",
         ),
+        ("1", r#"{"retry":{"ladder":"none","max_attempts":5}}"#, "no rung to wait by"),
         (r#"[{"a":1,"\u0061":2}]"#, "{}", "payload has an object with a duplicate key"),
         ("[9223372036854775808]", "{}", "does not fit into 64 bits"),
         ("1e309", "{}", "a number that is too large"),

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use windlass_engine::core::error::StoreError;
 use windlass_engine::core::id::JobId;
 use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
-use windlass_engine::core::store::{CancelAnswer, RetryAnswer};
+use windlass_engine::core::store::{CancelAnswer, RetryAnswer, STEER_MAX};
 use windlass_engine::core::time::Time;
 
 use crate::answer::Refusal;
@@ -20,6 +20,8 @@ use crate::schema::{Id, Moment};
 
 /// How many runs go on at once.
 const RUNS_MAX: usize = 4;
+/// How often a run acts in a second, when its pace allows more than one job each time.
+const BITES_PER_SECOND: usize = 20;
 /// How many runs are remembered.
 const REMEMBERED_MAX: usize = 50;
 
@@ -38,18 +40,22 @@ impl Verb {
         }
     }
 
-    /// Does it; false when the job refused.
-    async fn act(self, api: &Api, id: JobId) -> Result<bool, StoreError> {
-        Ok(match self {
-            Self::Retry => match api.store.retry(id).await? {
-                RetryAnswer::Retried => true,
-                RetryAnswer::NotFinal | RetryAnswer::Taken(_) | RetryAnswer::NotFound => false,
-            },
-            Self::Cancel => match api.store.cancel(id).await? {
-                CancelAnswer::Canceled | CancelAnswer::Requested => true,
-                CancelAnswer::Final | CancelAnswer::NotFound => false,
-            },
-        })
+    /// Does it, in one commit; answers to how many, the others refused.
+    async fn act(self, api: &Api, ids: Vec<JobId>) -> Result<u64, StoreError> {
+        let done = match self {
+            Self::Retry => {
+                let answers = api.store.retry_all(ids).await?;
+                answers.iter().filter(|answer| **answer == RetryAnswer::Retried).count()
+            }
+            Self::Cancel => {
+                let answers = api.store.cancel_all(ids).await?;
+                let did = |answer: &&CancelAnswer| {
+                    matches!(answer, CancelAnswer::Canceled | CancelAnswer::Requested)
+                };
+                answers.iter().filter(did).count()
+            }
+        };
+        Ok(done as u64)
     }
 }
 
@@ -106,19 +112,21 @@ async fn act_on_all(api: &Api, run: &Run, filter: JobFilter) -> Result<(), Store
     let mut request = ListRequest { filter, limit: PAGE_MAX, after: None };
     loop {
         let page = api.store.list(request.clone()).await?;
-        for job in page.jobs {
+        let ids: Vec<JobId> = page.jobs.iter().map(|job| job.id).collect();
+        for bite in ids.chunks(run.bite()) {
             if run.stopped.load(Ordering::Relaxed) || *api.stop.borrow() {
                 run.stopped.store(true, Ordering::Relaxed);
                 return Ok(());
             }
-            let done = run.looked_at.fetch_add(1, Ordering::Relaxed);
-            let due_ms = began_ms + done * 1_000 / u64::from(run.pace);
+            let before = run.looked_at.fetch_add(bite.len() as u64, Ordering::Relaxed);
+            let due_ms = began_ms + before * 1_000 / u64::from(run.pace);
             let early_ms = due_ms.saturating_sub(api.world.boot_ms());
             if early_ms > 0 {
                 api.world.sleep_ms(early_ms).await;
             }
-            let counter = if run.verb.act(api, job.id).await? { &run.done } else { &run.refused };
-            counter.fetch_add(1, Ordering::Relaxed);
+            let done = run.verb.act(api, bite.to_vec()).await?;
+            run.done.fetch_add(done, Ordering::Relaxed);
+            run.refused.fetch_add(bite.len() as u64 - done, Ordering::Relaxed);
         }
         request.after = page.next;
         if page.next.is_none() {
@@ -171,6 +179,11 @@ impl Run {
             stopped: AtomicBool::new(false),
             failed: AtomicBool::new(false),
         }
+    }
+
+    /// How many jobs share a commit: those of a twentieth of a second, within what one call may have.
+    fn bite(&self) -> usize {
+        (self.pace as usize / BITES_PER_SECOND).clamp(1, STEER_MAX)
     }
 
     pub(super) fn stop(&self) {

@@ -88,8 +88,8 @@ pub enum Op {
     Restart,
     /// All programs end, the history is cut, and they start again in a new epoch.
     Cut,
-    Cancel(usize),
-    Retry(usize),
+    Cancel(Vec<usize>),
+    Retry(Vec<usize>),
     Expire,
     /// Time passes, somebody looks at the leases, time passes, somebody looks again.
     TwoLooks {

@@ -339,13 +339,15 @@ impl Pair {
         let now = self.now();
         let known = |n: &usize| self.known.get(n % self.known.len().max(1)).copied().unwrap_or(id(999));
         match op {
-            Op::Cancel(n) => {
-                let job = known(n);
-                same("cancel", self.store.cancel(job).await, Ok(self.book.cancel(job, now)))
+            Op::Cancel(jobs) => {
+                let jobs: Vec<JobId> = jobs.iter().map(known).collect();
+                let book = self.book.cancel(&jobs, now);
+                same("cancel", self.store.cancel_all(jobs).await, Ok(book))
             }
-            Op::Retry(n) => {
-                let job = known(n);
-                same("retry", self.store.retry(job).await, Ok(self.book.retry(job, now)))
+            Op::Retry(jobs) => {
+                let jobs: Vec<JobId> = jobs.iter().map(known).collect();
+                let book = self.book.retry(&jobs, now);
+                same("retry", self.store.retry_all(jobs).await, Ok(book))
             }
             Op::Prune => same("prune", self.store.prune().await, Ok(self.book.prune(now))),
             _ => Ok(()),

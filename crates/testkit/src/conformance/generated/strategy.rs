@@ -115,8 +115,8 @@ fn op() -> impl Strategy<Value = Op> {
         8 => recent().prop_map(|which| Op::SettleAgain { which }),
         1 => Just(Op::Restart),
         1 => Just(Op::Cut),
-        6 => job().prop_map(Op::Cancel),
-        5 => job().prop_map(Op::Retry),
+        6 => steered().prop_map(Op::Cancel),
+        5 => steered().prop_map(Op::Retry),
         4 => Just(Op::Expire),
         5 => two_looks(),
         4 => Just(Op::Prune),
@@ -305,6 +305,11 @@ fn policy() -> impl Strategy<Value = Policy> {
 
 fn job() -> impl Strategy<Value = usize> {
     0usize..24
+}
+
+/// Jobs that are canceled or retried in one call, some of them twice.
+fn steered() -> impl Strategy<Value = Vec<usize>> {
+    prop_oneof![3 => vec(job(), 1..2), 1 => vec(job(), 2..40)]
 }
 
 fn fence() -> impl Strategy<Value = Fence> {

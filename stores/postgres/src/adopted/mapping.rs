@@ -1,13 +1,14 @@
 //! Which column of a table means what, for a table that belongs to somebody
 //! else and is worked all the same (an adopted table).
 //!
-//! A mapping is pure data, so that an app can say what its table looks like
-//! without knowing the store that works it. Everything in it comes from the
-//! program, never from data: some of it is SQL.
+//! A mapping is pure data: an app says what its table looks like, and never
+//! meets the connection that works it. Everything in it comes from the program,
+//! never from data: some of it is SQL of Postgres, which is why it is here and
+//! not in core.
 
-use crate::error::Invalid;
-use crate::id::{BudgetName, Kind, QueueName, StepName};
-use crate::policy::ladder::{Ladder, RetryRule};
+use windlass_core::error::Invalid;
+use windlass_core::id::{BudgetName, Kind, QueueName, StepName};
+use windlass_core::policy::ladder::{Ladder, RetryRule};
 
 /// Which column of a table means what.
 #[derive(Debug, Clone)]

@@ -1,1 +1,0 @@
-SELECT id FROM windlass.jobs WHERE dedupe_held = $1

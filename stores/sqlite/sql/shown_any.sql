@@ -1,1 +1,0 @@
-SELECT 1 FROM shown WHERE gate = ?1 LIMIT 1
