@@ -269,5 +269,5 @@ fn leased(handed: Handed, request: &ClaimRequest) -> Result<Leased, StoreError> 
         steps: Vec::new(),
         history: Vec::new(),
     };
-    Ok(Leased { job, retry_delay_ms })
+    Ok(Leased { job, retry_delay_ms, ticket: None })
 }

@@ -9,7 +9,7 @@
 //! (one function for every move), [`eligible`] (who may run, and why not), [`pick`] (which of them a claim takes),
 //! [`policy`] (ladders, budgets, queues, schedules), [`book`] (all of it
 //! together, in memory: the model that every store is compared with), [`memory`]
-//! (a store that is nothing but that), and [`store`] (what a source and a store must do).
+//! (a store that is nothing but that), and [`store`] (what a source and a store must do; [`ticket`] is what they hand out as a hint).
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -43,6 +43,7 @@ pub mod query;
 pub mod record;
 pub mod secret;
 pub mod store;
+pub mod ticket;
 pub mod trace;
 pub mod wake;
 

@@ -7,6 +7,7 @@
 //! again.)
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -28,6 +29,7 @@ use crate::policy::queue::QueuePolicy;
 use crate::policy::schedule::{Schedule, SchedulePolicy};
 use crate::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use crate::record::Records;
+use crate::ticket::Ticket;
 use crate::time::Time;
 use crate::transition::Outcome;
 use crate::wake::{Registered, Registration, Work};
@@ -91,13 +93,44 @@ pub const EVENTS_KEPT: u64 = 20_000;
 /// How long a claim's request id is remembered.
 pub const CLAIM_MEMORY_MS: i64 = 600_000;
 
-/// A job and the fence with which a worker holds it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+/// A job and the fence with which a worker holds it: these are the lease. The ticket is a hint, and of no weight: two that differ
+/// in it alone are the same.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct LeaseRef {
     /// The job.
     pub job_id: JobId,
     /// The fence of the claim.
     pub fence: u64,
+    /// Where the store that gave it finds it. It is not stored with what was written.
+    #[serde(skip)]
+    pub ticket: Option<Ticket>,
+}
+
+impl LeaseRef {
+    /// A lease of which no ticket is known: its store looks it up.
+    pub fn new(job_id: JobId, fence: u64) -> Self {
+        Self { job_id, fence, ticket: None }
+    }
+
+    /// What it is.
+    fn parts(&self) -> (JobId, u64) {
+        let Self { job_id, fence, ticket: _ } = self;
+        (*job_id, *fence)
+    }
+}
+
+impl PartialEq for LeaseRef {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for LeaseRef {}
+
+impl Hash for LeaseRef {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
 }
 
 /// A wish for work.
@@ -162,12 +195,14 @@ pub struct Leased {
     /// What the ladder says for the case that this attempt fails: the delay,
     /// or nothing when it is the last.
     pub retry_delay_ms: Option<u64>,
+    /// Where the store finds the lease again, if it says so.
+    pub ticket: Option<Ticket>,
 }
 
 impl Leased {
     /// What every write of this attempt names.
     pub fn lease_ref(&self) -> LeaseRef {
-        LeaseRef { job_id: self.job.id, fence: self.job.fence }
+        LeaseRef { job_id: self.job.id, fence: self.job.fence, ticket: self.ticket }
     }
 }
 

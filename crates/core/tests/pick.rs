@@ -196,7 +196,7 @@ impl World {
                     .book
                     .jobs()
                     .filter(|job| matches!(job.state, State::Running(_)))
-                    .map(|job| LeaseRef { job_id: job.id, fence: job.fence })
+                    .map(|job| LeaseRef::new(job.id, job.fence))
                     .collect();
                 if let Some(lease) = running.get(which % running.len().max(1)).copied() {
                     let outcome = match retry {

@@ -66,7 +66,7 @@ pub(crate) struct Home {
 impl Context {
     pub(crate) fn new(mut job: Job, home: Home, attempt: Arc<Attempt>, grace_ms: u64, slot: Slot) -> Self {
         let Home { source, store, world } = home;
-        let log = RunLog::new(LeaseRef { job_id: job.id, fence: job.fence }, store);
+        let log = RunLog::new(attempt.lease, store);
         let steps = std::mem::take(&mut job.steps);
         let steps = steps.into_iter().map(|step| (step.name, step.output)).collect();
         let steps = Mutex::new(steps);
@@ -113,7 +113,7 @@ impl<S> Context<S> {
 
     /// The lease of this attempt, for whatever is written under it.
     pub fn lease(&self) -> LeaseRef {
-        LeaseRef { job_id: self.inner.job.id, fence: self.inner.job.fence }
+        self.inner.attempt.lease
     }
 
     /// Which attempt this is, counted from 1.

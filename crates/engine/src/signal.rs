@@ -332,7 +332,7 @@ mod tests {
     /// The first reason to stop stays, and being halted is the end of it.
     #[tokio::test]
     async fn a_signal_only_climbs() {
-        let lease = LeaseRef { job_id: windlass_core::id::JobId(uuid::Uuid::nil()), fence: 1 };
+        let lease = LeaseRef::new(windlass_core::id::JobId(uuid::Uuid::nil()), 1);
         let attempt = Attempt::new(lease, 30_000, None, 0, 0);
         attempt.tell(Stop::Cancel, 10);
         attempt.tell(Stop::Shutdown, 5);
@@ -350,7 +350,7 @@ mod tests {
     /// The time that an attempt was held still is no part of its timeout, and its brake is put on and taken off.
     #[test]
     fn an_attempt_is_held_still_and_goes_on() {
-        let lease = LeaseRef { job_id: windlass_core::id::JobId(uuid::Uuid::nil()), fence: 1 };
+        let lease = LeaseRef::new(windlass_core::id::JobId(uuid::Uuid::nil()), 1);
         let attempt = Attempt::new(lease, 30_000, Some(40_000), 0, 0);
         let braked = std::sync::Arc::new(AtomicU8::new(7));
         let seen = braked.clone();

@@ -45,6 +45,8 @@ shapes! {
     AnyJson, { "description": "Any JSON: at most 64 deep, integers within 64 bits, no duplicate keys, no NUL." };
     /// A state.
     StateText, { "type": "string", "enum": ["queued", "running", "completed", "failed", "canceled"] };
+    /// What the claim gave with the lease.
+    TicketText, { "type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[A-Za-z0-9_-]+$" };
     /// A place in the stream of events.
     PositionText, { "type": "string", "pattern": "^[0-9]+-[0-9]+$" };
 }

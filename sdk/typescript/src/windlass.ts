@@ -344,6 +344,7 @@ interface Leased {
   job: Job;
   fence: number | string;
   retry_delay_ms: number | null;
+  ticket?: string;
 }
 
 type Outcome = { outcome: string; result?: unknown; error?: string; delay?: string };
@@ -354,6 +355,8 @@ export class Context<P = any> {
   /** Aborted when the attempt is to end; the reason is a Stop: Canceled, ShuttingDown, TimedOut or LeaseLost. */
   readonly signal: AbortSignal;
   /** @internal */ readonly fenceText: string;
+  /** By what a write is taken: the fence and, if the claim gave one, the ticket, as part of an object. @internal */
+  readonly right: string;
   /** @internal */ readonly ladderMs: number | null;
   /** @internal */ readonly leaseMs: number;
   /** @internal */ heldAt: number;
@@ -373,6 +376,7 @@ export class Context<P = any> {
     this.job = leased.job as Job<P>;
     this.signal = this.control.signal;
     this.fenceText = String(leased.fence);
+    this.right = `"fence":${this.fenceText}` + (leased.ticket ? `,"ticket":${JSON.stringify(leased.ticket)}` : "");
     this.ladderMs = leased.retry_delay_ms;
     this.leaseMs = leased.job.lease?.lease_ms ?? 30_000;
     // Of an answer that was asked for twice nobody knows how old the lease is: it is renewed before anything begins.
@@ -433,7 +437,7 @@ export class Context<P = any> {
     if (!this.outputs.has(name)) {
       await this.goOn();
       const output = json(`the output of the step ${JSON.stringify(name)}`, await run());
-      await this.write(`/v1/jobs/${this.id}/steps/${part(name)}`, `{"fence":${this.fenceText},"output":${output}}`);
+      await this.write(`/v1/jobs/${this.id}/steps/${part(name)}`, `{${this.right},"output":${output}}`);
       this.outputs.set(name, output);
     }
     return JSON.parse(this.outputs.get(name)!) as T; // A copy: what is stored does not change.
@@ -442,7 +446,7 @@ export class Context<P = any> {
   /** Says how far it is; any JSON of at most 8 KiB. A server that is away for long does not stop the work. */
   async progress(progress: unknown): Promise<void> {
     await this.goOn();
-    const body = `{"fence":${this.fenceText},"progress":${json("progress", progress)}}`;
+    const body = `{${this.right},"progress":${json("progress", progress)}}`;
     try {
       await this.write(`/v1/jobs/${this.id}/progress`, body, 5_000);
     } catch (error) {
@@ -710,7 +714,7 @@ export class Worker {
     this.held.set(name, ctx);
     this.summary.claimed += 1;
     this.running += 1;
-    this.keeper?.postMessage({ hold: { name, job_id: ctx.id, fence: ctx.fenceText, leaseMs: ctx.leaseMs, heldAt: ctx.heldAt } });
+    this.keeper?.postMessage({ hold: { name, job_id: ctx.id, right: ctx.right, leaseMs: ctx.leaseMs, heldAt: ctx.heldAt } });
     // Claimed while the worker was told to end: nobody has begun it.
     if (this.stopping.signal.aborted) ctx.tell(new ShuttingDown("the worker ends"));
     const timeout = ctx.job.timeout;
@@ -787,7 +791,7 @@ export class Worker {
     while (outcome) {
       const { outcome: word, ...rest } = outcome;
       const said = JSON.stringify({ job_id: ctx.id, outcome: word, ...rest }).slice(1);
-      const body = `{"results":[{"fence":${ctx.fenceText},${said}]}`;
+      const body = `{"results":[{${ctx.right},${said}]}`;
       try {
         type Settled = { results: { status: string }[] };
         const options = { within: Infinity, giveUp: () => ctx.gone };
@@ -886,7 +890,7 @@ interface KeeperNews {
 
 /** Renews leases, in a thread of its own. It is started from its own text, so it uses nothing from around it. */
 function keep(): void {
-  type Hold = { name: string; job_id: string; fence: string; leaseMs: number; heldAt: number };
+  type Hold = { name: string; job_id: string; right: string; leaseMs: number; heldAt: number };
   const { parentPort, workerData } = require("node:worker_threads") as typeof import("node:worker_threads");
   const { bases, headers, renewEveryMs } = workerData as KeeperSettings;
   const held = new Map<string, Hold>();
@@ -926,7 +930,7 @@ function keep(): void {
   }
 
   async function ask(due: Hold[], at: number): Promise<void> {
-    const leases = due.map(({ job_id, fence }) => `{"job_id":"${job_id}","fence":${fence}}`);
+    const leases = due.map(({ job_id, right }) => `{"job_id":"${job_id}",${right}}`);
     // A call that hangs must not keep us from asking again in time.
     const patience = Math.max(200, Math.min(10_000, ...due.map((hold) => hold.leaseMs / 4)));
     const response = await fetch(`${bases[first]}/v1/leases/renew`, {

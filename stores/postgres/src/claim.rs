@@ -14,13 +14,16 @@ use crate::error::Fault;
 use crate::link::{Link, Param};
 use crate::row::{JOB_COLUMNS, Stored, read_job};
 use crate::store::PostgresStore;
+use crate::ticket::{Spot, tag};
 
 pub(crate) const SQL: &str = include_str!("../sql/claim.sql");
+const INSTANCE: usize = 2;
 /// Where the columns of the job begin, with its number; its rank is one of them.
 const SEQ: usize = 3;
 const RANK: usize = SEQ + 12;
-/// The column behind them.
+/// The columns behind them: the claim that alone knows of the lease, and its place in that.
 const PACK: usize = SEQ + JOB_COLUMNS;
+const PLACE: usize = PACK + 1;
 /// What [`SQL`] is given.
 pub(crate) const TYPES: [Type; 10] = [
     Type::INT8,
@@ -39,22 +42,21 @@ impl PostgresStore {
     pub(crate) async fn claim_once(&self, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
         let link = self.link().await?;
         let mut request = request.clone();
-        let (answer, packs) = loop {
+        loop {
             match claim(&link, &request, self.given_now()).await {
                 // Never less than one, so this ends.
                 Err(Fault::TooMuch(fit)) if fit < request.limit => request.limit = fit,
-                claimed => break claimed?,
+                claimed => return claimed,
             }
-        };
-        self.numbers.remember(&answer.leases, &packs);
-        Ok(answer)
+        }
     }
 }
 
-/// The answer, and for each lease the number of the part of the claim that alone knows of it.
-pub(crate) type Claimed = (ClaimAnswer, Vec<Option<i64>>);
-
-pub(crate) async fn claim(link: &Link, request: &ClaimRequest, now: Option<i64>) -> Result<Claimed, Fault> {
+pub(crate) async fn claim(
+    link: &Link,
+    request: &ClaimRequest,
+    now: Option<i64>,
+) -> Result<ClaimAnswer, Fault> {
     let ClaimRequest { request_id, worker, queues, kinds, limit, lease_ms } = request;
     let queues: Vec<&str> = queues.iter().map(|queue| queue.as_str()).collect();
     let kinds: Option<Vec<&str>> =
@@ -68,7 +70,7 @@ pub(crate) async fn claim(link: &Link, request: &ClaimRequest, now: Option<i64>)
     answer(&link.rows(SQL, &params).await?)
 }
 
-fn answer(rows: &[tokio_postgres::Row]) -> Result<Claimed, Fault> {
+fn answer(rows: &[tokio_postgres::Row]) -> Result<ClaimAnswer, Fault> {
     // A claim answers as it finds them.
     let mut found: Vec<((i64, i64), &tokio_postgres::Row)> = Vec::with_capacity(rows.len());
     for row in rows {
@@ -77,8 +79,8 @@ fn answer(rows: &[tokio_postgres::Row]) -> Result<Claimed, Fault> {
         }
     }
     found.sort_unstable_by_key(|(place, _)| *place);
+    let instance = rows.first().map(|row| row.try_get::<_, Uuid>(INSTANCE)).transpose()?;
     let mut leases: Vec<Leased> = Vec::with_capacity(found.len());
-    let mut packs = Vec::with_capacity(found.len());
     let mut policies: HashMap<QueueName, QueuePolicy> = HashMap::new();
     for (_, row) in found {
         let stored = read_job(row, SEQ, leases.last().map(|before| &before.job))?;
@@ -87,14 +89,14 @@ fn answer(rows: &[tokio_postgres::Row]) -> Result<Claimed, Fault> {
         }
         let Stored { job, policy: _ } = stored;
         let policy = &policies[&job.spec.queue];
-        leases.push(leased(job, policy));
-        packs.push(row.try_get(PACK)?);
+        let claim = row.try_get::<_, Option<i64>>(PACK)?.zip(row.try_get::<_, Option<i32>>(PLACE)?);
+        let spot = instance.map(|instance| Spot { tag: tag(instance), seq: job.seq as i64, claim });
+        leases.push(Leased { ticket: spot.and_then(Spot::ticket), ..leased(job, policy) });
     }
     let header = match rows.first() {
         Some(row) => row.try_get::<_, Option<i64>>(1)?.zip(Some(row.try_get::<_, i64>(0)?)),
         None => None,
     };
     let next_due_in_ms = header.map(|(next, now)| Time::from_ms(next).ms_since(Time::from_ms(now)));
-    let instance = rows.first().map(|row| row.try_get::<_, Uuid>(2)).transpose()?;
-    Ok((ClaimAnswer { leases, next_due_in_ms, instance }, packs))
+    Ok(ClaimAnswer { leases, next_due_in_ms, instance })
 }

@@ -17,7 +17,6 @@ use crate::claim::{self, claim};
 use crate::connect::{Connections, settled};
 use crate::enqueue::{self, Batch, insert};
 use crate::error::{Fault, late};
-use crate::numbers::Numbers;
 use crate::offers::Offers;
 use crate::store::call;
 
@@ -45,7 +44,6 @@ pub(crate) struct Gather(Arc<Shared>);
 struct Shared {
     waiting: Mutex<Waiting>,
     connections: Arc<Connections>,
-    numbers: Arc<Numbers>,
     offers: Arc<Offers>,
 }
 
@@ -63,8 +61,8 @@ struct Call {
 }
 
 impl Gather {
-    pub(crate) fn new(connections: Arc<Connections>, numbers: Arc<Numbers>, offers: Arc<Offers>) -> Self {
-        Self(Arc::new(Shared { waiting: Mutex::default(), connections, numbers, offers }))
+    pub(crate) fn new(connections: Arc<Connections>, offers: Arc<Offers>) -> Self {
+        Self(Arc::new(Shared { waiting: Mutex::default(), connections, offers }))
     }
 
     pub(crate) async fn enqueue(&self, jobs: Vec<NewJob>) -> Answer {
@@ -146,8 +144,6 @@ impl Shared {
         };
         match connections.pulse().wait(both).await {
             Ok(Ok(Some((answers, claimed)))) => {
-                let (claimed, packs) = claimed;
-                self.numbers.remember(&claimed.leases, &packs);
                 let taken = batch.is_among(&claimed);
                 answer(Ok(claimed));
                 Some(Ok(Entered { answers, taken }))

@@ -10,12 +10,9 @@
 //! Moves that are not on the hot path are decided by `windlass_core::transition`
 //! on locked rows; there is no second version of that logic here.
 //!
-//! What a process remembers beside its connections is a cache (`numbers.rs`): the
-//! numbers of what it has leased, and the claims that hold them open. A settlement
-//! without it has them looked up. One with it compares claim, fence and whether the
-//! job is there; that number, id and claim belong together, it believes. A source
-//! over an adopted table is another matter: which rows it holds, it alone knows
-//! (`adopted/lease.rs`).
+//! A process remembers nothing of what it leased. What a settlement need not look up is in the ticket of each lease
+//! (`ticket.rs`), which its holder hands back; all that it says is compared with the rows. A source over an adopted table
+//! is another matter: which rows it holds, it alone knows (`adopted/lease.rs`).
 //!
 //! What this deliberately does not do: it takes no session locks, it believes no
 //! cache about whether a lease is held, and it knows nothing of the engine.
@@ -38,7 +35,6 @@ mod hosts;
 mod link;
 mod migrate;
 mod moves;
-mod numbers;
 mod offers;
 mod options;
 mod pooler;
@@ -52,6 +48,7 @@ mod schedules;
 mod scribe;
 mod settle;
 mod store;
+mod ticket;
 mod tls;
 mod wake;
 mod warm;

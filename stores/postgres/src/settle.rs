@@ -14,10 +14,9 @@ use crate::enqueue::if_any;
 use crate::error::Fault;
 use crate::link::Link;
 use crate::moves::Moving;
-use crate::numbers::{Known, Numbers};
 use crate::row::Stored;
 use crate::store::PostgresStore;
-use crate::worker::lease_columns;
+use crate::ticket::Spot;
 
 /// What one statement completed.
 struct Completed {
@@ -38,7 +37,9 @@ impl PostgresStore {
         let ids: HashSet<JobId> = settlements.iter().map(|settlement| settlement.lease.job_id).collect();
         let all_complete = settlements.iter().all(completes) && ids.len() == settlements.len();
         if all_complete {
-            let done = complete(&link, settlements, &self.numbers.take(settlements), now, true).await?;
+            let ends: Vec<&Settlement> = settlements.iter().collect();
+            let spots: Vec<Option<Spot>> = settlements.iter().map(spot_of).collect();
+            let done = complete(&link, &ends, &spots, now, true).await?;
             if done.freed {
                 self.wake.work(Work::Anywhere);
             }
@@ -50,7 +51,7 @@ impl PostgresStore {
         let mut moving = Moving::begin(link, now).await?;
         // A job that is named twice has to be settled in the order asked.
         let twins = ids.len() != settlements.len();
-        let answers = settle_mixed(&mut moving, settlements, &self.numbers, twins).await?;
+        let answers = settle_mixed(&mut moving, settlements, twins).await?;
         if moving.commit().await? {
             self.wake.work(Work::Anywhere);
         }
@@ -82,42 +83,73 @@ impl PostgresStore {
     }
 }
 
+/// What the ticket of a lease says.
+fn spot_of(settlement: &Settlement) -> Option<Spot> {
+    settlement.lease.ticket.and_then(Spot::of)
+}
+
 fn completes(settlement: &Settlement) -> bool {
     matches!(settlement.outcome, Outcome::Completed { .. })
 }
 
+/// The columns of completions, sorted by the claim that holds each open and by its number, as tickets say both.
+#[derive(Default)]
+struct Columns<'a> {
+    ids: Vec<Uuid>,
+    fences: Vec<i64>,
+    results: Vec<Option<&'a str>>,
+    seqs: Vec<Option<i64>>,
+    claims: Vec<Option<i64>>,
+    places: Vec<Option<i32>>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(ends: &[&'a Settlement], spots: &[Option<Spot>]) -> Self {
+        let mut order: Vec<usize> = (0..ends.len()).collect();
+        // Numbers of two instances of the store are never mixed.
+        let tag = spots.iter().flatten().map(|spot| spot.tag).next();
+        let spot = |at: usize| spots[at].filter(|spot| Some(spot.tag) == tag);
+        order.sort_by_key(|at| spot(*at).map(|Spot { tag: _, seq, claim }| (claim, seq)));
+        let mut columns = Self::default();
+        for at in order {
+            let Settlement { lease, outcome } = ends[at];
+            let claim = spot(at).and_then(|spot| spot.claim);
+            columns.ids.push(lease.job_id.0);
+            columns.fences.push(lease.fence as i64);
+            columns.results.push(match outcome {
+                Outcome::Completed { result } => result.as_ref().map(|json| json.as_str()),
+                _ => None,
+            });
+            columns.seqs.push(spot(at).map(|spot| spot.seq));
+            columns.claims.push(claim.map(|(claim, _)| claim));
+            columns.places.push(claim.map(|(_, place)| place));
+        }
+        columns
+    }
+}
+
+/// Completes jobs, each named once. `told`: they are written down as events here, in the order in which they are named.
 async fn complete(
     link: &Link,
-    settlements: &[Settlement],
-    known: &Known,
+    ends: &[&Settlement],
+    spots: &[Option<Spot>],
     now: Option<i64>,
-    note: bool,
+    told: bool,
 ) -> Result<Completed, Fault> {
-    let (ids, fences) = lease_columns(settlements.iter().map(|settlement| &settlement.lease));
-    let mut results: Vec<Option<&str>> = Vec::with_capacity(settlements.len());
-    for Settlement { lease: _, outcome } in settlements {
-        results.push(match outcome {
-            Outcome::Completed { result } => result.as_ref().map(|json| json.as_str()),
-            _ => None,
-        });
-    }
-    // All of one claim: the common case, of which nothing more need be said.
-    let of =
-        (!known.packs.is_empty() && (known.packs.len() > 1 || known.of.contains(&0))).then_some(&known.of);
-    let packs: Vec<i64> = known.packs.iter().map(|pack| pack.0).collect();
+    let columns = Columns::of(ends, spots);
+    let told: Option<Vec<Uuid>> = told.then(|| ends.iter().map(|end| end.lease.job_id.0).collect());
     let row = link
         .row(
             include_str!("../sql/complete.sql"),
             &[
                 (&now, Type::INT8),
-                (&ids, Type::UUID_ARRAY),
-                (&known.seqs, Type::INT8_ARRAY),
-                (&fences, Type::INT8_ARRAY),
-                (&if_any(&results), Type::TEXT_ARRAY),
-                (&known.keyed, Type::BOOL),
-                (&note, Type::BOOL),
-                (&(!packs.is_empty()).then_some(packs), Type::INT8_ARRAY),
-                (&of, Type::INT4_ARRAY),
+                (&columns.ids, Type::UUID_ARRAY),
+                (&columns.fences, Type::INT8_ARRAY),
+                (&if_any(&columns.results), Type::TEXT_ARRAY),
+                (&told, Type::UUID_ARRAY),
+                (&if_any(&columns.seqs), Type::INT8_ARRAY),
+                (&if_any(&columns.claims), Type::INT8_ARRAY),
+                (&if_any(&columns.places), Type::INT4_ARRAY),
             ],
         )
         .await?;
@@ -139,19 +171,16 @@ async fn complete(
 async fn settle_mixed(
     moving: &mut Moving,
     settlements: &[Settlement],
-    numbers: &Numbers,
     twins: bool,
 ) -> Result<Vec<Written>, Fault> {
     let ids: Vec<Uuid> = settlements.iter().map(|settlement| settlement.lease.job_id.0).collect();
     let mut locked: HashMap<Uuid, Stored> =
         moving.lock(&ids).await?.into_iter().map(|stored| (stored.job.id.0, stored)).collect();
     let mut completed = Completed { done: 0, queues: HashMap::new(), freed: false };
-    // Whatever was remembered of them: they are locked, and each that runs has a row of its own by now.
-    numbers.take(settlements);
     if !twins {
-        let (done, known) = completions(settlements, &locked);
-        if !done.is_empty() {
-            completed = complete(moving.link(), &done, &known, Some(moving.now.ms()), false).await?;
+        let (ends, spots) = completions(settlements, &locked);
+        if !ends.is_empty() {
+            completed = complete(moving.link(), &ends, &spots, Some(moving.now.ms()), false).await?;
         }
     }
     let mut answers = Vec::with_capacity(settlements.len());
@@ -161,20 +190,16 @@ async fn settle_mixed(
     Ok(answers)
 }
 
-/// The completions of jobs that are locked, and what is known of these.
-fn completions(settlements: &[Settlement], locked: &HashMap<Uuid, Stored>) -> (Vec<Settlement>, Known) {
-    let mut done = Vec::new();
-    let mut seqs = Vec::new();
-    let mut keyed = None;
-    for settlement in settlements.iter().filter(|settlement| completes(settlement)) {
-        if let Some(Stored { job, policy: _ }) = locked.get(&settlement.lease.job_id.0) {
-            keyed = keyed.or(Some(job.spec.key.is_some()));
-            seqs.push(job.seq as i64);
-            done.push(settlement.clone());
-        }
-    }
-    let known = Known { seqs: Some(seqs), keyed: keyed.unwrap_or(false), ..Known::default() };
-    (done, known)
+/// The completions of jobs that are locked, and where these stand: each that runs has a row of its own by now.
+fn completions<'a>(
+    settlements: &'a [Settlement],
+    locked: &HashMap<Uuid, Stored>,
+) -> (Vec<&'a Settlement>, Vec<Option<Spot>>) {
+    let ends = settlements.iter().filter(|settlement| completes(settlement)).filter_map(|settlement| {
+        let Stored { job, policy: _ } = locked.get(&settlement.lease.job_id.0)?;
+        Some((settlement, Some(Spot { tag: 0, seq: job.seq as i64, claim: None })))
+    });
+    ends.unzip()
 }
 
 fn settle_one(

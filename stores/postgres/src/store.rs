@@ -31,7 +31,6 @@ use crate::connect::Connections;
 use crate::error::Fault;
 use crate::gather::{Entered, Gather};
 use crate::link::Link;
-use crate::numbers::Numbers;
 use crate::offers::Offers;
 use crate::pulse::Pulse;
 use crate::scribe::Scribe;
@@ -43,7 +42,6 @@ pub(crate) const TRIES_MAX: u32 = 10;
 /// Jobs in a Postgres database.
 pub struct PostgresStore {
     pub(crate) wake: Wake,
-    pub(crate) numbers: Arc<Numbers>,
     offers: Arc<Offers>,
     gather: Gather,
     scribe: Scribe,
@@ -74,10 +72,10 @@ pub(crate) use call;
 impl PostgresStore {
     pub(crate) fn new(wake: Wake, connections: Connections) -> Self {
         let connections = Arc::new(connections);
-        let (numbers, offers) = (Arc::new(Numbers::default()), Arc::new(Offers::default()));
-        let gather = Gather::new(Arc::clone(&connections), Arc::clone(&numbers), Arc::clone(&offers));
+        let offers = Arc::new(Offers::default());
+        let gather = Gather::new(Arc::clone(&connections), Arc::clone(&offers));
         let scribe = Scribe::new(Arc::clone(&connections));
-        Self { wake, numbers, offers, gather, scribe, connections }
+        Self { wake, offers, gather, scribe, connections }
     }
 
     /// Whether a transaction pooler stands in between.
@@ -291,7 +289,6 @@ impl Store for PostgresStore {
 impl Records for PostgresStore {
     async fn write(&self, batch: RecordBatch) -> Result<BatchAnswer, StoreError> {
         batch.checked()?;
-        self.numbers.unpack(batch.lease.iter());
         let work = Work::in_queues(batch.jobs.iter().map(|job| &job.spec.queue));
         let answer = self.scribe.write(batch).await?;
         if matches!(&answer, BatchAnswer::Done { jobs, .. } if jobs.iter().any(|job| !job.deduplicated)) {

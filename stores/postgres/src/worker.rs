@@ -21,7 +21,6 @@ pub(crate) fn lease_columns<'a>(leases: impl Iterator<Item = &'a LeaseRef>) -> (
 impl PostgresStore {
     pub(crate) async fn renew_once(&self, leases: &[LeaseRef]) -> Result<RenewAnswer, Fault> {
         let (ids, fences) = lease_columns(leases.iter());
-        self.numbers.unpack(leases.iter());
         let rows = self
             .reserved_link()
             .await?
@@ -30,26 +29,26 @@ impl PostgresStore {
                 &[(&self.given_now(), Type::INT8), (&ids, Type::UUID_ARRAY), (&fences, Type::INT8_ARRAY)],
             )
             .await?;
-        let mut held: HashMap<(Uuid, i64), bool> = HashMap::with_capacity(rows.len());
+        let mut held: HashMap<(Uuid, i64), (bool, Option<u64>)> = HashMap::with_capacity(rows.len());
         let mut answer = RenewAnswer::default();
         for row in &rows {
             let Some(id) = row.try_get::<_, Option<Uuid>>(0)? else {
                 answer.instance = row.try_get(4)?;
                 continue;
             };
-            held.insert((id, row.try_get(1)?), row.try_get(2)?);
             let still_ms: Option<i64> = row.try_get(3)?;
             let still_ms = still_ms.and_then(|ms| u64::try_from(ms).ok()).filter(|ms| *ms > 0);
-            answer.still.extend(still_ms.map(|ms| (JobId(id), ms)));
+            held.insert((id, row.try_get(1)?), (row.try_get(2)?, still_ms));
         }
         for lease in leases {
             match held.get(&(lease.job_id.0, lease.fence as i64)) {
                 None => answer.lost.push(lease.job_id),
-                Some(cancel_requested) => {
+                Some((cancel_requested, still_ms)) => {
                     answer.renewed.push(lease.job_id);
                     if *cancel_requested {
                         answer.cancel_requested.push(lease.job_id);
                     }
+                    answer.still.extend(still_ms.map(|ms| (lease.job_id, ms)));
                 }
             }
         }
@@ -65,7 +64,6 @@ impl PostgresStore {
 
     pub(crate) async fn store_steps_once(&self, steps: &[StepWrite]) -> Result<Vec<Written>, Fault> {
         let (ids, fences) = lease_columns(steps.iter().map(|step| &step.lease));
-        self.numbers.unpack(steps.iter().map(|step| &step.lease));
         let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
         let outputs: Vec<&str> = steps.iter().map(|step| step.output.as_str()).collect();
         let rows = self
@@ -93,7 +91,6 @@ impl PostgresStore {
 
     pub(crate) async fn progress_once(&self, reports: &[ProgressWrite]) -> Result<Vec<Written>, Fault> {
         let (ids, fences) = lease_columns(reports.iter().map(|report| &report.lease));
-        self.numbers.unpack(reports.iter().map(|report| &report.lease));
         let progress: Vec<&str> = reports.iter().map(|report| report.progress.as_str()).collect();
         let rows = self
             .reserved_link()
@@ -113,7 +110,7 @@ impl PostgresStore {
             held.insert((row.try_get(0)?, row.try_get(1)?));
         }
         let written = |report: &ProgressWrite| {
-            let ProgressWrite { lease: LeaseRef { job_id: JobId(id), fence }, progress: _ } = report;
+            let LeaseRef { job_id: JobId(id), fence, ticket: _ } = &report.lease;
             if held.contains(&(*id, *fence as i64)) { Written::Done } else { Written::Lost }
         };
         Ok(reports.iter().map(written).collect())

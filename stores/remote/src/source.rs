@@ -49,6 +49,24 @@ struct LeasesWire {
 struct LeasedWire {
     job: JobWire,
     retry_delay_ms: Option<u64>,
+    #[serde(default)]
+    ticket: Option<String>,
+}
+
+/// A lease as calls name it. A ticket is only said where the claim gave one: a server of before refuses what it does not know.
+#[derive(Serialize)]
+struct LeaseWire {
+    job_id: JobId,
+    #[serde(flatten)]
+    right: RightWire,
+}
+
+/// By what a write is taken.
+#[derive(Serialize)]
+struct RightWire {
+    fence: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ticket: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -76,13 +94,15 @@ struct StillWire {
 // Structs and not `json!`: a value of serde_json would write 1.10 as 1.1.
 #[derive(Serialize)]
 struct StepWire {
-    fence: u64,
+    #[serde(flatten)]
+    right: RightWire,
     output: Json,
 }
 
 #[derive(Serialize)]
 struct ProgressWire {
-    fence: u64,
+    #[serde(flatten)]
+    right: RightWire,
     progress: Json,
 }
 
@@ -93,8 +113,8 @@ struct ResultsWire<'a> {
 
 #[derive(Serialize)]
 struct ResultWire {
-    job_id: JobId,
-    fence: u64,
+    #[serde(flatten)]
+    lease: LeaseWire,
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<Json>,
@@ -131,7 +151,11 @@ impl Source for RemoteStore {
         let limit = limit.min(LEASES_MAX as u32);
         let wish = ClaimWire { worker, queues, kinds, limit, lease_ms, request_id };
         let answer: LeasesWire = self.caller.send_json(Method::POST, "/v1/claim", &wish).await?;
-        let leased = |wire: LeasedWire| Leased { job: wire.job.job(), retry_delay_ms: wire.retry_delay_ms };
+        let leased = |LeasedWire { job, retry_delay_ms, ticket }| {
+            // What cannot be read is as none.
+            let ticket = ticket.and_then(|text: String| text.parse().ok());
+            Leased { job: JobWire::job(job), retry_delay_ms, ticket }
+        };
         let leases = answer.leases.into_iter().map(leased).collect();
         Ok(ClaimAnswer { leases, next_due_in_ms: answer.next_due_in_ms, instance: answer.instance })
     }
@@ -139,7 +163,7 @@ impl Source for RemoteStore {
     async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
         let mut all = RenewAnswer::default();
         for leases in leases.chunks(LEASES_MAX) {
-            let wish = json!({ "leases": leases });
+            let wish = json!({ "leases": leases.iter().map(LeaseWire::from).collect::<Vec<_>>() });
             let RenewWire { renewed, lost, cancel_requested, still, instance } =
                 self.caller.send_json(Method::POST, "/v1/leases/renew", &wish).await?;
             all.renewed.extend(renewed);
@@ -155,7 +179,7 @@ impl Source for RemoteStore {
     async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
         let mut canceled = Vec::new();
         for some in leases.chunks(LEASES_MAX) {
-            let wish = json!({ "leases": some });
+            let wish = json!({ "leases": some.iter().map(LeaseWire::from).collect::<Vec<_>>() });
             match self.caller.ask::<CancelsWire>(Method::POST, "/v1/leases/cancels", Some(&wish)).await? {
                 Ok(CancelsWire { cancel_requested }) => canceled.extend(cancel_requested),
                 Err(refused) if refused.is_unknown_call() => {
@@ -171,7 +195,7 @@ impl Source for RemoteStore {
         let mut all = Vec::with_capacity(steps.len());
         for StepWrite { lease, name, output } in steps {
             let path = format!("/v1/jobs/{}/steps/{}", lease.job_id, part(name.as_str()));
-            all.push(self.write(&path, &StepWire { fence: lease.fence, output }).await?);
+            all.push(self.write(&path, &StepWire { right: RightWire::from(&lease), output }).await?);
         }
         Ok(all)
     }
@@ -180,7 +204,7 @@ impl Source for RemoteStore {
         let mut all = Vec::with_capacity(reports.len());
         for ProgressWrite { lease, progress } in reports {
             let path = format!("/v1/jobs/{}/progress", lease.job_id);
-            all.push(self.write(&path, &ProgressWire { fence: lease.fence, progress }).await?);
+            all.push(self.write(&path, &ProgressWire { right: RightWire::from(&lease), progress }).await?);
         }
         Ok(all)
     }
@@ -240,11 +264,24 @@ impl RemoteStore {
     }
 }
 
+impl From<&LeaseRef> for RightWire {
+    fn from(LeaseRef { job_id: _, fence, ticket }: &LeaseRef) -> Self {
+        Self { fence: *fence, ticket: ticket.map(|ticket| ticket.to_string()) }
+    }
+}
+
+impl From<&LeaseRef> for LeaseWire {
+    fn from(lease: &LeaseRef) -> Self {
+        Self { job_id: lease.job_id, right: RightWire::from(lease) }
+    }
+}
+
 impl From<Settlement> for ResultWire {
     fn from(settlement: Settlement) -> Self {
-        let Settlement { lease: LeaseRef { job_id, fence }, outcome } = settlement;
+        let Settlement { lease, outcome } = settlement;
+        let lease = LeaseWire::from(&lease);
         let (result, error, retry_at, until, delay) = (None, None, None, None, None);
-        let mut wire = Self { job_id, fence, outcome: "", result, error, retry_at, until, delay };
+        let mut wire = Self { lease, outcome: "", result, error, retry_at, until, delay };
         match outcome {
             Outcome::Completed { result } => {
                 wire.outcome = "completed";

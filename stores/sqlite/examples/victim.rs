@@ -62,7 +62,7 @@ async fn live(store: &SqliteStore, number: u128) {
     let claimed = store.claim(request(number)).await;
     let lease = claimed.as_ref().ok().and_then(|answer| answer.leases.first()).map(|found| found.lease_ref());
     say("claimed", number, claimed.map(drop));
-    let lease = lease.unwrap_or(LeaseRef { job_id: id, fence: 1 });
+    let lease = lease.unwrap_or(LeaseRef::new(id, 1));
     let written = store.records().expect("records").write(batch(number, lease)).await;
     match written {
         Ok(BatchAnswer::Done { .. }) => say("written", number, Ok(())),

@@ -68,7 +68,7 @@ pub(super) struct Word {
 }
 
 fn lease(id: &str, fence: u64) -> Result<LeaseRef, Refusal> {
-    Ok(LeaseRef { job_id: task_id(id)?, fence })
+    Ok(LeaseRef::new(task_id(id)?, fence))
 }
 
 fn task_id(id: &str) -> Result<JobId, Refusal> {

@@ -201,5 +201,5 @@ pub fn check(request: &ClaimRequest) -> Result<(), Invalid> {
 /// A leased job with what its worker needs to know.
 pub fn leased(job: Job, policy: &QueuePolicy) -> Leased {
     let retry_delay_ms = policy.retry_delay_ms(&job.spec, job.attempt);
-    Leased { job, retry_delay_ms }
+    Leased { job, retry_delay_ms, ticket: None }
 }

@@ -142,7 +142,7 @@ fn granted(before: &World, after: &World, job: &Job) -> Option<LeaseRef> {
     let claimed = after.net.iter().any(|message| {
         matches!(message, Message::Grant { lease, .. } if lease.job_id == job.id && lease.fence == running.fence)
     });
-    (!same && claimed).then_some(LeaseRef { job_id: job.id, fence: running.fence })
+    (!same && claimed).then_some(LeaseRef::new(job.id, running.fence))
 }
 
 fn pairs<'a>(of: &Move<'a>) -> impl Iterator<Item = (&'a Job, &'a Job)> {

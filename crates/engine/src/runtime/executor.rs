@@ -26,7 +26,7 @@ use crate::world::{World, jittered};
 
 /// Starts an attempt on the runtime where handlers run.
 pub(super) fn start(engine: Arc<Engine>, pool: &Pool, leased: Leased, attempt: Arc<Attempt>) {
-    let Leased { job, retry_delay_ms } = leased;
+    let Leased { job, retry_delay_ms, ticket: _ } = leased;
     let Some((kind, handler)) = engine.handlers.get_key_value(&job.spec.kind) else {
         // Only known kinds are claimed; give back what came all the same.
         engine.finish(&attempt, Some(Outcome::Released));

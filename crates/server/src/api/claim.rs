@@ -17,7 +17,7 @@ use super::Api;
 use crate::access::Caller;
 use crate::answer::{Answered, Refusal, ok};
 use crate::ask::Ask;
-use crate::schema::{Id, Moment, Name, WorkerText};
+use crate::schema::{Id, Moment, Name, TicketText, WorkerText};
 use crate::view::{Detail, JobView};
 
 /// How many jobs one call may ask for.
@@ -86,6 +86,11 @@ struct LeasedView {
     expires_at: Time,
     /// What the ladder says for the case that this attempt fails; null when it is the last.
     retry_delay_ms: Option<u64>,
+    /// Where the store finds the lease again: to be sent back with whatever is written under it. A hint; without it, all
+    /// is the same and some of it slower.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<TicketText>")]
+    ticket: Option<String>,
 }
 
 /// `POST /v1/claim`
@@ -218,8 +223,9 @@ pub(crate) fn report(api: &Arc<Api>, beat: WorkerBeat) {
 
 impl From<Leased> for LeasedView {
     fn from(leased: Leased) -> Self {
-        let Leased { job, retry_delay_ms } = leased;
+        let Leased { job, retry_delay_ms, ticket } = leased;
         let (fence, expires_at) = (job.fence, job.lease().map_or(job.run_at, |lease| lease.expires_at));
-        Self { job: JobView::new(job, Detail::Leased, false), fence, expires_at, retry_delay_ms }
+        let ticket = ticket.map(|ticket| ticket.to_string());
+        Self { job: JobView::new(job, Detail::Leased, false), fence, expires_at, retry_delay_ms, ticket }
     }
 }

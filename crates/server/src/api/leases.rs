@@ -4,10 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
+use windlass_engine::core::error::StoreError;
 use windlass_engine::core::id::JobId;
 use windlass_engine::core::job::Start;
 use windlass_engine::core::json::RESULT_BYTES_MAX;
 use windlass_engine::core::store::{LeaseRef, RenewAnswer, Settlement, Written};
+use windlass_engine::core::ticket::Ticket;
 use windlass_engine::core::time::{Span, Time};
 use windlass_engine::core::transition::Outcome;
 
@@ -16,7 +18,7 @@ use super::{gated, present};
 use crate::answer::{Answered, Refusal, ok};
 use crate::ask::Ask;
 use crate::object::Object;
-use crate::schema::{AnyJson, Duration, Id, Moment};
+use crate::schema::{AnyJson, Duration, Id, Moment, TicketText};
 
 /// How many leases one call may name.
 const LEASES_MAX: usize = 1_000;
@@ -39,6 +41,10 @@ struct LeaseBody {
     job_id: JobId,
     #[schemars(range(max = 9_223_372_036_854_775_807_i64))]
     fence: u64,
+    /// The ticket of the lease, where the claim gave one.
+    #[serde(default)]
+    #[schemars(with = "Option<TicketText>")]
+    ticket: Option<String>,
 }
 
 /// What became of them. Each is in exactly one of the first two lists.
@@ -105,7 +111,8 @@ pub(crate) async fn cancels(ask: Ask) -> Answered {
 fn named(ask: &Ask) -> Result<Vec<LeaseRef>, Refusal> {
     let RenewBody { leases } = ask.body()?;
     check_count("leases", leases.len())?;
-    leases.into_iter().map(|Object(LeaseBody { job_id, fence })| checked(job_id, fence)).collect()
+    let lease = |Object(LeaseBody { job_id, fence, ticket })| checked(job_id, fence, ticket.as_deref());
+    leases.into_iter().map(lease).collect()
 }
 
 /// How attempts ended.
@@ -126,6 +133,10 @@ struct ResultBody {
     job_id: JobId,
     #[schemars(range(max = 9_223_372_036_854_775_807_i64))]
     fence: u64,
+    /// The ticket of the lease, where the claim gave one.
+    #[serde(default)]
+    #[schemars(with = "Option<TicketText>")]
+    ticket: Option<String>,
     outcome: OutcomeWord,
     /// What it gave, at most 64 KiB; with `completed` only.
     #[serde(default, deserialize_with = "present")]
@@ -200,7 +211,7 @@ pub(crate) async fn settle(ask: Ask) -> Answered {
 
 impl ResultBody {
     fn settlement(self) -> Result<Settlement, Refusal> {
-        let Self { job_id, fence, outcome, result, error, retry_at, until, delay } = self;
+        let Self { job_id, fence, ticket, outcome, result, error, retry_at, until, delay } = self;
         let extra = [
             ("result", result.is_some() && outcome != OutcomeWord::Completed),
             ("error", error.is_some() && !matches!(outcome, OutcomeWord::Retry | OutcomeWord::Failed)),
@@ -229,16 +240,18 @@ impl ResultBody {
             OutcomeWord::Released => Outcome::Released,
             OutcomeWord::Canceled => Outcome::Canceled,
         };
-        Ok(Settlement { lease: checked(job_id, fence)?, outcome })
+        Ok(Settlement { lease: checked(job_id, fence, ticket.as_deref())?, outcome })
     }
 }
 
-/// Stores keep a fence in 63 bits.
-pub(super) fn checked(job_id: JobId, fence: u64) -> Result<LeaseRef, Refusal> {
+/// Stores keep a fence in 63 bits. What cannot be a ticket is refused; one that is wrong is left to the store, to which it is
+/// as none.
+pub(super) fn checked(job_id: JobId, fence: u64, ticket: Option<&str>) -> Result<LeaseRef, Refusal> {
     if i64::try_from(fence).is_err() {
         return Err(Refusal::field("fence", "is not one of ours"));
     }
-    Ok(LeaseRef { job_id, fence })
+    let ticket = ticket.map(str::parse::<Ticket>).transpose().map_err(StoreError::from)?;
+    Ok(LeaseRef { job_id, fence, ticket })
 }
 
 fn check_count(field: &str, count: usize) -> Result<(), Refusal> {

@@ -55,7 +55,7 @@ pub(crate) async fn put(ask: Ask) -> Answered {
     if text.len() > LOG_BYTES_MAX {
         return Err(Refusal::too_large("text", LOG_BYTES_MAX));
     }
-    let lease = checked(ask.id()?, fence)?;
+    let lease = checked(ask.id()?, fence, None)?;
     ask.api.owned(&ask.caller, [lease.job_id].into_iter()).await?;
     let write = LogWrite { request_id: new_id(&*ask.api.world).0, lease, dropped, text };
     match ask.api.store.put_log(write).await? {

@@ -12,7 +12,7 @@ use super::gated;
 use super::leases::checked;
 use crate::answer::{Answered, Refusal, ok};
 use crate::ask::Ask;
-use crate::schema::AnyJson;
+use crate::schema::{AnyJson, TicketText};
 
 /// The output of a step.
 #[derive(Deserialize, JsonSchema)]
@@ -21,6 +21,10 @@ use crate::schema::AnyJson;
 pub(crate) struct StepBody {
     #[schemars(range(max = 9_223_372_036_854_775_807_i64))]
     fence: u64,
+    /// The ticket of the lease, where the claim gave one.
+    #[serde(default)]
+    #[schemars(with = "Option<TicketText>")]
+    ticket: Option<String>,
     /// Any JSON, at most 1 MiB.
     #[schemars(with = "AnyJson")]
     output: Box<RawValue>,
@@ -33,6 +37,10 @@ pub(crate) struct StepBody {
 pub(crate) struct ProgressBody {
     #[schemars(range(max = 9_223_372_036_854_775_807_i64))]
     fence: u64,
+    /// The ticket of the lease, where the claim gave one.
+    #[serde(default)]
+    #[schemars(with = "Option<TicketText>")]
+    ticket: Option<String>,
     /// Any JSON, at most 8 KiB.
     #[schemars(with = "AnyJson")]
     progress: Box<RawValue>,
@@ -51,8 +59,8 @@ impl StoredView {
 
 /// `PUT /v1/jobs/{id}/steps/{name}`
 pub(crate) async fn step(ask: Ask) -> Answered {
-    let StepBody { fence, output } = ask.body()?;
-    let lease = checked(ask.id()?, fence)?;
+    let StepBody { fence, ticket, output } = ask.body()?;
+    let lease = checked(ask.id()?, fence, ticket.as_deref())?;
     let name = ask.name()?;
     ask.api.owned(&ask.caller, [lease.job_id].into_iter()).await?;
     let step = StepWrite { lease, name, output: gated("output", &output, STEP_BYTES_MAX)? };
@@ -61,8 +69,8 @@ pub(crate) async fn step(ask: Ask) -> Answered {
 
 /// `PUT /v1/jobs/{id}/progress`
 pub(crate) async fn progress(ask: Ask) -> Answered {
-    let ProgressBody { fence, progress } = ask.body()?;
-    let lease = checked(ask.id()?, fence)?;
+    let ProgressBody { fence, ticket, progress } = ask.body()?;
+    let lease = checked(ask.id()?, fence, ticket.as_deref())?;
     ask.api.owned(&ask.caller, [lease.job_id].into_iter()).await?;
     let report = ProgressWrite { lease, progress: gated("progress", &progress, PROGRESS_BYTES_MAX)? };
     answer(ask.api.store.progress(vec![report]).await?)

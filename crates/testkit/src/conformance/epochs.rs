@@ -199,6 +199,12 @@ pub async fn p27_a_renewal_says_how_long_to_stand_still<S: Subject>() {
     assert_ne!(second.instance, first.instance, "whoever hears it renews all that it holds");
     scene.clock.advance(20_000);
     assert_eq!(scene.store().renew(vec![lease]).await.expect("renew").still, []);
+    // Of several it is said in the order asked, and as often.
+    scene.add(vec![job(2)]).await;
+    let other = scene.claim_one().await;
+    scene.cut().await;
+    let still = scene.store().renew(vec![other, lease, other]).await.expect("renew").still;
+    assert_eq!(still, [(id(2), 30_000), (id(1), 30_000), (id(2), 30_000)]);
 }
 
 /// A position of another epoch is refused with where this one begins; from there on all that is kept is told.

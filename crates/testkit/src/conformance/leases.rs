@@ -94,7 +94,7 @@ pub async fn p03_a_key_runs_once<S: Subject>() {
     assert_eq!(scene.claim_from(&["other"], 10).await.len(), 1);
     assert!(scene.claim(10).await.is_empty(), "the key is still busy");
     let first = scene.job(1).await;
-    scene.end(windlass_core::store::LeaseRef { job_id: first.id, fence: first.fence }, Outcome::DONE).await;
+    scene.end(windlass_core::store::LeaseRef::new(first.id, first.fence), Outcome::DONE).await;
     assert_eq!(scene.claimed(10).await, [2]);
     assert_eq!(scene.crash().await.len(), 3, "what crashed frees its key");
     assert_eq!(scene.claimed(10).await, [2, 3]);
@@ -158,7 +158,7 @@ pub async fn p04_one_lost_write_does_not_spoil_a_batch<S: Subject>() {
     let scene = Scene::<S>::new().await;
     scene.add(vec![job(1), job(2)]).await;
     let leases: Vec<_> = scene.claim(2).await.iter().map(|leased| leased.lease_ref()).collect();
-    let ghost = windlass_core::store::LeaseRef { job_id: id(77), fence: 1 };
+    let ghost = windlass_core::store::LeaseRef::new(id(77), 1);
     let steps = vec![step(leases[0], "a", "1"), step(ghost, "a", "1"), step(leases[1], "a", "1")];
     let answers = scene.store().store_steps(steps).await.expect("store_steps");
     assert_eq!(answers, [Written::Done, Written::Lost, Written::Done]);

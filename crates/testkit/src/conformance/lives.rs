@@ -25,7 +25,7 @@ pub async fn p05_a_final_state_stays<S: Subject>() {
     scene.store().cancel(id(4)).await.expect("cancel");
     for n in 1..=4 {
         let before = scene.job(n).await;
-        let lease = LeaseRef { job_id: id(n), fence: before.fence };
+        let lease = LeaseRef::new(id(n), before.fence);
         assert_eq!(scene.store().cancel(id(n)).await.expect("cancel"), CancelAnswer::Final);
         assert_eq!(scene.store().renew(vec![lease]).await.expect("renew").lost, [id(n)]);
         assert_eq!(scene.step(lease, "late", "1").await, Written::Lost);

@@ -158,7 +158,7 @@ pub async fn p23_a_lost_lease_writes_nothing<S: Subject>() {
     let lease = scene.claim_one().await;
     written(&two, under(1, lease)).await;
     assert_eq!(write(one, under(2, with_fence(lease, lease.fence + 1))).await, BatchAnswer::LeaseLost);
-    let ghost = LeaseRef { job_id: id(77), fence: 1 };
+    let ghost = LeaseRef::new(id(77), 1);
     assert_eq!(write(one, under(3, ghost)).await, BatchAnswer::LeaseLost);
     scene.clock.advance(30_000);
     written(&two, under(4, lease)).await;

@@ -501,6 +501,8 @@ class Context:
     def __init__(self, worker: Worker, lease: Mapping[str, Any], fresh: bool) -> None:
         self.job = Job.read(lease["job"])
         self.fence = int(lease["fence"])
+        # By what a write is taken; the ticket says where the store finds the lease, if the claim gave one.
+        self._right = {"fence": self.fence, **({"ticket": lease["ticket"]} if lease.get("ticket") else {})}
         self._worker = worker
         self._ladder_ms: Optional[int] = lease.get("retry_delay_ms")
         self._steps = {str(step["name"]): step["output"] for step in self.job.steps}
@@ -576,7 +578,7 @@ class Context:
             self.go_on()
             output = run(*args, **kwargs)
             text = _json("the output of the step " + repr(name), output)
-            self._write(f"/v1/jobs/{self.id}/steps/{_part(name)}", {"fence": self.fence, "output": json.loads(text)})
+            self._write(f"/v1/jobs/{self.id}/steps/{_part(name)}", {**self._right, "output": json.loads(text)})
             self._steps[name] = json.loads(text)
         value: _T = json.loads(json.dumps(self._steps[name]))  # A copy: what is stored does not change.
         return value
@@ -584,7 +586,7 @@ class Context:
     def progress(self, progress: Any) -> None:
         """Says how far it is; any JSON of at most 8 KiB. A server that is away for long does not stop the work."""
         self.go_on()
-        body = {"fence": self.fence, "progress": json.loads(_json("progress", progress))}
+        body = {**self._right, "progress": json.loads(_json("progress", progress))}
         try:
             self._write(f"/v1/jobs/{self.id}/progress", body, within=5.0)
         except Unavailable as error:
@@ -907,7 +909,7 @@ class Worker:
         """Says how it ended, as often as it takes: saying it again is harmless. The lease is renewed meanwhile."""
         status = "lost"
         while outcome is not None:
-            result = {"job_id": ctx.id, "fence": ctx.fence, **outcome}
+            result = {"job_id": ctx.id, **ctx._right, **outcome}
             try:
                 answer = self._servers.call(
                     "POST", "/v1/leases/settle", {"results": [result]}, within=None, give_up=lambda: ctx._gone
@@ -970,7 +972,7 @@ class Worker:
         shortest = min(ctx._lease_s for ctx in due)
         for at in range(0, len(due), 1000):
             part = due[at : at + 1000]
-            leases = [{"job_id": ctx.id, "fence": ctx.fence} for ctx in part]
+            leases = [{"job_id": ctx.id, **ctx._right} for ctx in part]
             try:
                 # A call that hangs must not keep us from asking again in time.
                 timeout = max(0.2, min(10.0, shortest / 4))

@@ -205,13 +205,13 @@ impl AgendaRows {
             Ok(_) if lease.crashes >= self.options.crashes_max as i32 => QUARANTINED.to_owned(),
             Ok(job) => {
                 let retry_delay_ms = self.options.retry.delay_ms(job.attempt);
-                return Ok(Some(Leased { job, retry_delay_ms }));
+                return Ok(Some(Leased { job, retry_delay_ms, ticket: None }));
             }
             Err(refused) => refused.to_string(),
         };
         tracing::warn!(collection = self.namespace, row = %lease.id, refused, "a row was failed: it cannot be run");
         let job_id = codec::job_id(self.prefix, lease.id);
-        let lease = LeaseRef { job_id, fence: lease.fence as u64 };
+        let lease = LeaseRef::new(job_id, lease.fence as u64);
         self.end(&[Settlement { lease, outcome: Outcome::Failed { error: refused } }]).await?;
         Ok(None)
     }

@@ -71,7 +71,7 @@ $$;
 -- queues and of budgets, each sorted; then the rows of "ready" with those of their
 -- keys, which are not waited for; then their jobs, which nobody else holds unless
 -- he found them before they were ready.
-CREATE FUNCTION windlass.claim_1(
+CREATE FUNCTION windlass.claim_2(
     p_now bigint, p_request uuid, p_worker text, p_queues text[], p_kinds text[], p_limit integer,
     p_lease_ms bigint, p_promote_max integer, p_asked text, p_bytes_max bigint)
 RETURNS TABLE (
@@ -79,7 +79,8 @@ RETURNS TABLE (
     key text, dedupe_key text, budgets text[], retry text, timeout_ms bigint, meta text, rank bigint,
     created_ms bigint, run_at_ms bigint, state smallint, attempt integer, crashes integer, fence bigint,
     retries integer, started_ms bigint, worker text, lease_ms bigint, expires_ms bigint, cancel_requested boolean,
-    marked_ms bigint, ended_ms bigint, failure smallint, result text, progress text, history text, policy text, steps text, pack bigint)
+    marked_ms bigint, ended_ms bigint, failure smallint, result text, progress text, history text, policy text, steps text, pack bigint,
+    place integer)
 LANGUAGE plpgsql
 -- Without sorting, the head of a gate is read off its index, whatever the
 -- statistics say about how few jobs are ready.
@@ -129,6 +130,8 @@ DECLARE
     v_count bigint;
     v_open bigint;
     v_numbers bigint[];
+    -- Where each job stands in its row of "claims", when there are several.
+    v_places integer[];
     v_asked text;
     v_epoch windlass.epoch;
     v_instance uuid;
@@ -145,9 +148,9 @@ BEGIN
             RAISE EXCEPTION 'claim % was asked by another', p_request USING ERRCODE = 'WL003', DETAIL = p_request::text;
         END IF;
         RETURN QUERY
-        SELECT v_now, NULL::bigint, v_instance, j.*
+        SELECT v_now, NULL::bigint, v_instance, j.*, l.place::integer
           FROM windlass.claims c
-         CROSS JOIN unnest(c.seqs, c.fences) AS l(seq, fence)
+         CROSS JOIN unnest(c.seqs, c.fences) WITH ORDINALITY AS l(seq, fence, place)
           JOIN windlass.jobs_1 j ON j.seq = l.seq AND j.state = 1 AND j.fence = l.fence
          WHERE c.request_id = p_request;
         RETURN;
@@ -442,7 +445,8 @@ BEGIN
     END IF;
 
     IF v_seqs IS NULL THEN
-        RETURN QUERY SELECT v_now, v_next, v_instance, j.* FROM (VALUES (1)) AS always(one) LEFT JOIN windlass.jobs_1 j ON false;
+        RETURN QUERY
+        SELECT v_now, v_next, v_instance, j.*, NULL::integer FROM (VALUES (1)) AS always(one) LEFT JOIN windlass.jobs_1 j ON false;
         RETURN;
     END IF;
     IF cardinality(v_gates) = 1 THEN
@@ -471,9 +475,13 @@ BEGIN
         SELECT v_numbers[u.at], p_request, CASE WHEN u.at = (SELECT min(a.at) FROM unnest(v_ats) AS a(at)) THEN 1 END,
                v_now, windlass.moment_1(v_now + v_lease_ms[u.at]), u.seqs, u.fences, u.open,
                u.open = cardinality(u.seqs), u.low, u.high, v_now, v_lease_ms[u.at], p_worker, v_labels[u.at], p_asked, v_floor
-          FROM (SELECT u.at, array_agg(u.seq) AS seqs, array_agg(u.fence) AS fences, min(u.seq) AS low, max(u.seq) AS high,
+          FROM (SELECT u.at, array_agg(u.seq ORDER BY u.ord) AS seqs, array_agg(u.fence ORDER BY u.ord) AS fences,
+                       min(u.seq) AS low, max(u.seq) AS high,
                        count(*) FILTER (WHERE NOT v_apart OR NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)) AS open
-                  FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence) GROUP BY u.at) u;
+                  FROM unnest(v_seqs, v_ats, v_fences) WITH ORDINALITY AS u(seq, at, fence, ord) GROUP BY u.at) u;
+        SELECT array_agg(u.place ORDER BY u.ord) INTO v_places
+          FROM (SELECT u.ord, row_number() OVER (PARTITION BY u.at ORDER BY u.ord)::integer AS place
+                  FROM unnest(v_ats) WITH ORDINALITY AS u(at, ord)) u;
         PERFORM windlass.note_1(v_now, 1, ARRAY(SELECT v_of[u.at] FROM unnest(v_ats) AS u(at)), v_ids);
     END IF;
     -- The answer is in no order; whoever reads it puts it into that of rank and seq.
@@ -490,14 +498,14 @@ BEGIN
                coalesce(v_lease, v_lease_ms[u.at]), coalesce(v_expires, windlass.moment_1(v_now + v_lease_ms[u.at])), false,
                NULL::bigint, NULL::bigint, NULL::smallint, NULL::text, NULL::text, NULL::text,
                CASE WHEN v_lease IS NULL THEN v_policies[u.at] ELSE v_policy END, NULL::text,
-               CASE WHEN j.dedupe_key IS NULL THEN v_numbers[u.at] END
-          FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence)
+               CASE WHEN j.dedupe_key IS NULL THEN v_numbers[u.at] END, coalesce(u.place, u.ord::integer)
+          FROM unnest(v_seqs, v_ats, v_fences, v_places) WITH ORDINALITY AS u(seq, at, fence, place, ord)
           JOIN windlass.jobs j ON j.seq = u.seq;
         RETURN;
     END IF;
     RETURN QUERY
-    SELECT v_now, v_next, v_instance, j.*
-      FROM (SELECT u.seq, u.fence, 1 AS running FROM unnest(v_seqs, v_fences) AS u(seq, fence)) u
+    SELECT v_now, v_next, v_instance, j.*, coalesce(u.place, u.ord::integer)
+      FROM (SELECT u.*, 1 AS running FROM unnest(v_seqs, v_fences, v_places) WITH ORDINALITY AS u(seq, fence, place, ord)) u
       JOIN windlass.jobs_1 j ON j.seq = u.seq AND j.fence = u.fence AND j.state = u.running;
     GET DIAGNOSTICS v_count = ROW_COUNT;
     IF v_count <> cardinality(v_seqs) THEN
@@ -505,6 +513,24 @@ BEGIN
         PERFORM windlass.untake_1(v_seqs, v_fences);
     END IF;
 END $$;
+
+-- As programs of the tenth schema ask for it.
+CREATE FUNCTION windlass.claim_1(
+    p_now bigint, p_request uuid, p_worker text, p_queues text[], p_kinds text[], p_limit integer,
+    p_lease_ms bigint, p_promote_max integer, p_asked text, p_bytes_max bigint)
+RETURNS TABLE (
+    now_ms bigint, next_ms bigint, instance uuid, seq bigint, id uuid, kind text, queue text, payload text, priority smallint,
+    key text, dedupe_key text, budgets text[], retry text, timeout_ms bigint, meta text, rank bigint,
+    created_ms bigint, run_at_ms bigint, state smallint, attempt integer, crashes integer, fence bigint,
+    retries integer, started_ms bigint, worker text, lease_ms bigint, expires_ms bigint, cancel_requested boolean,
+    marked_ms bigint, ended_ms bigint, failure smallint, result text, progress text, history text, policy text, steps text, pack bigint)
+LANGUAGE sql AS $$
+    SELECT c.now_ms, c.next_ms, c.instance, c.seq, c.id, c.kind, c.queue, c.payload, c.priority, c.key, c.dedupe_key, c.budgets,
+           c.retry, c.timeout_ms, c.meta, c.rank, c.created_ms, c.run_at_ms, c.state, c.attempt, c.crashes, c.fence, c.retries,
+           c.started_ms, c.worker, c.lease_ms, c.expires_ms, c.cancel_requested, c.marked_ms, c.ended_ms, c.failure, c.result,
+           c.progress, c.history, c.policy, c.steps, c.pack
+      FROM windlass.claim_2(p_now, p_request, p_worker, p_queues, p_kinds, p_limit, p_lease_ms, p_promote_max, p_asked, p_bytes_max) c
+$$;
 
 -- Ends a claim whose jobs have more bytes of payloads and steps than one may give,
 -- with how many of them fit, at least one; mirrors Job::carried_bytes.

@@ -87,7 +87,7 @@ impl AdoptedTable {
                 Ok(job) => {
                     self.leases.put(job.id, held);
                     let retry_delay_ms = self.mapping.retry_rule().delay_ms(job.attempt);
-                    leases.push(Leased { job, retry_delay_ms });
+                    leases.push(Leased { job, retry_delay_ms, ticket: None });
                 }
                 Err(refused) => self.refuse(link, &held, &refused).await?,
             }
@@ -100,7 +100,7 @@ impl AdoptedTable {
         tracing::warn!(table = self.mapping.table, row = held.row_id, %refused, "a row was failed: it cannot be a job");
         let id = super::codec::job_id(&self.mapping.table, &held.row_id);
         self.leases.put(id, held.clone());
-        let lease = windlass_core::store::LeaseRef { job_id: id, fence: held.fence };
+        let lease = windlass_core::store::LeaseRef::new(id, held.fence);
         let outcome = Outcome::Failed { error: refused.to_string() };
         self.settle_on(link, &[Settlement { lease, outcome }]).await?;
         Ok(())

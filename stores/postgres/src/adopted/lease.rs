@@ -86,7 +86,7 @@ mod tests {
             lease_ms: 1_000,
         };
         leases.put(job_id, held);
-        LeaseRef { job_id, fence: 1 }
+        LeaseRef::new(job_id, 1)
     }
 
     #[test]

@@ -49,7 +49,7 @@ async fn a_lease_begins_after_the_locks_of_its_claim() {
 /// Until so many claims wait for a lock.
 async fn waiting(watcher: &Client, claims: i64) {
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-                 AND wait_event_type = 'Lock' AND query LIKE '%claim_1%'";
+                 AND wait_event_type = 'Lock' AND query LIKE '%claim_2%'";
     let ask = async || {
         let waiting: i64 = watcher.query_one(waits, &[]).await.expect("a look").get(0);
         (waiting == claims).then_some(())

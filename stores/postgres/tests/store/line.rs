@@ -25,7 +25,7 @@ async fn writes(scene: &Scene, table: &str) -> (i64, i64, i64) {
     (row.get(0), row.get(1), row.get(2))
 }
 
-const COMPLETE: &str = "SELECT done FROM windlass.complete_1(NULL, $1, $2, $3, NULL, false, true, $4, NULL)";
+const COMPLETE: &str = "SELECT done FROM windlass.complete_2(NULL, $1, $3, NULL, $1, $2, $4, $5)";
 
 /// A claim writes nothing for each job, and a settlement one row; the job itself is never written again.
 #[tokio::test(flavor = "multi_thread")]
@@ -36,7 +36,7 @@ async fn a_job_that_simply_ends_is_written_twice() {
     // By a connection of the test's own, whose counters can be read at once.
     scene.client.batch_execute("BEGIN").await.expect("a transaction");
     let request = uuid::Uuid::from_u128(77);
-    let claim = "SELECT id, fence, seq, pack FROM windlass.claim_1(NULL, $1, 'w', '{q}', NULL, 200, NULL, 100, '', 1000000)";
+    let claim = "SELECT id, fence, seq, pack, place FROM windlass.claim_2(NULL, $1, 'w', '{q}', NULL, 200, NULL, 100, '', 1000000)";
     let rows = scene.client.query(claim, &[&request]).await.expect("claim");
     assert_eq!(writes(&scene, "runs").await, (0, 0, 0));
     scene.client.batch_execute("COMMIT; BEGIN").await.expect("another transaction");
@@ -45,9 +45,10 @@ async fn a_job_that_simply_ends_is_written_twice() {
     let fences: Vec<i64> = rows.iter().map(|row| row.get(1)).collect();
     let seqs: Vec<i64> = rows.iter().map(|row| row.get(2)).collect();
     for some in [0..50, 50..200] {
-        let packs: Vec<i64> = vec![rows[0].get(3)];
-        let given: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
-            [&&ids[some.clone()], &&seqs[some.clone()], &&fences[some.clone()], &packs];
+        let claims: Vec<i64> = rows[some.clone()].iter().map(|row| row.get(3)).collect();
+        let places: Vec<i32> = rows[some.clone()].iter().map(|row| row.get(4)).collect();
+        let given: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+            [&&ids[some.clone()], &&seqs[some.clone()], &&fences[some.clone()], &claims, &places];
         let done: i64 = scene.client.query_one(COMPLETE, &given).await.expect("complete").get(0);
         assert_eq!(done as usize, some.len());
     }

@@ -219,7 +219,7 @@ async fn a_running_program_goes_on_while_the_schema_is_brought_up_to_date() {
                 DROP TRIGGER delayed_fewer ON windlass.delayed;
                 DROP FUNCTION windlass.count_delayed_1();
                 DELETE FROM windlass.tally WHERE what = 2;
-                DELETE FROM windlass.migrations WHERE version = 10;
+                DELETE FROM windlass.migrations WHERE version >= 10;
                 -- As the functions of the ninth schema write, whichever they had read.
                 CREATE FUNCTION public.older(late boolean) RETURNS void LANGUAGE plpgsql AS $$
                 BEGIN
@@ -252,6 +252,31 @@ async fn a_running_program_goes_on_while_the_schema_is_brought_up_to_date() {
     newer.enqueue(vec![late(6), job(7)]).await.expect("enqueue");
     assert_eq!(running.queues().await.expect("queues")[0].queued, 2);
     assert_eq!(newer.audit().await.expect("an audit"), Vec::<String>::new());
+}
+
+/// A program of the tenth schema claims and completes by functions that remain, and names what it remembers, right or wrong.
+#[tokio::test]
+async fn what_the_tenth_schema_calls_stays() {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    store.enqueue((1..=4).map(job).collect()).await.expect("enqueue");
+    let claim = "SELECT id, fence, seq, pack FROM windlass.claim_1(NULL, $1, 'w', '{q}', NULL, 4, NULL, 100, '', 1000000)";
+    let rows = scene.client.query(claim, &[&Uuid::from_u128(1)]).await.expect("a claim");
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
+    let fences: Vec<i64> = rows.iter().map(|row| row.get(1)).collect();
+    let (seqs, packs): (Vec<i64>, Vec<i64>) =
+        rows.iter().map(|row| (row.get::<_, i64>(2), row.get::<_, i64>(3))).unzip();
+    let complete = "SELECT done FROM windlass.complete_1(NULL, $1, $2, $3, NULL, false, true, $4, NULL)";
+    let wrong = vec![seqs[2], seqs[3]];
+    let ask = async |at: std::ops::Range<usize>, seqs: &[i64]| -> i64 {
+        let (ids, fences) = (&ids[at.clone()], &fences[at]);
+        scene.client.query_one(complete, &[&ids, &seqs, &fences, &&packs[..1]]).await.expect("done").get(0)
+    };
+    assert_eq!(ask(0..2, &wrong).await, 2, "by their ids");
+    assert_eq!(ask(0..2, &seqs[..2]).await, 0, "once");
+    assert_eq!(ask(2..4, &seqs[2..]).await, 2);
+    assert!(jobs(&store).await.iter().all(|job| job.state.name() == StateName::Completed));
+    assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
 }
 
 async fn written(store: &PostgresStore, number: u128, lease: Option<LeaseRef>) {

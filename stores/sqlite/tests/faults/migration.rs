@@ -113,7 +113,7 @@ async fn fault_22_an_older_schema_is_migrated() {
     let eighth = store.get(id(8)).await.expect("an answer").expect("the job");
     assert_eq!((eighth.fence, eighth.attempt), (3, 2));
     // What was running is still held with the fence of before, and frees its key.
-    let lease = |number, fence| LeaseRef { job_id: id(number), fence };
+    let lease = |number, fence| LeaseRef::new(id(number), fence);
     let renewed = store.renew(vec![lease(3, 4), lease(13, 1)]).await.expect("a renewal");
     assert_eq!((renewed.renewed.len(), renewed.cancel_requested), (2, vec![id(13)]));
     let ends = [(3, 4, Outcome::DONE), (13, 1, Outcome::Canceled)];
@@ -170,7 +170,7 @@ async fn fault_22_keys_of_the_third_schema_go_on() {
     first.spec.priority = 9;
     store.enqueue(vec![first]).await.expect("a job");
     assert_eq!(drain(&store, &mut request).await, Vec::<u128>::new(), "the key is held");
-    let end = Settlement { lease: LeaseRef { job_id: id(3), fence: 4 }, outcome: Outcome::DONE };
+    let end = Settlement { lease: LeaseRef::new(id(3), 4), outcome: Outcome::DONE };
     assert_eq!(store.settle(vec![end]).await.expect("a settlement"), [Written::Done]);
     assert_eq!(drain(&store, &mut request).await, [50, 4]);
     assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());

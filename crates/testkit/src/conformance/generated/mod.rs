@@ -7,6 +7,7 @@ mod op;
 mod pair;
 mod records;
 mod strategy;
+mod tickets;
 mod words;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -71,7 +72,7 @@ async fn play<S: Subject>(scene: &mut Scene<S>, plan: &Plan) -> Same {
     let mut pair = Pair::new(scene.store().clone(), scene.clock.clone());
     let mut seen = Seen::default();
     let mut second = None;
-    for (turn, Turn { by, op }) in plan.0.iter().enumerate() {
+    for (turn, Turn { by, hint, op }) in plan.0.iter().enumerate() {
         if matches!(op, Op::Restart | Op::Cut) {
             second = None;
         }
@@ -90,6 +91,7 @@ async fn play<S: Subject>(scene: &mut Scene<S>, plan: &Plan) -> Same {
             },
         };
         let step = async {
+            pair.hint = *hint;
             pair.apply(op).await?;
             pair.compare(op, &mut seen, turn).await
         };

@@ -9,18 +9,46 @@ pub struct Plan(pub Vec<Turn>);
 
 impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, Turn { by, op }) in self.0.iter().enumerate() {
-            writeln!(f, "{:>3}. {by:?}: {op:?}", at + 1)?;
+        for (at, Turn { by, hint, op }) in self.0.iter().enumerate() {
+            match hint {
+                Hint::Own => writeln!(f, "{:>3}. {by:?}: {op:?}", at + 1)?,
+                hint => writeln!(f, "{:>3}. {by:?}: {op:?}, tickets: {hint:?}", at + 1)?,
+            }
         }
         Ok(())
     }
 }
 
-/// One operation, and the handle of the store by which it is done.
+/// One operation, the handle of the store by which it is done, and what becomes of the tickets of its leases.
 #[derive(Debug, Clone)]
 pub struct Turn {
     pub by: Handle,
+    pub hint: Hint,
     pub op: Op,
+}
+
+impl Turn {
+    /// As it should be.
+    pub fn new(by: Handle, op: Op) -> Self {
+        Self { by, hint: Hint::Own, op }
+    }
+}
+
+/// Which tickets are handed back with leases.
+#[derive(Debug, Clone, Copy)]
+pub enum Hint {
+    /// The newest of each job.
+    Own,
+    Nothing,
+    /// Those of others, from this one on, counted from the newest.
+    Other(usize),
+    /// The own one, but for every so many'th lease of the call.
+    Some(u8),
+    /// The own one with one byte changed.
+    Forged {
+        byte: usize,
+        by: u8,
+    },
 }
 
 /// Two programs that have one store open.

@@ -17,8 +17,9 @@ use windlass_core::store::{
 };
 use windlass_core::time::{Clock, Time};
 
-use super::op::{End, Fence, Op, Seed, Share, Theft};
+use super::op::{End, Fence, Hint, Op, Seed, Share, Theft};
 use super::records::Revisions;
+use super::tickets::Tickets;
 use super::words::*;
 use crate::clock::FakeClock;
 use crate::conformance::epochs::id_at;
@@ -49,6 +50,10 @@ pub struct Pair {
     settled: Vec<Vec<Settlement>>,
     /// The revisions that both gave, and the batches that both were told.
     pub revisions: Revisions,
+    /// The tickets that the store gave; the book has none.
+    tickets: Tickets,
+    /// What of these it is handed back.
+    pub hint: Hint,
 }
 
 impl Pair {
@@ -66,6 +71,8 @@ impl Pair {
             granted: Vec::new(),
             settled: Vec::new(),
             revisions: Revisions::default(),
+            tickets: Tickets::default(),
+            hint: Hint::Own,
         }
     }
 
@@ -236,6 +243,7 @@ impl Pair {
         let book = self.book.claim(&request, self.now());
         let store = self.store.claim(request).await;
         if let (Ok(store), Ok(book)) = (&store, &book) {
+            self.tickets.keep(&store.leases);
             never_later("next_due_in_ms", store.next_due_in_ms, book.next_due_in_ms)?;
             if !book.leases.is_empty() {
                 self.granted.push(book.leases.iter().map(Leased::lease_ref).collect());
@@ -253,7 +261,7 @@ impl Pair {
             Op::Renew(leases) => {
                 let leases: Vec<LeaseRef> = leases.iter().map(|(n, fence)| self.lease(*n, *fence)).collect();
                 let book = self.book.renew(&leases, now);
-                same("renew", self.store.renew(leases).await.map(nameless), Ok(nameless(book)))
+                self.renewed(leases, book).await
             }
             Op::Steps(writes) => {
                 let steps: Vec<StepWrite> = writes
@@ -263,7 +271,10 @@ impl Pair {
                     })
                     .collect();
                 let book = self.book.store_steps(&steps, now);
-                same("store_steps", self.store.store_steps(steps).await, Ok(book))
+                let steps = steps.into_iter().enumerate();
+                let steps =
+                    steps.map(|(at, step)| StepWrite { lease: self.hand_back(step.lease, at), ..step });
+                same("store_steps", self.store.store_steps(steps.collect()).await, Ok(book))
             }
             Op::Progress(writes) => {
                 let report = |(n, fence): &(usize, Fence)| ProgressWrite {
@@ -272,7 +283,11 @@ impl Pair {
                 };
                 let reports: Vec<ProgressWrite> = writes.iter().map(report).collect();
                 let book = self.book.progress(&reports);
-                same("progress", self.store.progress(reports).await, Ok(book))
+                let reports = reports
+                    .into_iter()
+                    .enumerate()
+                    .map(|(at, report)| ProgressWrite { lease: self.hand_back(report.lease, at), ..report });
+                same("progress", self.store.progress(reports.collect()).await, Ok(book))
             }
             Op::Settle(ends) => {
                 let settlements: Vec<Settlement> = ends
@@ -291,7 +306,20 @@ impl Pair {
     async fn settle(&mut self, settlements: Vec<Settlement>) -> Same {
         self.settled.push(settlements.clone());
         let book = self.book.settle(&settlements, self.now());
-        same("settle", self.store.settle(settlements).await, Ok(book))
+        let settlements = settlements.into_iter().enumerate();
+        let settlements =
+            settlements.map(|(at, end)| Settlement { lease: self.hand_back(end.lease, at), ..end });
+        same("settle", self.store.settle(settlements.collect()).await, Ok(book))
+    }
+
+    async fn renewed(&self, leases: Vec<LeaseRef>, book: RenewAnswer) -> Same {
+        let leases = leases.into_iter().enumerate().map(|(at, lease)| self.hand_back(lease, at));
+        same("renew", self.store.renew(leases.collect()).await.map(nameless), Ok(nameless(book)))
+    }
+
+    /// A lease as it is named to the store, with or without its ticket.
+    pub fn hand_back(&self, lease: LeaseRef, at: usize) -> LeaseRef {
+        self.tickets.hand_back(lease, at, self.hint)
     }
 
     /// Writes with what earlier claims gave, whether or not it is still held.
@@ -300,7 +328,7 @@ impl Pair {
             Op::RenewClaim { which, share } => {
                 let leases = self.granted(*which, *share);
                 let book = self.book.renew(&leases, self.now());
-                same("renew", self.store.renew(leases).await.map(nameless), Ok(nameless(book)))
+                self.renewed(leases, book).await
             }
             Op::SettleClaim { which, share, ends } => {
                 let leases = self.granted(*which, *share);
@@ -332,7 +360,7 @@ impl Pair {
             Fence::Older => newest.saturating_sub(1),
             Fence::Newer => newest + 1,
         };
-        LeaseRef { job_id, fence }
+        LeaseRef::new(job_id, fence)
     }
 
     async fn steer(&mut self, op: &Op) -> Same {
@@ -464,7 +492,8 @@ pub fn plain(mut job: Job) -> Job {
 }
 
 fn plain_leases(answer: ClaimAnswer) -> Vec<Leased> {
-    let plain = |Leased { job, retry_delay_ms }| Leased { job: plain(job), retry_delay_ms };
+    let plain =
+        |Leased { job, retry_delay_ms, ticket: _ }| Leased { job: plain(job), retry_delay_ms, ticket: None };
     answer.leases.into_iter().map(plain).collect()
 }
 

@@ -5,7 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::op::{
-    End, Fence, Guess, Handle, Ink, Lasting, Op, Pen, Plan, Policy, Seed, Share, Theft, Turn, Wish,
+    End, Fence, Guess, Handle, Hint, Ink, Lasting, Op, Pen, Plan, Policy, Seed, Share, Theft, Turn, Wish,
 };
 
 /// Sequences of up to so many operations, or a few more: some of them come as episodes.
@@ -23,11 +23,22 @@ pub fn plans(ops_max: usize) -> impl Strategy<Value = Plan> {
 }
 
 fn turn() -> impl Strategy<Value = Turn> {
-    (handle(), op()).prop_map(|(by, op)| Turn { by, op })
+    (handle(), hint(), op()).prop_map(|(by, hint, op)| Turn { by, hint, op })
 }
 
 fn handle() -> impl Strategy<Value = Handle> {
     prop_oneof![3 => Just(Handle::First), 2 => Just(Handle::Second)]
+}
+
+/// Mostly tickets come back as they were given.
+fn hint() -> impl Strategy<Value = Hint> {
+    prop_oneof![
+        8 => Just(Hint::Own),
+        2 => Just(Hint::Nothing),
+        1 => (0usize..70).prop_map(Hint::Other),
+        1 => (2u8..5).prop_map(Hint::Some),
+        1 => (any::<usize>(), 1u8..).prop_map(|(byte, by)| Hint::Forged { byte, by }),
+    ]
 }
 
 /// Jobs that are alike are claimed by one handle, some of them end by the other, often without a trace, and what
@@ -36,20 +47,21 @@ fn episode() -> impl Strategy<Value = Vec<Turn>> {
     let keeps = prop_oneof![2 => Just(Keeps::Nothing), 2 => Just(Keeps::UntilPruned), 1 => Just(Keeps::All)];
     let jobs = prop_oneof![4 => 2usize..8, 1 => 60usize..70, 1 => 8usize..=200];
     let limit = prop_oneof![Just(3u32), Just(50), Just(300)];
-    let ending = (prop::bool::weighted(0.8), share(), ends(), vec(handle(), 1..4));
+    let ending = (prop::bool::weighted(0.8), share(), hint(), ends(), vec((handle(), hint()), 1..4));
     (0u8..2, keeps, jobs, limit, handle(), option::weighted(0.3, op()), ending).prop_map(
-        |(queue, keeps, jobs, limit, by, other, (elsewhere, share, ends, repeats))| {
+        |(queue, keeps, jobs, limit, by, other, (elsewhere, share, hint, ends, repeats))| {
             let ender = if elsewhere { by.other() } else { by };
             let claim = Op::Claim { worker: 0, queues: vec![queue], kinds: None, limit, lease_ms: None };
             let mut turns = vec![
-                Turn { by, op: Op::PutQueue { queue, policy: keeps.policy() } },
-                Turn { by: ender, op: Op::EnqueueAlike { queue, kind: 0, jobs } },
-                Turn { by, op: claim },
+                Turn::new(by, Op::PutQueue { queue, policy: keeps.policy() }),
+                Turn::new(ender, Op::EnqueueAlike { queue, kind: 0, jobs }),
+                Turn::new(by, claim),
             ];
-            turns.extend(other.map(|op| Turn { by: ender, op }));
-            turns.push(Turn { by: ender, op: Op::SettleClaim { which: 0, share, ends } });
-            turns.extend((keeps == Keeps::UntilPruned).then_some(Turn { by, op: Op::Prune }));
-            turns.extend(repeats.into_iter().map(|by| Turn { by, op: Op::SettleAgain { which: 0 } }));
+            turns.extend(other.map(|op| Turn::new(ender, op)));
+            turns.push(Turn { by: ender, hint, op: Op::SettleClaim { which: 0, share, ends } });
+            turns.extend((keeps == Keeps::UntilPruned).then_some(Turn::new(by, Op::Prune)));
+            let again = |(by, hint)| Turn { by, hint, op: Op::SettleAgain { which: 0 } };
+            turns.extend(repeats.into_iter().map(again));
             turns
         },
     )
@@ -63,11 +75,10 @@ fn stocktaking() -> impl Strategy<Value = Vec<Turn>> {
     (0u8..2, handle(), stock, changes, looks).prop_map(|(shelf, by, stock, changes, looks)| {
         let pen = |(key, ink)| Pen { shelf, key, guess: Guess::Any, ink: Some(ink) };
         let pens = (0u8..).zip(stock).map(pen).collect();
-        let mut turns = vec![Turn { by, op: Op::Write { lease: None, pens, jobs: vec![] } }];
-        turns.extend(changes.into_iter().map(|(by, op)| Turn { by, op }));
-        turns.extend(looks.into_iter().map(|(by, order, descending, label, limit)| Turn {
-            by,
-            op: Op::Scan { shelf, order, descending, prefix: 0, label, limit },
+        let mut turns = vec![Turn::new(by, Op::Write { lease: None, pens, jobs: vec![] })];
+        turns.extend(changes.into_iter().map(|(by, op)| Turn::new(by, op)));
+        turns.extend(looks.into_iter().map(|(by, order, descending, label, limit)| {
+            Turn::new(by, Op::Scan { shelf, order, descending, prefix: 0, label, limit })
         }));
         turns
     })

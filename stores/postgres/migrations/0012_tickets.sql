@@ -1,0 +1,2 @@
+-- Leases have tickets, and what programs remembered of theirs is passed over. No table changes: the functions do, and those of
+-- the tenth schema stay for the programs that call them.

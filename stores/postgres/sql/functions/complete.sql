@@ -1,0 +1,335 @@
+-- Completions: transition::settle for Outcome::Completed, of many jobs at once. A job that only its claim knows of gets the row
+-- that says that it has ended, and no other; one that has a row has it updated. What the caller names beside ids and
+-- fences comes from tickets and is a hint: it says where to look, and all of it is compared with what is stored there.
+-- Callers sort by claim and number, which costs the least, and may say anything else.
+
+-- The numbers of these jobs, in their order, nothing for one that is not there. Numbers that are named are right when the jobs
+-- that have them have these ids; otherwise they are looked up.
+CREATE FUNCTION windlass.numbers_1(p_ids uuid[], p_seqs bigint[]) RETURNS bigint[] LANGUAGE plpgsql
+{planned} AS $$
+DECLARE
+    v_jobs integer := cardinality(p_ids);
+    v_low bigint := p_seqs[1];
+    v_high bigint := p_seqs[v_jobs];
+BEGIN
+    -- Numbers that follow each other, as those of a claim mostly do, are read as one range, at a fraction of the cost.
+    IF v_high - v_low = v_jobs - 1
+       AND ARRAY(SELECT j.id FROM windlass.jobs j WHERE j.seq BETWEEN v_low AND v_high ORDER BY j.seq) = p_ids THEN
+        RETURN ARRAY(SELECT generate_series(v_low, v_high));
+    END IF;
+    IF p_seqs IS NOT NULL AND v_jobs = (
+        SELECT count(*) FROM unnest(p_ids, p_seqs) AS u(id, seq) JOIN windlass.jobs j ON j.seq = u.seq AND j.id = u.id) THEN
+        RETURN p_seqs;
+    END IF;
+    RETURN ARRAY(SELECT (SELECT j.seq FROM windlass.jobs j WHERE j.id = u.id)
+                   FROM unnest(p_ids) WITH ORDINALITY AS u(id, ord) ORDER BY u.ord);
+END $$;
+
+-- Lets go of the keys of jobs that end now and are open in claims that are held: a key must be locked before its job. Answers
+-- whether others of these keys are ready now.
+CREATE FUNCTION windlass.free_keys_1(p_seqs bigint[]) RETURNS boolean LANGUAGE plpgsql
+{planned} AS $$
+DECLARE
+    v_queues text[];
+    v_keys text[];
+    v_soles bigint[];
+BEGIN
+    WITH freed AS (
+        UPDATE windlass.keys k SET holder = NULL
+          FROM (SELECT j.queue, j.key, u.seq FROM unnest(p_seqs) AS u(seq) JOIN windlass.jobs j ON j.seq = u.seq
+                 WHERE j.key IS NOT NULL ORDER BY 1, 2) u
+         WHERE k.queue = u.queue AND k.key = u.key AND k.holder = u.seq
+        RETURNING k.queue, k.key, k.gate
+    )
+    SELECT array_agg(f.queue), array_agg(f.key), array_agg(f.gate) INTO v_queues, v_keys, v_soles FROM freed f;
+    RETURN v_keys IS NOT NULL AND windlass.expose_1(v_queues, v_keys, true, v_soles);
+END $$;
+
+-- Lets go of the dedupe keys of jobs that have ended.
+CREATE FUNCTION windlass.free_dedupe_keys_1(p_seqs bigint[]) RETURNS void LANGUAGE plpgsql
+{planned} AS $$
+BEGIN
+    UPDATE windlass.jobs j SET dedupe_held = NULL WHERE j.seq = ANY (p_seqs) AND j.dedupe_held IS NOT NULL;
+END $$;
+
+-- Completes those of these jobs that this claim holds open, and answers with their places among those asked for, and with what
+-- the gate of the claim stands for. A job is held open when it stands at its place in the claim, its fence is that of the
+-- claim (a promotion that lost commits may give the number of a claim twice), and no row says yet what became of it.
+-- Whoever does anything else with an open lease holds its claim, so that what is found here stays so.
+CREATE FUNCTION windlass.complete_claim_1(
+    p_now bigint, p_seqs bigint[], p_fences bigint[], p_results text[], p_claim bigint, p_at integer[])
+RETURNS TABLE (ords bigint[], label text, freed boolean) LANGUAGE plpgsql
+{planned} AS $$
+#variable_conflict use_column
+DECLARE
+    c record;
+    v_claimed bigint[];
+    v_seqs bigint[];
+    v_fresh boolean;
+BEGIN
+    SELECT k.seqs, k.fence, k.label, k.started_ms, k.worker INTO c FROM windlass.claims k
+     WHERE k.number = p_claim AND k.due_ms IS NOT NULL AND k.open > 0 FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    v_claimed := c.seqs;
+    -- Mostly none of them has a row, which one look can tell.
+    v_fresh := (SELECT NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq BETWEEN s.low AND s.high)
+                  FROM (SELECT min(u.seq) AS low, max(u.seq) AS high FROM unnest(p_seqs) AS u(seq)) s);
+    SELECT array_agg(u.seq), array_agg(u.ord) INTO v_seqs, ords
+      FROM unnest(p_seqs, p_fences, p_at) WITH ORDINALITY AS u(seq, fence, at, ord)
+     WHERE v_claimed[u.at] = u.seq AND u.fence = c.fence
+       AND (v_fresh OR NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq));
+    IF ords IS NULL THEN
+        RETURN;
+    END IF;
+    label := c.label;
+    freed := split_part(label, chr(31), 3) = 'k' AND windlass.free_keys_1(v_seqs);
+    IF p_results IS NOT NULL AND cardinality(ords) < cardinality(p_seqs) THEN
+        p_results := ARRAY(SELECT p_results[u.ord] FROM unnest(ords) WITH ORDINALITY AS u(ord, at) ORDER BY u.at);
+    END IF;
+    INSERT INTO windlass.runs (seq, fence, started_ms, ended_ms, attempt, state, deduped, worker, result)
+    SELECT u.seq, c.fence, c.started_ms, p_now, 1, 2, false, c.worker, u.result FROM unnest(v_seqs, p_results) AS u(seq, result);
+    UPDATE windlass.claims k
+       SET open = k.open - cardinality(v_seqs),
+           due_ms = CASE WHEN k.open > cardinality(v_seqs) OR NOT k.whole THEN k.due_ms END
+     WHERE k.number = p_claim;
+    RETURN NEXT;
+END $$;
+
+-- The same for jobs of several claims, a few of each.
+CREATE FUNCTION windlass.complete_claims_1(
+    p_now bigint, p_seqs bigint[], p_fences bigint[], p_results text[], p_claims bigint[], p_at integer[])
+RETURNS TABLE (ords bigint[], labels text[], freed boolean) LANGUAGE plpgsql
+{planned} AS $$
+#variable_conflict use_column
+DECLARE
+    v_seqs bigint[];
+    v_of bigint[];
+BEGIN
+    PERFORM FROM windlass.claims k WHERE k.number = ANY (p_claims) AND k.due_ms IS NOT NULL ORDER BY k.number FOR UPDATE;
+    SELECT array_agg(u.seq), array_agg(u.ord), array_agg(u.claim), array_agg(k.label) INTO v_seqs, ords, v_of, labels
+      FROM unnest(p_seqs, p_fences, p_claims, p_at) WITH ORDINALITY AS u(seq, fence, claim, at, ord)
+      JOIN windlass.claims k ON k.number = u.claim
+     WHERE k.due_ms IS NOT NULL AND k.open > 0 AND k.seqs[u.at] = u.seq AND u.fence = k.fence
+       AND NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq);
+    IF ords IS NULL THEN
+        RETURN;
+    END IF;
+    freed := EXISTS (SELECT FROM unnest(labels) AS l(label) WHERE split_part(l.label, chr(31), 3) = 'k')
+         AND windlass.free_keys_1(v_seqs);
+    INSERT INTO windlass.runs (seq, fence, started_ms, ended_ms, attempt, state, deduped, worker, result)
+    SELECT u.seq, k.fence, k.started_ms, p_now, 1, 2, false, k.worker, p_results[u.ord]
+      FROM unnest(v_seqs, v_of, ords) AS u(seq, claim, ord) JOIN windlass.claims k ON k.number = u.claim;
+    UPDATE windlass.claims k
+       SET open = k.open - u.jobs, due_ms = CASE WHEN k.open > u.jobs OR NOT k.whole THEN k.due_ms END
+      FROM (SELECT u.claim, count(*) AS jobs FROM unnest(v_of) AS u(claim) GROUP BY u.claim) u
+     WHERE k.number = u.claim;
+    RETURN NEXT;
+END $$;
+
+-- Completes those of these jobs that claims hold open, each by the claim and the place in it that are named. Answers with their
+-- places among those asked for, and with what their gates stand for: once, when it is the same for all.
+CREATE FUNCTION windlass.complete_open_2(
+    p_now bigint, p_seqs bigint[], p_fences bigint[], p_results text[], p_claims bigint[], p_at integer[])
+RETURNS TABLE (ords bigint[], labels text[], freed boolean) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    c record;
+    r record;
+BEGIN
+    IF array_remove(p_claims, p_claims[1]) = '{}' THEN
+        RETURN QUERY SELECT o.ords, ARRAY[o.label], o.freed
+           FROM windlass.complete_claim_1(p_now, p_seqs, p_fences, p_results, p_claims[1], p_at) o;
+        RETURN;
+    END IF;
+    SELECT count(DISTINCT u.claim) AS claims, count(*) AS jobs INTO c FROM unnest(p_claims) AS u(claim) WHERE u.claim IS NOT NULL;
+    IF c.jobs < 8 * c.claims THEN
+        RETURN QUERY SELECT * FROM windlass.complete_claims_1(p_now, p_seqs, p_fences, p_results, p_claims, p_at);
+        RETURN;
+    END IF;
+    ords := '{}';
+    labels := '{}';
+    freed := false;
+    FOR c IN SELECT u.claim, min(u.ord) AS low, max(u.ord) AS high FROM unnest(p_claims) WITH ORDINALITY AS u(claim, ord)
+              WHERE u.claim IS NOT NULL GROUP BY u.claim ORDER BY u.claim
+    LOOP
+        -- Others between them are not at the place that they name in this one, and are left.
+        SELECT * INTO r FROM windlass.complete_claim_1(
+            p_now, p_seqs[c.low:c.high], p_fences[c.low:c.high], p_results[c.low:c.high], c.claim,
+            ARRAY(SELECT CASE WHEN u.claim = c.claim THEN u.at END
+                    FROM unnest(p_claims[c.low:c.high], p_at[c.low:c.high]) WITH ORDINALITY AS u(claim, at, ord) ORDER BY u.ord));
+        IF r.ords IS NOT NULL THEN
+            ords := ords || ARRAY(SELECT u.ord + c.low - 1 FROM unnest(r.ords) WITH ORDINALITY AS u(ord, n) ORDER BY u.n);
+            labels := labels || array_fill(r.label, ARRAY[cardinality(r.ords)]);
+            freed := freed OR r.freed;
+        END IF;
+    END LOOP;
+    RETURN NEXT;
+END $$;
+
+-- Completes those of these jobs that have rows of their own. Answers as the others do, and whether one has a dedupe key.
+CREATE FUNCTION windlass.complete_rows_1(p_now bigint, p_seqs bigint[], p_fences bigint[], p_results text[])
+RETURNS TABLE (ords bigint[], labels text[], deduped boolean, freed boolean) LANGUAGE plpgsql
+{planned} AS $$
+#variable_conflict use_column
+DECLARE
+    v_queues text[];
+    v_keys text[];
+    v_held bigint[];
+    v_seqs bigint[];
+    v_ended text[];
+BEGIN
+    -- A key must be locked before its job, and is let go with it.
+    WITH freed AS (
+        UPDATE windlass.keys k SET holder = NULL
+          FROM (SELECT split_part(r.label, chr(31), 1) AS queue, r.key, r.seq
+                  FROM unnest(p_seqs, p_fences) AS u(seq, fence) JOIN windlass.runs r ON r.seq = u.seq AND r.fence = u.fence
+                 WHERE r.key IS NOT NULL AND r.state = 1 ORDER BY 1, 2) u
+         WHERE k.queue = u.queue AND k.key = u.key AND k.holder = u.seq
+        RETURNING k.queue, k.key, u.seq
+    )
+    SELECT array_agg(f.queue), array_agg(f.key), array_agg(f.seq) INTO v_queues, v_keys, v_held FROM freed f;
+    WITH done AS (
+        UPDATE windlass.runs r
+           SET state = 2, ended_ms = p_now, result = l.result, lease_ms = NULL, expires_ms = NULL, marked_ms = NULL,
+               cancel_requested = false
+          FROM (SELECT u.seq, u.fence, u.result, u.ord, 1 AS running
+                  FROM unnest(p_seqs, p_fences, p_results) WITH ORDINALITY AS u(seq, fence, result, ord) ORDER BY u.seq) l
+         WHERE r.seq = l.seq AND r.state = l.running AND r.fence = l.fence
+        RETURNING r.seq, l.ord, r.label, r.key, r.deduped
+    )
+    SELECT array_agg(d.seq), array_agg(d.ord), array_agg(d.label), bool_or(d.deduped), array_agg(d.key)
+      INTO v_seqs, ords, labels, deduped, v_ended FROM done d;
+    freed := false;
+    IF v_keys IS NOT NULL THEN
+        -- Somebody was faster, and has given a job to somebody else meanwhile.
+        UPDATE windlass.keys k SET holder = u.seq
+          FROM unnest(v_queues, v_keys, v_held) AS u(queue, key, seq) JOIN windlass.runs n ON n.seq = u.seq
+         WHERE k.queue = u.queue AND k.key = u.key AND n.state = 1;
+        SELECT windlass.expose_1(array_agg(split_part(u.label, chr(31), 1)), array_agg(u.key), true, NULL) INTO freed
+          FROM unnest(labels, v_ended) AS u(label, key) WHERE u.key IS NOT NULL HAVING count(*) > 0;
+    END IF;
+    IF ords IS NOT NULL THEN
+        freed := coalesce(freed, false);
+        RETURN NEXT;
+    END IF;
+END $$;
+
+-- Writes down that jobs were completed: what is counted, what is kept, and what is told (in the order of p_told, unless nobody
+-- is to be told here); deletes what its queue does not keep. One label stands for all. Answers whether somebody may wait
+-- for what they had.
+CREATE FUNCTION windlass.completed_1(p_now bigint, p_told uuid[], p_ids uuid[], p_seqs bigint[], p_labels text[])
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_labels text[] := p_labels;
+    v_queues text[];
+    v_doomed text[];
+    v_freed boolean;
+BEGIN
+    IF cardinality(p_labels) < cardinality(p_ids) THEN
+        v_queues := ARRAY[split_part(p_labels[1], chr(31), 1)];
+    ELSE
+        v_queues := ARRAY(SELECT split_part(u.label, chr(31), 1) FROM unnest(p_labels) WITH ORDINALITY AS u(label, ord) ORDER BY u.ord);
+    END IF;
+    SELECT array_agg(q.name) FILTER (WHERE q.delete_finished), coalesce(bool_or(q.limit_jobs IS NOT NULL), false)
+      INTO v_doomed, v_freed FROM windlass.queues q WHERE q.name = ANY (v_queues) AND (q.delete_finished OR q.limit_jobs IS NOT NULL);
+    IF v_doomed IS NULL AND array_remove(p_labels, p_labels[1]) = '{}' AND cardinality(p_told) = cardinality(p_ids) THEN
+        WITH fewer AS (
+            INSERT INTO windlass.tally (what, name, delta)
+            SELECT 0, v_queues[1], -cardinality(p_seqs)
+            UNION ALL
+            SELECT 1, b.name, -cardinality(p_seqs) FROM unnest((string_to_array(p_labels[1], chr(31)))[4:]) AS b(name) WHERE b.name <> ''
+        ), kept AS (
+            INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs) VALUES (v_queues[1], p_now, cardinality(p_seqs), p_seqs)
+        )
+        INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (p_now, 2, v_queues[1], p_told);
+        RETURN v_freed OR split_part(p_labels[1], chr(31), 4) <> '';
+    END IF;
+    IF cardinality(p_labels) < cardinality(p_ids) THEN
+        v_labels := array_fill(p_labels[1], ARRAY[cardinality(p_ids)]);
+        v_queues := array_fill(v_queues[1], ARRAY[cardinality(p_ids)]);
+    END IF;
+    INSERT INTO windlass.tally (what, name, delta)
+    SELECT 0, u.queue, -count(*) FROM unnest(v_queues) AS u(queue) GROUP BY u.queue
+    UNION ALL
+    SELECT 1, b.name, -count(*) FROM unnest(v_labels) AS u(label)
+     CROSS JOIN unnest((string_to_array(u.label, chr(31)))[4:]) AS b(name) WHERE b.name <> '' GROUP BY b.name;
+    INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs)
+    SELECT u.queue, p_now, count(*), array_agg(u.seq) FROM unnest(v_queues, p_seqs) AS u(queue, seq)
+     WHERE v_doomed IS NULL OR u.queue <> ALL (v_doomed) GROUP BY u.queue;
+    IF p_told IS NOT NULL THEN
+        PERFORM windlass.note_1(p_now, 2, array_agg(u.queue ORDER BY t.ord), array_agg(t.id ORDER BY t.ord))
+           FROM unnest(p_told) WITH ORDINALITY AS t(id, ord) JOIN unnest(p_ids, v_queues) AS u(id, queue) ON u.id = t.id;
+    END IF;
+    IF v_doomed IS NOT NULL THEN
+        PERFORM windlass.delete_1(array_agg(u.seq)) FROM unnest(p_seqs, v_queues) AS u(seq, queue) WHERE u.queue = ANY (v_doomed);
+    END IF;
+    RETURN v_freed OR EXISTS (SELECT FROM unnest(v_labels) AS u(label) WHERE split_part(u.label, chr(31), 4) <> '');
+END $$;
+
+-- Completes jobs, each named once. Answers with how many of them were running with the fence named and, unless that were all and
+-- they are told of here (p_told: the order for that), with which. p_seqs, p_claims and p_at are what their tickets say: the
+-- number of a job, the claim that holds it open, and its place in that.
+CREATE FUNCTION windlass.complete_2(
+    p_now bigint, p_ids uuid[], p_fences bigint[], p_results text[], p_told uuid[], p_seqs bigint[], p_claims bigint[], p_at integer[])
+RETURNS TABLE (done bigint, ids uuid[], queues text[], freed boolean) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_now bigint := windlass.begin_1(p_now);
+    v_seqs bigint[] := windlass.numbers_1(p_ids, p_seqs);
+    v_left bigint[] := v_seqs;
+    v_ords bigint[];
+    v_labels text[];
+    v_deduped boolean := false;
+    v_freed boolean := false;
+    r record;
+BEGIN
+    IF p_claims IS NOT NULL THEN
+        SELECT * INTO r FROM windlass.complete_open_2(v_now, v_seqs, p_fences, p_results, p_claims, p_at);
+        v_ords := r.ords;
+        v_labels := r.labels;
+        v_freed := coalesce(r.freed, false);
+    END IF;
+    IF cardinality(v_ords) = cardinality(p_ids) THEN
+        ids := p_ids;
+    ELSE
+        IF v_ords IS NOT NULL THEN
+            v_labels := CASE WHEN cardinality(v_labels) = 1 THEN array_fill(v_labels[1], ARRAY[cardinality(v_ords)]) ELSE v_labels END;
+            v_left := ARRAY(SELECT CASE WHEN u.ord NOT IN (SELECT unnest(v_ords)) THEN u.seq END
+                              FROM unnest(v_seqs) WITH ORDINALITY AS u(seq, ord) ORDER BY u.ord);
+        END IF;
+        PERFORM windlass.unpack_1(v_left);
+        SELECT * INTO r FROM windlass.complete_rows_1(v_now, v_left, p_fences, p_results);
+        v_ords := v_ords || r.ords;
+        v_labels := v_labels || r.labels;
+        v_deduped := coalesce(r.deduped, false);
+        v_freed := v_freed OR coalesce(r.freed, false);
+        SELECT array_agg(p_ids[u.ord] ORDER BY u.n), array_agg(v_seqs[u.ord] ORDER BY u.n) INTO ids, v_seqs
+          FROM unnest(v_ords) WITH ORDINALITY AS u(ord, n);
+    END IF;
+    done := coalesce(cardinality(v_ords), 0);
+    freed := v_freed;
+    IF done > 0 THEN
+        IF v_deduped THEN
+            PERFORM windlass.free_dedupe_keys_1(v_seqs);
+        END IF;
+        freed := windlass.completed_1(v_now, p_told, ids, v_seqs, v_labels) OR v_freed;
+    END IF;
+    IF p_told IS NOT NULL AND done = cardinality(p_ids) THEN
+        ids := NULL;
+    ELSE
+        queues := CASE WHEN cardinality(v_labels) < done THEN array_fill(split_part(v_labels[1], chr(31), 1), ARRAY[done::integer])
+                  ELSE ARRAY(SELECT split_part(u.label, chr(31), 1) FROM unnest(v_labels) WITH ORDINALITY AS u(label, ord) ORDER BY u.ord) END;
+    END IF;
+    RETURN NEXT;
+END $$;
+
+-- As programs of the tenth schema ask for it: what they remember of their jobs is passed over.
+CREATE FUNCTION windlass.complete_1(
+    p_now bigint, p_ids uuid[], p_seqs bigint[], p_fences bigint[], p_results text[], p_keyed boolean, p_note boolean,
+    p_packs bigint[], p_of integer[])
+RETURNS TABLE (done bigint, ids uuid[], queues text[], freed boolean) LANGUAGE sql AS $$
+    SELECT c.done, c.ids, c.queues, c.freed
+      FROM windlass.complete_2(p_now, p_ids, p_fences, p_results, CASE WHEN p_note THEN p_ids END, p_seqs, NULL, NULL) c
+$$;
