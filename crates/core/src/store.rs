@@ -7,7 +7,6 @@
 //! again.)
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -33,6 +32,8 @@ use crate::ticket::Ticket;
 use crate::time::Time;
 use crate::transition::Outcome;
 use crate::wake::{Registered, Registration, Work};
+
+pub use crate::ticket::LeaseRef;
 
 /// How many jobs one enqueue may carry.
 pub const ENQUEUE_MAX: usize = 10_000;
@@ -92,46 +93,6 @@ pub const EVENTS_BYTES_MAX: usize = 32 * 1024 * 1024;
 pub const EVENTS_KEPT: u64 = 20_000;
 /// How long a claim's request id is remembered.
 pub const CLAIM_MEMORY_MS: i64 = 600_000;
-
-/// A job and the fence with which a worker holds it: these are the lease. The ticket is a hint, and of no weight: two that differ
-/// in it alone are the same.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct LeaseRef {
-    /// The job.
-    pub job_id: JobId,
-    /// The fence of the claim.
-    pub fence: u64,
-    /// Where the store that gave it finds it. It is not stored with what was written.
-    #[serde(skip)]
-    pub ticket: Option<Ticket>,
-}
-
-impl LeaseRef {
-    /// A lease of which no ticket is known: its store looks it up.
-    pub fn new(job_id: JobId, fence: u64) -> Self {
-        Self { job_id, fence, ticket: None }
-    }
-
-    /// What it is.
-    fn parts(&self) -> (JobId, u64) {
-        let Self { job_id, fence, ticket: _ } = self;
-        (*job_id, *fence)
-    }
-}
-
-impl PartialEq for LeaseRef {
-    fn eq(&self, other: &Self) -> bool {
-        self.parts() == other.parts()
-    }
-}
-
-impl Eq for LeaseRef {}
-
-impl Hash for LeaseRef {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.parts().hash(state);
-    }
-}
 
 /// A wish for work.
 #[derive(Debug, Clone, PartialEq, Eq)]

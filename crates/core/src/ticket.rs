@@ -1,16 +1,72 @@
-//! The ticket of a lease: a hint, a few opaque bytes that a store makes at the claim and whose holder hands them back with
+//! A lease as its holder names it, and its ticket: a hint, a few opaque bytes that a store makes at the claim and whose holder hands them back with
 //! every write, so that the store finds what it needs without looking and without a memory of its own.
 //!
 //! It is never a right. A wrong, stale, foreign or forged one is as none: whose lease it is, is asked of the store's rows, in
 //! the statement that writes. So two leases are the same whatever their tickets say, and a ticket is in no list, log or event.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Invalid;
+use crate::id::JobId;
+
+/// A job and the fence with which a worker holds it: these are the lease. The ticket is a hint, and of no weight: two that differ
+/// in it alone are the same.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct LeaseRef {
+    /// The job.
+    pub job_id: JobId,
+    /// The fence of the claim.
+    pub fence: u64,
+    /// Where the store that gave it finds it. It is not stored with what was written.
+    #[serde(skip)]
+    pub ticket: Option<Ticket>,
+}
+
+impl LeaseRef {
+    /// A lease of which no ticket is known: its store looks it up.
+    pub fn new(job_id: JobId, fence: u64) -> Self {
+        Self { job_id, fence, ticket: None }
+    }
+
+    /// What it is.
+    fn parts(&self) -> (JobId, u64) {
+        let Self { job_id, fence, ticket: _ } = self;
+        (*job_id, *fence)
+    }
+}
+
+impl PartialEq for LeaseRef {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for LeaseRef {}
+
+impl PartialOrd for LeaseRef {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for LeaseRef {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.parts().cmp(&other.parts())
+    }
+}
+
+impl Hash for LeaseRef {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
 
 /// How many bytes a ticket has at most.
 pub const TICKET_BYTES_MAX: usize = 48;

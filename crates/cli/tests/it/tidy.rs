@@ -9,8 +9,7 @@ const FUNCTION_LINES_MAX: usize = 80;
 const FILE_LINES_MAX: usize = 500;
 
 /// SQL functions with more lines, and how many they have.
-const LONG_FUNCTIONS: &[(&str, usize)] =
-    &[("claim_1", 434), ("complete_1", 168), ("enqueue_1", 165), ("save_1", 96)];
+const LONG_FUNCTIONS: &[(&str, usize)] = &[("claim_2", 378), ("enqueue_1", 165), ("save_1", 96)];
 
 /// Rust files with more lines, and how many they have.
 const LONG_FILES: &[(&str, usize)] = &[
@@ -22,7 +21,7 @@ const LONG_FILES: &[(&str, usize)] = &[
 ];
 
 /// How many lines of SQL are wider.
-const WIDE_LINES: usize = 150;
+const WIDE_LINES: usize = 137;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -55,18 +56,8 @@ impl House {
     async fn program(token: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("windlass.db");
-        let log = folder.path().join("log");
-        let mut command = Command::new(windlass());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--store", &format!("sqlite:{}", path.display())]);
-        command.env_clear().stdin(Stdio::null()).stdout(File::create(&log).unwrap());
-        command.envs(token.map(|token| ("WINDLASS_TOKEN", token)));
-        let program = Program::start(&mut command);
-        let addr = eventually("it says where it serves", async || {
-            let said = std::fs::read_to_string(&log).unwrap();
-            let (_, rest) = said.split_once("http://")?;
-            rest.split_once([' ', '/'])?.0.parse().ok()
-        });
-        let addr = addr.await;
+        let store = format!("sqlite:{}", path.display());
+        let (program, addr) = serving(&store, token, &folder.path().join("log")).await;
         let store = SqliteStore::open_with(&path, Options::new(Arc::new(RealWorld::new()))).await.unwrap();
         let token = token.map(str::to_owned);
         Self { addr, store, token, served: Some(Served::Program(program)), _folder: folder }
@@ -143,6 +134,21 @@ impl House {
             None => {}
         }
     }
+}
+
+/// The program on a store, and where it serves.
+pub async fn serving(store: &str, token: Option<&str>, log: &Path) -> (Program, SocketAddr) {
+    let mut command = Command::new(windlass());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--store", store]);
+    command.env_clear().stdin(Stdio::null()).stdout(File::create(log).unwrap());
+    command.envs(token.map(|token| ("WINDLASS_TOKEN", token)));
+    let program = Program::start(&mut command);
+    let addr = eventually("it says where it serves", async || {
+        let said = std::fs::read_to_string(log).unwrap();
+        let (_, rest) = said.split_once("http://")?;
+        rest.split_once([' ', '/'])?.0.parse().ok()
+    });
+    (program, addr.await)
 }
 
 /// An answer.

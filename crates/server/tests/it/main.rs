@@ -16,4 +16,5 @@ mod pages;
 mod remote;
 mod schemathesis;
 mod secrets;
+mod tickets;
 mod wakes;

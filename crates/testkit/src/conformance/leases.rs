@@ -1,6 +1,7 @@
 //! 2, 3, 4: one lease per job, one job per key, limits, fences.
 
-use windlass_core::store::{RenewAnswer, Settlement, Written};
+use windlass_core::store::{LeaseRef, RenewAnswer, Settlement, Written};
+use windlass_core::ticket::Ticket;
 use windlass_core::transition::Outcome;
 
 use super::scene::*;
@@ -94,7 +95,7 @@ pub async fn p03_a_key_runs_once<S: Subject>() {
     assert_eq!(scene.claim_from(&["other"], 10).await.len(), 1);
     assert!(scene.claim(10).await.is_empty(), "the key is still busy");
     let first = scene.job(1).await;
-    scene.end(windlass_core::store::LeaseRef::new(first.id, first.fence), Outcome::DONE).await;
+    scene.end(LeaseRef::new(first.id, first.fence), Outcome::DONE).await;
     assert_eq!(scene.claimed(10).await, [2]);
     assert_eq!(scene.crash().await.len(), 3, "what crashed frees its key");
     assert_eq!(scene.claimed(10).await, [2, 3]);
@@ -158,7 +159,7 @@ pub async fn p04_one_lost_write_does_not_spoil_a_batch<S: Subject>() {
     let scene = Scene::<S>::new().await;
     scene.add(vec![job(1), job(2)]).await;
     let leases: Vec<_> = scene.claim(2).await.iter().map(|leased| leased.lease_ref()).collect();
-    let ghost = windlass_core::store::LeaseRef::new(id(77), 1);
+    let ghost = LeaseRef::new(id(77), 1);
     let steps = vec![step(leases[0], "a", "1"), step(ghost, "a", "1"), step(leases[1], "a", "1")];
     let answers = scene.store().store_steps(steps).await.expect("store_steps");
     assert_eq!(answers, [Written::Done, Written::Lost, Written::Done]);
@@ -187,4 +188,42 @@ pub async fn p04_a_call_ends_a_job_once<S: Subject>() {
         assert!(breaches.is_empty(), "delete_finished {delete_finished}: {breaches:?}");
         assert_eq!(scene.settle(leases[1], Outcome::DONE).await, Written::Done);
     }
+}
+/// A ticket is a hint: with none, with another's, with an old one or with one that nobody gave, a lease is what it is. None makes
+/// a job end that is not held, and none keeps one from ending.
+pub async fn p04_a_ticket_is_a_hint<S: Subject>() {
+    let scene = Scene::<S>::new().await;
+    scene.add((1..=40).map(job).collect()).await;
+    let leases: Vec<LeaseRef> = scene.claim(30).await.iter().map(|leased| leased.lease_ref()).collect();
+    // Of a job that is held by its first lease, of one that is held by its second, and of one that has ended.
+    scene.end(leases[1], Outcome::Released).await;
+    let second = scene.claim(1).await[0].lease_ref();
+    scene.end(leases[2], Outcome::DONE).await;
+    let tickets =
+        [None, leases[0].ticket, leases[1].ticket, second.ticket, leases[2].ticket, Ticket::new(&[1; 25])];
+    let with = |lease: LeaseRef, ticket| LeaseRef { ticket, ..lease };
+    for ticket in tickets {
+        // Queued, ended, held with another fence, and unknown.
+        let idle = [LeaseRef::new(id(35), 1), leases[2], leases[1], LeaseRef::new(id(99), 1)];
+        for (lease, written) in
+            idle.into_iter().zip([Written::Lost, Written::Done, Written::Lost, Written::Lost])
+        {
+            assert_eq!(scene.settle(with(lease, ticket), Outcome::DONE).await, written, "{lease:?}");
+        }
+    }
+    assert_eq!(scene.store().audit().await.expect("audit"), Vec::<String>::new());
+    // Whatever they say, all of them end, alone and among others, by either handle.
+    let other = scene.second().await;
+    for (at, ticket) in tickets.into_iter().enumerate() {
+        scene.end(with(leases[3 + at], ticket), Outcome::DONE).await;
+    }
+    let rest: Vec<LeaseRef> = leases[9..].iter().chain([&leases[0], &second]).copied().collect();
+    let end = |(at, lease): (usize, &LeaseRef)| {
+        let ticket = if at % 3 == 0 { lease.ticket } else { tickets[at % tickets.len()] };
+        Settlement { lease: with(*lease, ticket), outcome: Outcome::DONE }
+    };
+    let ends: Vec<Settlement> = rest.iter().enumerate().map(end).collect();
+    assert_eq!(other.settle(ends).await.expect("settle"), vec![Written::Done; rest.len()]);
+    assert_eq!(scene.store().audit().await.expect("audit"), Vec::<String>::new());
+    assert_eq!(scene.claimed(99).await, (31..=40).collect::<Vec<u128>>());
 }

@@ -60,6 +60,123 @@ CREATE FUNCTION windlass.promote_1(p_now bigint, p_max integer) RETURNS void LAN
         SELECT DISTINCT d.queue FROM windlass.delayed d WHERE d.run_at_ms <= p_now))
 $$;
 
+-- How many jobs each gate gives to a claim, when limits, budgets or keys at several gates bound it, and which of those
+-- that have keys: mirrors windlass_core::pick. p_room says how much is left of each queue ("q" and its name) and budget
+-- ("b" and its name).
+CREATE FUNCTION windlass.takes_1(
+    p_limit integer, p_room jsonb, p_crossed boolean, p_rooms bigint[], p_gates bigint[], p_labels text[], p_of text[],
+    p_budgets text[])
+RETURNS TABLE (takes bigint[], picks bigint[])
+LANGUAGE plpgsql
+SET enable_sort = off SET enable_incremental_sort = off
+{planned} AS $$
+DECLARE
+    v_room jsonb := p_room;
+    v_left integer := p_limit;
+    v_names text[];
+    v_at integer;
+    v_used jsonb := '{}';
+    r record;
+BEGIN
+    takes := array_fill(0::bigint, ARRAY[cardinality(p_gates)]);
+    FOR r IN
+        SELECT g.at, g.queue, g.names, head.seq, head.key
+          FROM (SELECT u.at, u.room, u.gate, u.label, u.queue, u.names,
+                       (SELECT least(p_limit, min((p_room ->> n.name)::bigint))
+                          FROM (SELECT 'q' || u.queue AS name UNION ALL
+                                SELECT 'b' || b.name FROM unnest(string_to_array(u.names, chr(31))) AS b(name)) n
+                       ) AS cap
+                  FROM unnest(p_rooms, p_gates, p_labels, p_of, p_budgets) WITH ORDINALITY
+                       AS u(room, gate, label, queue, names, at)) g
+         CROSS JOIN LATERAL (
+               SELECT h.rank, u.seq, h.key FROM windlass.ready h CROSS JOIN unnest(h.seq || h.more_seqs) AS u(seq)
+                WHERE h.room = g.room AND h.gate = g.gate AND h.label = g.label
+                -- As many again can have a key that another gate takes.
+                ORDER BY h.rank, h.seq
+                LIMIT CASE WHEN p_crossed AND g.cap > 0 THEN g.cap + p_limit ELSE g.cap END) head
+         ORDER BY head.rank, head.seq
+    LOOP
+        CONTINUE WHEN p_crossed AND r.key IS NOT NULL AND v_used ? (r.queue || chr(31) || r.key);
+        v_names := ARRAY(SELECT n.name FROM (SELECT 'q' || r.queue AS name UNION ALL
+            SELECT 'b' || b.name FROM unnest(string_to_array(r.names, chr(31))) AS b(name)) n
+            WHERE v_room ? n.name);
+        CONTINUE WHEN EXISTS (SELECT FROM unnest(v_names) AS n(name) WHERE (v_room ->> n.name)::bigint <= 0);
+        SELECT v_room || coalesce(jsonb_object_agg(n.name, (v_room ->> n.name)::bigint - 1), '{}')
+          INTO v_room FROM unnest(v_names) AS n(name);
+        IF p_crossed AND r.key IS NOT NULL THEN
+            v_used := v_used || jsonb_build_object(r.queue || chr(31) || r.key, 1);
+            picks := picks || r.seq;
+        END IF;
+        v_at := r.at;
+        takes[v_at] := takes[v_at] + 1;
+        v_left := v_left - 1;
+        EXIT WHEN v_left <= 0;
+    END LOOP;
+    RETURN NEXT;
+END $$;
+
+-- Spends of the budgets of gates for the jobs that were claimed at them (p_ats: of each job, which gate), and counts
+-- their slots.
+CREATE FUNCTION windlass.spend_claimed_1(p_now bigint, p_ats bigint[], p_budgets text[]) RETURNS void LANGUAGE plpgsql
+{planned} AS $$
+BEGIN
+    UPDATE windlass.budgets b
+       SET second_window = CASE WHEN b.per_second IS NULL THEN b.second_window
+                                ELSE windlass.add_spent_1(b.second_window, 20, 50, s.amount, p_now) END,
+           day_window = CASE WHEN b.per_day IS NULL THEN b.day_window
+                             ELSE windlass.add_spent_1(b.day_window, 300000, 288, s.amount, p_now) END
+      FROM (SELECT n.name, sum(u.jobs)::bigint AS amount
+              FROM (SELECT u.at, count(*) AS jobs FROM unnest(p_ats) AS u(at) GROUP BY u.at) u
+             CROSS JOIN unnest(string_to_array(p_budgets[u.at], chr(31))) AS n(name)
+             GROUP BY n.name) s
+     WHERE b.name = s.name AND (b.per_second IS NOT NULL OR b.per_day IS NOT NULL);
+    INSERT INTO windlass.tally (what, name, delta)
+    SELECT 1, n.name, sum(u.jobs)
+      FROM (SELECT u.at, count(*) AS jobs FROM unnest(p_ats) AS u(at) GROUP BY u.at) u
+     CROSS JOIN unnest(string_to_array(p_budgets[u.at], chr(31))) AS n(name)
+     WHERE p_budgets[u.at] <> '' GROUP BY n.name;
+END $$;
+
+-- Adds up what is counted of these queues and budgets when it has become many rows.
+CREATE FUNCTION windlass.fold_many_1(p_queues text[], p_budgets text[]) RETURNS void LANGUAGE plpgsql
+{planned} AS $$
+BEGIN
+    IF (SELECT count(*) FROM windlass.tally t
+         WHERE (t.what = 0 AND t.name = ANY (p_queues)) OR (t.what = 1 AND t.name = ANY (p_budgets))) > 500 THEN
+        PERFORM windlass.fold_1(100);
+    END IF;
+END $$;
+
+-- Remembers what a claim gave at several gates, each under a number of its own, and counts it. Answers with the
+-- numbers by gate, nothing for one that gave nothing.
+CREATE FUNCTION windlass.remember_parts_1(
+    p_now bigint, p_request uuid, p_worker text, p_asked text, p_floor bigint,
+    p_seqs bigint[], p_ats bigint[], p_fences bigint[], p_apart boolean, p_of text[], p_labels text[], p_lease_ms bigint[])
+RETURNS bigint[]
+LANGUAGE plpgsql
+SET enable_sort = off SET enable_incremental_sort = off
+{planned} AS $$
+DECLARE
+    v_first bigint := (SELECT min(u.at) FROM unnest(p_ats) AS u(at));
+    v_numbers bigint[] := ARRAY(
+        SELECT CASE WHEN u.given THEN nextval('windlass.claim_number') END
+          FROM (SELECT g.at, g.at IN (SELECT u.at FROM unnest(p_ats) AS u(at)) AS given
+                  FROM generate_series(1, cardinality(p_of)) AS g(at)) u ORDER BY u.at);
+BEGIN
+    INSERT INTO windlass.tally (what, name, delta)
+    SELECT 0, u.queue, count(*) FROM (SELECT p_of[u.at] AS queue FROM unnest(p_ats) AS u(at)) u GROUP BY u.queue;
+    INSERT INTO windlass.claims (number, request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
+                                 started_ms, lease_ms, worker, label, asked, fence)
+    SELECT v_numbers[u.at], p_request, CASE WHEN u.at = v_first THEN 1 END,
+           p_now, windlass.moment_1(p_now + p_lease_ms[u.at]), u.seqs, u.fences, u.open,
+           u.open = cardinality(u.seqs), u.low, u.high, p_now, p_lease_ms[u.at], p_worker, p_labels[u.at], p_asked, p_floor
+      FROM (SELECT u.at, array_agg(u.seq ORDER BY u.ord) AS seqs, array_agg(u.fence ORDER BY u.ord) AS fences,
+                   min(u.seq) AS low, max(u.seq) AS high,
+                   count(*) FILTER (WHERE NOT p_apart OR NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)) AS open
+              FROM unnest(p_seqs, p_ats, p_fences) WITH ORDINALITY AS u(seq, at, fence, ord) GROUP BY u.at) u;
+    RETURN v_numbers;
+END $$;
+
 -- Gives leases. Always answers with at least one row; its first three columns
 -- are the time, the moment when time alone may free another job and the instance of the store, and the
 -- others are a leased job, or nothing.
@@ -123,9 +240,6 @@ DECLARE
     v_keys boolean;
     v_crossed boolean;
     v_room jsonb := '{}';
-    v_names text[];
-    v_at integer;
-    v_used jsonb := '{}';
     v_picks bigint[];
     v_count bigint;
     v_open bigint;
@@ -136,7 +250,6 @@ DECLARE
     v_epoch windlass.epoch;
     v_instance uuid;
     v_floor bigint;
-    r record;
 BEGIN
     SELECT e.instance, greatest(1, e.floor) INTO STRICT v_instance, v_floor FROM windlass.epoch e;
     v_epoch := windlass.pausing_1(v_now);
@@ -155,8 +268,8 @@ BEGIN
          WHERE c.request_id = p_request;
         RETURN;
     END IF;
-    -- Who asked the same at the same time may have been waited for, and so may the keys of jobs that are due: the time of a
-    -- claim is that of its last wait.
+    -- Who asked the same at the same time may have been waited for, and so may the keys of jobs that are due: the time
+    -- of a claim is that of its last wait.
     v_now := greatest(v_now, windlass.clock_1(p_now));
     v_next := windlass.next_due_1(p_queues);
     IF v_next <= v_now THEN
@@ -231,40 +344,8 @@ BEGIN
         ELSIF cardinality(v_gates) = 1 THEN
             v_takes := ARRAY[(SELECT least(p_limit, min(n.room::bigint)) FROM jsonb_each_text(v_room) AS n(name, room))];
         ELSIF v_room <> '{}' OR v_crossed THEN
-            v_takes := array_fill(0::bigint, ARRAY[cardinality(v_gates)]);
-            FOR r IN
-                SELECT g.at, g.queue, g.names, head.seq, head.key
-                  FROM (SELECT u.at, u.room, u.gate, u.label, u.queue, u.names,
-                               (SELECT least(p_limit, min((v_room ->> n.name)::bigint))
-                                  FROM (SELECT 'q' || u.queue AS name UNION ALL
-                                        SELECT 'b' || b.name FROM unnest(string_to_array(u.names, chr(31))) AS b(name)) n
-                               ) AS cap
-                          FROM unnest(v_rooms, v_gates, v_labels, v_of, v_budgets) WITH ORDINALITY
-                               AS u(room, gate, label, queue, names, at)) g
-                 CROSS JOIN LATERAL (
-                       SELECT h.rank, u.seq, h.key FROM windlass.ready h CROSS JOIN unnest(h.seq || h.more_seqs) AS u(seq)
-                        WHERE h.room = g.room AND h.gate = g.gate AND h.label = g.label
-                        -- As many again can have a key that another gate takes.
-                        ORDER BY h.rank, h.seq
-                        LIMIT CASE WHEN v_crossed AND g.cap > 0 THEN g.cap + p_limit ELSE g.cap END) head
-                 ORDER BY head.rank, head.seq
-            LOOP
-                CONTINUE WHEN v_crossed AND r.key IS NOT NULL AND v_used ? (r.queue || chr(31) || r.key);
-                v_names := ARRAY(SELECT n.name FROM (SELECT 'q' || r.queue AS name UNION ALL
-                    SELECT 'b' || b.name FROM unnest(string_to_array(r.names, chr(31))) AS b(name)) n
-                    WHERE v_room ? n.name);
-                CONTINUE WHEN EXISTS (SELECT FROM unnest(v_names) AS n(name) WHERE (v_room ->> n.name)::bigint <= 0);
-                SELECT v_room || coalesce(jsonb_object_agg(n.name, (v_room ->> n.name)::bigint - 1), '{}')
-                  INTO v_room FROM unnest(v_names) AS n(name);
-                IF v_crossed AND r.key IS NOT NULL THEN
-                    v_used := v_used || jsonb_build_object(r.queue || chr(31) || r.key, 1);
-                    v_picks := v_picks || r.seq;
-                END IF;
-                v_at := r.at;
-                v_takes[v_at] := v_takes[v_at] + 1;
-                p_limit := p_limit - 1;
-                EXIT WHEN p_limit <= 0;
-            END LOOP;
+            SELECT t.takes, t.picks INTO v_takes, v_picks
+              FROM windlass.takes_1(p_limit, v_room, v_crossed, v_rooms, v_gates, v_labels, v_of, v_budgets) t;
         ELSE
             SELECT array_agg(coalesce(t.takes, 0) ORDER BY u.at) INTO v_takes
               FROM generate_series(1, cardinality(v_gates)) AS u(at)
@@ -416,25 +497,10 @@ BEGIN
             PERFORM windlass.note_lease_1(v_now, p_lease_ms, ARRAY(SELECT DISTINCT v_of[u.at] FROM unnest(v_ats) AS u(at)));
         END IF;
         IF v_spends THEN
-            UPDATE windlass.budgets b
-               SET second_window = CASE WHEN b.per_second IS NULL THEN b.second_window
-                                        ELSE windlass.add_spent_1(b.second_window, 20, 50, s.amount, v_now) END,
-                   day_window = CASE WHEN b.per_day IS NULL THEN b.day_window
-                                     ELSE windlass.add_spent_1(b.day_window, 300000, 288, s.amount, v_now) END
-              FROM (SELECT n.name, sum(u.jobs)::bigint AS amount
-                      FROM (SELECT u.at, count(*) AS jobs FROM unnest(v_ats) AS u(at) GROUP BY u.at) u
-                     CROSS JOIN unnest(string_to_array(v_budgets[u.at], chr(31))) AS n(name)
-                     GROUP BY n.name) s
-             WHERE b.name = s.name AND (b.per_second IS NOT NULL OR b.per_day IS NOT NULL);
-            INSERT INTO windlass.tally (what, name, delta)
-            SELECT 1, n.name, sum(u.jobs)
-              FROM (SELECT u.at, count(*) AS jobs FROM unnest(v_ats) AS u(at) GROUP BY u.at) u
-             CROSS JOIN unnest(string_to_array(v_budgets[u.at], chr(31))) AS n(name)
-             WHERE v_budgets[u.at] <> '' GROUP BY n.name;
+            PERFORM windlass.spend_claimed_1(v_now, v_ats, v_budgets);
         END IF;
-        IF v_room <> '{}' AND (SELECT count(*) FROM windlass.tally t
-                                WHERE (t.what = 0 AND t.name = ANY (v_limited)) OR (t.what = 1 AND t.name = ANY (v_spending))) > 500 THEN
-            PERFORM windlass.fold_1(100);
+        IF v_room <> '{}' THEN
+            PERFORM windlass.fold_many_1(v_limited, v_spending);
         END IF;
     END IF;
 
@@ -464,21 +530,8 @@ BEGIN
         )
         INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 1, v_of[1], v_ids);
     ELSE
-        INSERT INTO windlass.tally (what, name, delta)
-        SELECT 0, v_of[u.at], count(*) FROM unnest(v_ats) AS u(at) GROUP BY v_of[u.at];
-        -- A number for each gate that gives something.
-        v_numbers := ARRAY(SELECT CASE WHEN u.given THEN nextval('windlass.claim_number') END
-                             FROM (SELECT g.at, g.at IN (SELECT u.at FROM unnest(v_ats) AS u(at)) AS given
-                                     FROM generate_series(1, cardinality(v_gates)) AS g(at)) u ORDER BY u.at);
-        INSERT INTO windlass.claims (number, request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
-                                     started_ms, lease_ms, worker, label, asked, fence)
-        SELECT v_numbers[u.at], p_request, CASE WHEN u.at = (SELECT min(a.at) FROM unnest(v_ats) AS a(at)) THEN 1 END,
-               v_now, windlass.moment_1(v_now + v_lease_ms[u.at]), u.seqs, u.fences, u.open,
-               u.open = cardinality(u.seqs), u.low, u.high, v_now, v_lease_ms[u.at], p_worker, v_labels[u.at], p_asked, v_floor
-          FROM (SELECT u.at, array_agg(u.seq ORDER BY u.ord) AS seqs, array_agg(u.fence ORDER BY u.ord) AS fences,
-                       min(u.seq) AS low, max(u.seq) AS high,
-                       count(*) FILTER (WHERE NOT v_apart OR NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)) AS open
-                  FROM unnest(v_seqs, v_ats, v_fences) WITH ORDINALITY AS u(seq, at, fence, ord) GROUP BY u.at) u;
+        v_numbers := windlass.remember_parts_1(
+            v_now, p_request, p_worker, p_asked, v_floor, v_seqs, v_ats, v_fences, v_apart, v_of, v_labels, v_lease_ms);
         SELECT array_agg(u.place ORDER BY u.ord) INTO v_places
           FROM (SELECT u.ord, row_number() OVER (PARTITION BY u.at ORDER BY u.ord)::integer AS place
                   FROM unnest(v_ats) WITH ORDINALITY AS u(at, ord)) u;

@@ -1,10 +1,10 @@
--- Completions: transition::settle for Outcome::Completed, of many jobs at once. A job that only its claim knows of gets the row
--- that says that it has ended, and no other; one that has a row has it updated. What the caller names beside ids and
--- fences comes from tickets and is a hint: it says where to look, and all of it is compared with what is stored there.
--- Callers sort by claim and number, which costs the least, and may say anything else.
+-- Completions: transition::settle for Outcome::Completed, of many jobs at once. A job that only its claim knows of gets
+-- the row that says that it has ended, and no other; one that has a row has it updated. What the caller names beside
+-- ids and fences comes from tickets and is a hint: it says where to look, and all of it is compared with what is stored
+-- there. Callers sort by claim and number, which costs the least, and may say anything else.
 
--- The numbers of these jobs, in their order, nothing for one that is not there. Numbers that are named are right when the jobs
--- that have them have these ids; otherwise they are looked up.
+-- The numbers of these jobs, in their order, nothing for one that is not there. Numbers that are named are right when
+-- the jobs that have them have these ids; otherwise they are looked up.
 CREATE FUNCTION windlass.numbers_1(p_ids uuid[], p_seqs bigint[]) RETURNS bigint[] LANGUAGE plpgsql
 {planned} AS $$
 DECLARE
@@ -18,15 +18,16 @@ BEGIN
         RETURN ARRAY(SELECT generate_series(v_low, v_high));
     END IF;
     IF p_seqs IS NOT NULL AND v_jobs = (
-        SELECT count(*) FROM unnest(p_ids, p_seqs) AS u(id, seq) JOIN windlass.jobs j ON j.seq = u.seq AND j.id = u.id) THEN
+        SELECT count(*) FROM unnest(p_ids, p_seqs) AS u(id, seq)
+          JOIN windlass.jobs j ON j.seq = u.seq AND j.id = u.id) THEN
         RETURN p_seqs;
     END IF;
     RETURN ARRAY(SELECT (SELECT j.seq FROM windlass.jobs j WHERE j.id = u.id)
                    FROM unnest(p_ids) WITH ORDINALITY AS u(id, ord) ORDER BY u.ord);
 END $$;
 
--- Lets go of the keys of jobs that end now and are open in claims that are held: a key must be locked before its job. Answers
--- whether others of these keys are ready now.
+-- Lets go of the keys of jobs that end now and are open in claims that are held: a key must be locked before its job.
+-- Answers whether others of these keys are ready now.
 CREATE FUNCTION windlass.free_keys_1(p_seqs bigint[]) RETURNS boolean LANGUAGE plpgsql
 {planned} AS $$
 DECLARE
@@ -52,10 +53,10 @@ BEGIN
     UPDATE windlass.jobs j SET dedupe_held = NULL WHERE j.seq = ANY (p_seqs) AND j.dedupe_held IS NOT NULL;
 END $$;
 
--- Completes those of these jobs that this claim holds open, and answers with their places among those asked for, and with what
--- the gate of the claim stands for. A job is held open when it stands at its place in the claim, its fence is that of the
--- claim (a promotion that lost commits may give the number of a claim twice), and no row says yet what became of it.
--- Whoever does anything else with an open lease holds its claim, so that what is found here stays so.
+-- Completes those of these jobs that this claim holds open, and answers with their places among those asked for, and
+-- with what the gate of the claim stands for. A job is held open when it stands at its place in the claim, its fence is
+-- that of the claim (a promotion that lost commits may give the number of a claim twice), and no row says yet what
+-- became of it. Whoever does anything else with an open lease holds its claim, so that what is found here stays so.
 CREATE FUNCTION windlass.complete_claim_1(
     p_now bigint, p_seqs bigint[], p_fences bigint[], p_results text[], p_claim bigint, p_at integer[])
 RETURNS TABLE (ords bigint[], label text, freed boolean) LANGUAGE plpgsql
@@ -89,7 +90,8 @@ BEGIN
         p_results := ARRAY(SELECT p_results[u.ord] FROM unnest(ords) WITH ORDINALITY AS u(ord, at) ORDER BY u.at);
     END IF;
     INSERT INTO windlass.runs (seq, fence, started_ms, ended_ms, attempt, state, deduped, worker, result)
-    SELECT u.seq, c.fence, c.started_ms, p_now, 1, 2, false, c.worker, u.result FROM unnest(v_seqs, p_results) AS u(seq, result);
+    SELECT u.seq, c.fence, c.started_ms, p_now, 1, 2, false, c.worker, u.result
+      FROM unnest(v_seqs, p_results) AS u(seq, result);
     UPDATE windlass.claims k
        SET open = k.open - cardinality(v_seqs),
            due_ms = CASE WHEN k.open > cardinality(v_seqs) OR NOT k.whole THEN k.due_ms END
@@ -107,7 +109,8 @@ DECLARE
     v_seqs bigint[];
     v_of bigint[];
 BEGIN
-    PERFORM FROM windlass.claims k WHERE k.number = ANY (p_claims) AND k.due_ms IS NOT NULL ORDER BY k.number FOR UPDATE;
+    PERFORM FROM windlass.claims k WHERE k.number = ANY (p_claims) AND k.due_ms IS NOT NULL
+      ORDER BY k.number FOR UPDATE;
     SELECT array_agg(u.seq), array_agg(u.ord), array_agg(u.claim), array_agg(k.label) INTO v_seqs, ords, v_of, labels
       FROM unnest(p_seqs, p_fences, p_claims, p_at) WITH ORDINALITY AS u(seq, fence, claim, at, ord)
       JOIN windlass.claims k ON k.number = u.claim
@@ -128,8 +131,8 @@ BEGIN
     RETURN NEXT;
 END $$;
 
--- Completes those of these jobs that claims hold open, each by the claim and the place in it that are named. Answers with their
--- places among those asked for, and with what their gates stand for: once, when it is the same for all.
+-- Completes those of these jobs that claims hold open, each by the claim and the place in it that are named. Answers
+-- with their places among those asked for, and with what their gates stand for: once, when it is the same for all.
 CREATE FUNCTION windlass.complete_open_2(
     p_now bigint, p_seqs bigint[], p_fences bigint[], p_results text[], p_claims bigint[], p_at integer[])
 RETURNS TABLE (ords bigint[], labels text[], freed boolean) LANGUAGE plpgsql AS $$
@@ -143,7 +146,8 @@ BEGIN
            FROM windlass.complete_claim_1(p_now, p_seqs, p_fences, p_results, p_claims[1], p_at) o;
         RETURN;
     END IF;
-    SELECT count(DISTINCT u.claim) AS claims, count(*) AS jobs INTO c FROM unnest(p_claims) AS u(claim) WHERE u.claim IS NOT NULL;
+    SELECT count(DISTINCT u.claim) AS claims, count(*) AS jobs INTO c
+      FROM unnest(p_claims) AS u(claim) WHERE u.claim IS NOT NULL;
     IF c.jobs < 8 * c.claims THEN
         RETURN QUERY SELECT * FROM windlass.complete_claims_1(p_now, p_seqs, p_fences, p_results, p_claims, p_at);
         RETURN;
@@ -151,16 +155,19 @@ BEGIN
     ords := '{}';
     labels := '{}';
     freed := false;
-    FOR c IN SELECT u.claim, min(u.ord) AS low, max(u.ord) AS high FROM unnest(p_claims) WITH ORDINALITY AS u(claim, ord)
+    FOR c IN SELECT u.claim, min(u.ord) AS low, max(u.ord) AS high
+               FROM unnest(p_claims) WITH ORDINALITY AS u(claim, ord)
               WHERE u.claim IS NOT NULL GROUP BY u.claim ORDER BY u.claim
     LOOP
         -- Others between them are not at the place that they name in this one, and are left.
         SELECT * INTO r FROM windlass.complete_claim_1(
             p_now, p_seqs[c.low:c.high], p_fences[c.low:c.high], p_results[c.low:c.high], c.claim,
             ARRAY(SELECT CASE WHEN u.claim = c.claim THEN u.at END
-                    FROM unnest(p_claims[c.low:c.high], p_at[c.low:c.high]) WITH ORDINALITY AS u(claim, at, ord) ORDER BY u.ord));
+                    FROM unnest(p_claims[c.low:c.high], p_at[c.low:c.high]) WITH ORDINALITY AS u(claim, at, ord)
+                   ORDER BY u.ord));
         IF r.ords IS NOT NULL THEN
-            ords := ords || ARRAY(SELECT u.ord + c.low - 1 FROM unnest(r.ords) WITH ORDINALITY AS u(ord, n) ORDER BY u.n);
+            ords := ords || ARRAY(
+                SELECT u.ord + c.low - 1 FROM unnest(r.ords) WITH ORDINALITY AS u(ord, n) ORDER BY u.n);
             labels := labels || array_fill(r.label, ARRAY[cardinality(r.ords)]);
             freed := freed OR r.freed;
         END IF;
@@ -168,7 +175,8 @@ BEGIN
     RETURN NEXT;
 END $$;
 
--- Completes those of these jobs that have rows of their own. Answers as the others do, and whether one has a dedupe key.
+-- Completes those of these jobs that have rows of their own. Answers as the others do, and whether one has a dedupe
+-- key.
 CREATE FUNCTION windlass.complete_rows_1(p_now bigint, p_seqs bigint[], p_fences bigint[], p_results text[])
 RETURNS TABLE (ords bigint[], labels text[], deduped boolean, freed boolean) LANGUAGE plpgsql
 {planned} AS $$
@@ -184,7 +192,8 @@ BEGIN
     WITH freed AS (
         UPDATE windlass.keys k SET holder = NULL
           FROM (SELECT split_part(r.label, chr(31), 1) AS queue, r.key, r.seq
-                  FROM unnest(p_seqs, p_fences) AS u(seq, fence) JOIN windlass.runs r ON r.seq = u.seq AND r.fence = u.fence
+                  FROM unnest(p_seqs, p_fences) AS u(seq, fence)
+                  JOIN windlass.runs r ON r.seq = u.seq AND r.fence = u.fence
                  WHERE r.key IS NOT NULL AND r.state = 1 ORDER BY 1, 2) u
          WHERE k.queue = u.queue AND k.key = u.key AND k.holder = u.seq
         RETURNING k.queue, k.key, u.seq
@@ -195,7 +204,8 @@ BEGIN
            SET state = 2, ended_ms = p_now, result = l.result, lease_ms = NULL, expires_ms = NULL, marked_ms = NULL,
                cancel_requested = false
           FROM (SELECT u.seq, u.fence, u.result, u.ord, 1 AS running
-                  FROM unnest(p_seqs, p_fences, p_results) WITH ORDINALITY AS u(seq, fence, result, ord) ORDER BY u.seq) l
+                  FROM unnest(p_seqs, p_fences, p_results) WITH ORDINALITY AS u(seq, fence, result, ord)
+                 ORDER BY u.seq) l
          WHERE r.seq = l.seq AND r.state = l.running AND r.fence = l.fence
         RETURNING r.seq, l.ord, r.label, r.key, r.deduped
     )
@@ -216,9 +226,15 @@ BEGIN
     END IF;
 END $$;
 
--- Writes down that jobs were completed: what is counted, what is kept, and what is told (in the order of p_told, unless nobody
--- is to be told here); deletes what its queue does not keep. One label stands for all. Answers whether somebody may wait
--- for what they had.
+-- The queues of gates, in their order.
+CREATE FUNCTION windlass.queues_of_1(p_labels text[]) RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
+    SELECT ARRAY(SELECT split_part(u.label, chr(31), 1)
+                   FROM unnest(p_labels) WITH ORDINALITY AS u(label, ord) ORDER BY u.ord)
+$$;
+
+-- Writes down that jobs were completed: what is counted, what is kept, and what is told (in the order of p_told, unless
+-- nobody is to be told here); deletes what its queue does not keep. One label stands for all. Answers whether somebody
+-- may wait for what they had.
 CREATE FUNCTION windlass.completed_1(p_now bigint, p_told uuid[], p_ids uuid[], p_seqs bigint[], p_labels text[])
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -230,18 +246,21 @@ BEGIN
     IF cardinality(p_labels) < cardinality(p_ids) THEN
         v_queues := ARRAY[split_part(p_labels[1], chr(31), 1)];
     ELSE
-        v_queues := ARRAY(SELECT split_part(u.label, chr(31), 1) FROM unnest(p_labels) WITH ORDINALITY AS u(label, ord) ORDER BY u.ord);
+        v_queues := windlass.queues_of_1(p_labels);
     END IF;
     SELECT array_agg(q.name) FILTER (WHERE q.delete_finished), coalesce(bool_or(q.limit_jobs IS NOT NULL), false)
-      INTO v_doomed, v_freed FROM windlass.queues q WHERE q.name = ANY (v_queues) AND (q.delete_finished OR q.limit_jobs IS NOT NULL);
+      INTO v_doomed, v_freed FROM windlass.queues q
+     WHERE q.name = ANY (v_queues) AND (q.delete_finished OR q.limit_jobs IS NOT NULL);
     IF v_doomed IS NULL AND array_remove(p_labels, p_labels[1]) = '{}' AND cardinality(p_told) = cardinality(p_ids) THEN
         WITH fewer AS (
             INSERT INTO windlass.tally (what, name, delta)
             SELECT 0, v_queues[1], -cardinality(p_seqs)
             UNION ALL
-            SELECT 1, b.name, -cardinality(p_seqs) FROM unnest((string_to_array(p_labels[1], chr(31)))[4:]) AS b(name) WHERE b.name <> ''
+            SELECT 1, b.name, -cardinality(p_seqs)
+              FROM unnest((string_to_array(p_labels[1], chr(31)))[4:]) AS b(name) WHERE b.name <> ''
         ), kept AS (
-            INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs) VALUES (v_queues[1], p_now, cardinality(p_seqs), p_seqs)
+            INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs)
+            VALUES (v_queues[1], p_now, cardinality(p_seqs), p_seqs)
         )
         INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (p_now, 2, v_queues[1], p_told);
         RETURN v_freed OR split_part(p_labels[1], chr(31), 4) <> '';
@@ -260,19 +279,22 @@ BEGIN
      WHERE v_doomed IS NULL OR u.queue <> ALL (v_doomed) GROUP BY u.queue;
     IF p_told IS NOT NULL THEN
         PERFORM windlass.note_1(p_now, 2, array_agg(u.queue ORDER BY t.ord), array_agg(t.id ORDER BY t.ord))
-           FROM unnest(p_told) WITH ORDINALITY AS t(id, ord) JOIN unnest(p_ids, v_queues) AS u(id, queue) ON u.id = t.id;
+           FROM unnest(p_told) WITH ORDINALITY AS t(id, ord)
+           JOIN unnest(p_ids, v_queues) AS u(id, queue) ON u.id = t.id;
     END IF;
     IF v_doomed IS NOT NULL THEN
-        PERFORM windlass.delete_1(array_agg(u.seq)) FROM unnest(p_seqs, v_queues) AS u(seq, queue) WHERE u.queue = ANY (v_doomed);
+        PERFORM windlass.delete_1(array_agg(u.seq))
+           FROM unnest(p_seqs, v_queues) AS u(seq, queue) WHERE u.queue = ANY (v_doomed);
     END IF;
     RETURN v_freed OR EXISTS (SELECT FROM unnest(v_labels) AS u(label) WHERE split_part(u.label, chr(31), 4) <> '');
 END $$;
 
--- Completes jobs, each named once. Answers with how many of them were running with the fence named and, unless that were all and
--- they are told of here (p_told: the order for that), with which. p_seqs, p_claims and p_at are what their tickets say: the
--- number of a job, the claim that holds it open, and its place in that.
+-- Completes jobs, each named once. Answers with how many of them were running with the fence named and, unless that
+-- were all and they are told of here (p_told: the order for that), with which. p_seqs, p_claims and p_at are what their
+-- tickets say: the number of a job, the claim that holds it open, and its place in that.
 CREATE FUNCTION windlass.complete_2(
-    p_now bigint, p_ids uuid[], p_fences bigint[], p_results text[], p_told uuid[], p_seqs bigint[], p_claims bigint[], p_at integer[])
+    p_now bigint, p_ids uuid[], p_fences bigint[], p_results text[], p_told uuid[],
+    p_seqs bigint[], p_claims bigint[], p_at integer[])
 RETURNS TABLE (done bigint, ids uuid[], queues text[], freed boolean) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -295,7 +317,9 @@ BEGIN
         ids := p_ids;
     ELSE
         IF v_ords IS NOT NULL THEN
-            v_labels := CASE WHEN cardinality(v_labels) = 1 THEN array_fill(v_labels[1], ARRAY[cardinality(v_ords)]) ELSE v_labels END;
+            IF cardinality(v_labels) = 1 THEN
+                v_labels := array_fill(v_labels[1], ARRAY[cardinality(v_ords)]);
+            END IF;
             v_left := ARRAY(SELECT CASE WHEN u.ord NOT IN (SELECT unnest(v_ords)) THEN u.seq END
                               FROM unnest(v_seqs) WITH ORDINALITY AS u(seq, ord) ORDER BY u.ord);
         END IF;
@@ -319,8 +343,10 @@ BEGIN
     IF p_told IS NOT NULL AND done = cardinality(p_ids) THEN
         ids := NULL;
     ELSE
-        queues := CASE WHEN cardinality(v_labels) < done THEN array_fill(split_part(v_labels[1], chr(31), 1), ARRAY[done::integer])
-                  ELSE ARRAY(SELECT split_part(u.label, chr(31), 1) FROM unnest(v_labels) WITH ORDINALITY AS u(label, ord) ORDER BY u.ord) END;
+        queues := windlass.queues_of_1(v_labels);
+        IF cardinality(queues) < done THEN
+            queues := array_fill(queues[1], ARRAY[done::integer]);
+        END IF;
     END IF;
     RETURN NEXT;
 END $$;
