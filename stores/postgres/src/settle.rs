@@ -92,7 +92,7 @@ fn completes(settlement: &Settlement) -> bool {
     matches!(settlement.outcome, Outcome::Completed { .. })
 }
 
-/// The columns of completions, sorted by the claim that holds each open and by its number, as tickets say both.
+/// The columns of completions, sorted by their numbers, as tickets say them: those of which none is known come last.
 #[derive(Default)]
 struct Columns<'a> {
     ids: Vec<Uuid>,
@@ -109,7 +109,7 @@ impl<'a> Columns<'a> {
         // Numbers of two instances of the store are never mixed.
         let tag = spots.iter().flatten().map(|spot| spot.tag).next();
         let spot = |at: usize| spots[at].filter(|spot| Some(spot.tag) == tag);
-        order.sort_by_key(|at| spot(*at).map(|Spot { tag: _, seq, claim }| (claim, seq)));
+        order.sort_by_key(|at| spot(*at).map_or((true, 0), |spot| (false, spot.seq)));
         let mut columns = Self::default();
         for at in order {
             let Settlement { lease, outcome } = ends[at];

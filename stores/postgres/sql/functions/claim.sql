@@ -177,9 +177,9 @@ BEGIN
     RETURN v_numbers;
 END $$;
 
--- Gives leases. Always answers with at least one row; its first three columns
--- are the time, the moment when time alone may free another job and the instance of the store, and the
--- others are a leased job, or nothing.
+-- Gives leases. Always answers with at least one row; its first three columns are the time, the moment when time alone
+-- may free another job and the instance of the store, and the others are a leased job, or nothing; the last two are the
+-- row of "claims" and, unless the jobs of that row stand in it in the order of rank and seq, the place in it.
 --
 -- Those that never ran before and have no dedupe key get no row of their own:
 -- their leases are part of what "claims" says.
@@ -244,8 +244,6 @@ DECLARE
     v_count bigint;
     v_open bigint;
     v_numbers bigint[];
-    -- Where each job stands in its row of "claims", when there are several.
-    v_places integer[];
     v_asked text;
     v_epoch windlass.epoch;
     v_instance uuid;
@@ -532,9 +530,6 @@ BEGIN
     ELSE
         v_numbers := windlass.remember_parts_1(
             v_now, p_request, p_worker, p_asked, v_floor, v_seqs, v_ats, v_fences, v_apart, v_of, v_labels, v_lease_ms);
-        SELECT array_agg(u.place ORDER BY u.ord) INTO v_places
-          FROM (SELECT u.ord, row_number() OVER (PARTITION BY u.at ORDER BY u.ord)::integer AS place
-                  FROM unnest(v_ats) WITH ORDINALITY AS u(at, ord)) u;
         PERFORM windlass.note_1(v_now, 1, ARRAY(SELECT v_of[u.at] FROM unnest(v_ats) AS u(at)), v_ids);
     END IF;
     -- The answer is in no order; whoever reads it puts it into that of rank and seq.
@@ -551,14 +546,15 @@ BEGIN
                coalesce(v_lease, v_lease_ms[u.at]), coalesce(v_expires, windlass.moment_1(v_now + v_lease_ms[u.at])), false,
                NULL::bigint, NULL::bigint, NULL::smallint, NULL::text, NULL::text, NULL::text,
                CASE WHEN v_lease IS NULL THEN v_policies[u.at] ELSE v_policy END, NULL::text,
-               CASE WHEN j.dedupe_key IS NULL THEN v_numbers[u.at] END, coalesce(u.place, u.ord::integer)
-          FROM unnest(v_seqs, v_ats, v_fences, v_places) WITH ORDINALITY AS u(seq, at, fence, place, ord)
+               v_numbers[u.at], NULL::integer
+          FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence)
           JOIN windlass.jobs j ON j.seq = u.seq;
         RETURN;
     END IF;
     RETURN QUERY
-    SELECT v_now, v_next, v_instance, j.*, coalesce(u.place, u.ord::integer)
-      FROM (SELECT u.*, 1 AS running FROM unnest(v_seqs, v_fences, v_places) WITH ORDINALITY AS u(seq, fence, place, ord)) u
+    SELECT v_now, v_next, v_instance, j.*, u.place
+      FROM (SELECT u.seq, u.fence, row_number() OVER (PARTITION BY u.at ORDER BY u.ord)::integer AS place, 1 AS running
+              FROM unnest(v_seqs, v_ats, v_fences) WITH ORDINALITY AS u(seq, at, fence, ord)) u
       JOIN windlass.jobs_1 j ON j.seq = u.seq AND j.fence = u.fence AND j.state = u.running;
     GET DIAGNOSTICS v_count = ROW_COUNT;
     IF v_count <> cardinality(v_seqs) THEN
@@ -581,7 +577,8 @@ LANGUAGE sql AS $$
     SELECT c.now_ms, c.next_ms, c.instance, c.seq, c.id, c.kind, c.queue, c.payload, c.priority, c.key, c.dedupe_key, c.budgets,
            c.retry, c.timeout_ms, c.meta, c.rank, c.created_ms, c.run_at_ms, c.state, c.attempt, c.crashes, c.fence, c.retries,
            c.started_ms, c.worker, c.lease_ms, c.expires_ms, c.cancel_requested, c.marked_ms, c.ended_ms, c.failure, c.result,
-           c.progress, c.history, c.policy, c.steps, c.pack
+           c.progress, c.history, c.policy, c.steps,
+           CASE WHEN c.place IS NOT NULL OR c.dedupe_key IS NULL THEN c.pack END
       FROM windlass.claim_2(p_now, p_request, p_worker, p_queues, p_kinds, p_limit, p_lease_ms, p_promote_max, p_asked, p_bytes_max) c
 $$;
 

@@ -3,8 +3,8 @@
 -- ids and fences comes from tickets and is a hint: it says where to look, and all of it is compared with what is stored
 -- there. Callers sort by claim and number, which costs the least, and may say anything else.
 
--- The numbers of these jobs, in their order, nothing for one that is not there. Numbers that are named are right when
--- the jobs that have them have these ids; otherwise they are looked up.
+-- The numbers of these jobs, in their order, nothing for one that is not there. Numbers that are named, in rising
+-- order, are right when the jobs that have them have these ids; otherwise they are looked up.
 CREATE FUNCTION windlass.numbers_1(p_ids uuid[], p_seqs bigint[]) RETURNS bigint[] LANGUAGE plpgsql
 {planned} AS $$
 DECLARE
@@ -13,13 +13,12 @@ DECLARE
     v_high bigint := p_seqs[v_jobs];
 BEGIN
     -- Numbers that follow each other, as those of a claim mostly do, are read as one range, at a fraction of the cost.
-    IF v_high - v_low = v_jobs - 1
-       AND ARRAY(SELECT j.id FROM windlass.jobs j WHERE j.seq BETWEEN v_low AND v_high ORDER BY j.seq) = p_ids THEN
-        RETURN ARRAY(SELECT generate_series(v_low, v_high));
-    END IF;
-    IF p_seqs IS NOT NULL AND v_jobs = (
-        SELECT count(*) FROM unnest(p_ids, p_seqs) AS u(id, seq)
-          JOIN windlass.jobs j ON j.seq = u.seq AND j.id = u.id) THEN
+    IF v_high - v_low = v_jobs - 1 THEN
+        IF ARRAY(SELECT j.id FROM windlass.jobs j WHERE j.seq BETWEEN v_low AND v_high ORDER BY j.seq) = p_ids THEN
+            RETURN p_seqs;
+        END IF;
+    ELSIF v_high IS NOT NULL
+          AND ARRAY(SELECT j.id FROM windlass.jobs j WHERE j.seq = ANY (p_seqs) ORDER BY j.seq) = p_ids THEN
         RETURN p_seqs;
     END IF;
     RETURN ARRAY(SELECT (SELECT j.seq FROM windlass.jobs j WHERE j.id = u.id)
@@ -53,10 +52,11 @@ BEGIN
     UPDATE windlass.jobs j SET dedupe_held = NULL WHERE j.seq = ANY (p_seqs) AND j.dedupe_held IS NOT NULL;
 END $$;
 
--- Completes those of these jobs that this claim holds open, and answers with their places among those asked for, and
--- with what the gate of the claim stands for. A job is held open when it stands at its place in the claim, its fence is
--- that of the claim (a promotion that lost commits may give the number of a claim twice), and no row says yet what
--- became of it. Whoever does anything else with an open lease holds its claim, so that what is found here stays so.
+-- Completes those of these jobs that this claim holds open, and answers with their places among those asked for
+-- (nothing when it is all of them), and with what the gate of the claim stands for. A job is held open when it stands
+-- at its place in the claim, its fence is that of the claim (a promotion that lost commits may give the number of a
+-- claim twice), and no row says yet what became of it. Whoever does anything else with an open lease holds its claim,
+-- so that what is found here stays so.
 CREATE FUNCTION windlass.complete_claim_1(
     p_now bigint, p_seqs bigint[], p_fences bigint[], p_results text[], p_claim bigint, p_at integer[])
 RETURNS TABLE (ords bigint[], label text, freed boolean) LANGUAGE plpgsql
@@ -65,33 +65,36 @@ RETURNS TABLE (ords bigint[], label text, freed boolean) LANGUAGE plpgsql
 DECLARE
     c record;
     v_claimed bigint[];
-    v_seqs bigint[];
-    v_fresh boolean;
+    v_seqs bigint[] := p_seqs;
 BEGIN
-    SELECT k.seqs, k.fence, k.label, k.started_ms, k.worker INTO c FROM windlass.claims k
+    SELECT k.seqs, k.fence, k.label, k.started_ms, k.worker, k.whole INTO c FROM windlass.claims k
      WHERE k.number = p_claim AND k.due_ms IS NOT NULL AND k.open > 0 FOR UPDATE;
     IF NOT FOUND THEN
         RETURN;
     END IF;
     v_claimed := c.seqs;
-    -- Mostly none of them has a row, which one look can tell.
-    v_fresh := (SELECT NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq BETWEEN s.low AND s.high)
-                  FROM (SELECT min(u.seq) AS low, max(u.seq) AS high FROM unnest(p_seqs) AS u(seq)) s);
-    SELECT array_agg(u.seq), array_agg(u.ord) INTO v_seqs, ords
-      FROM unnest(p_seqs, p_fences, p_at) WITH ORDINALITY AS u(seq, fence, at, ord)
-     WHERE v_claimed[u.at] = u.seq AND u.fence = c.fence
-       AND (v_fresh OR NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq));
-    IF ords IS NULL THEN
-        RETURN;
+    -- While nothing else has happened to any of them, a row can only be that of a settlement that is repeated.
+    IF c.whole AND (SELECT bool_and(v_claimed[u.at] = u.seq AND u.fence = c.fence)
+                      FROM unnest(p_seqs, p_fences, p_at) AS u(seq, fence, at)) THEN
+        c.whole := windlass.end_open_1(p_now, v_seqs, p_results, c.fence, c.started_ms, c.worker);
+    ELSE
+        c.whole := false;
+    END IF;
+    IF NOT c.whole THEN
+        SELECT array_agg(u.seq), array_agg(u.ord) INTO v_seqs, ords
+          FROM unnest(p_seqs, p_fences, p_at) WITH ORDINALITY AS u(seq, fence, at, ord)
+         WHERE v_claimed[u.at] = u.seq AND u.fence = c.fence
+           AND NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq);
+        IF ords IS NULL THEN
+            RETURN;
+        END IF;
+        PERFORM windlass.end_open_1(
+            p_now, v_seqs, CASE WHEN p_results IS NOT NULL THEN ARRAY(
+                SELECT p_results[u.ord] FROM unnest(ords) WITH ORDINALITY AS u(ord, n) ORDER BY u.n) END,
+            c.fence, c.started_ms, c.worker);
     END IF;
     label := c.label;
     freed := split_part(label, chr(31), 3) = 'k' AND windlass.free_keys_1(v_seqs);
-    IF p_results IS NOT NULL AND cardinality(ords) < cardinality(p_seqs) THEN
-        p_results := ARRAY(SELECT p_results[u.ord] FROM unnest(ords) WITH ORDINALITY AS u(ord, at) ORDER BY u.at);
-    END IF;
-    INSERT INTO windlass.runs (seq, fence, started_ms, ended_ms, attempt, state, deduped, worker, result)
-    SELECT u.seq, c.fence, c.started_ms, p_now, 1, 2, false, c.worker, u.result
-      FROM unnest(v_seqs, p_results) AS u(seq, result);
     UPDATE windlass.claims k
        SET open = k.open - cardinality(v_seqs),
            due_ms = CASE WHEN k.open > cardinality(v_seqs) OR NOT k.whole THEN k.due_ms END
@@ -99,40 +102,67 @@ BEGIN
     RETURN NEXT;
 END $$;
 
--- The same for jobs of several claims, a few of each.
+-- Writes the rows of jobs of one claim that have ended, and answers whether it did: nothing is written when one of them
+-- has a row.
+CREATE FUNCTION windlass.end_open_1(
+    p_now bigint, p_seqs bigint[], p_results text[], p_fence bigint, p_started bigint, p_worker text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO windlass.runs (seq, fence, started_ms, ended_ms, attempt, state, deduped, worker, result)
+    SELECT u.seq, p_fence, p_started, p_now, 1, 2, false, p_worker, u.result
+      FROM unnest(p_seqs, p_results) AS u(seq, result);
+    RETURN true;
+EXCEPTION WHEN unique_violation THEN
+    RETURN false;
+END $$;
+
+-- The same for a few jobs of each of some claims. Answers with a label for each.
 CREATE FUNCTION windlass.complete_claims_1(
     p_now bigint, p_seqs bigint[], p_fences bigint[], p_results text[], p_claims bigint[], p_at integer[])
 RETURNS TABLE (ords bigint[], labels text[], freed boolean) LANGUAGE plpgsql
 {planned} AS $$
 #variable_conflict use_column
 DECLARE
-    v_seqs bigint[];
-    v_of bigint[];
+    o record;
+    v_rows bigint[];
 BEGIN
-    PERFORM FROM windlass.claims k WHERE k.number = ANY (p_claims) AND k.due_ms IS NOT NULL
-      ORDER BY k.number FOR UPDATE;
-    SELECT array_agg(u.seq), array_agg(u.ord), array_agg(u.claim), array_agg(k.label) INTO v_seqs, ords, v_of, labels
-      FROM unnest(p_seqs, p_fences, p_claims, p_at) WITH ORDINALITY AS u(seq, fence, claim, at, ord)
-      JOIN windlass.claims k ON k.number = u.claim
-     WHERE k.due_ms IS NOT NULL AND k.open > 0 AND k.seqs[u.at] = u.seq AND u.fence = k.fence
-       AND NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq);
-    IF ords IS NULL THEN
+    SELECT array_agg(u.seq) AS seqs, array_agg(u.ord) AS ords, array_agg(u.claim) AS claims, array_agg(u.label) AS labels,
+           array_agg(u.fence) AS fences, array_agg(u.started_ms) AS started, array_agg(u.worker) AS workers INTO o
+      FROM (SELECT u.seq, u.ord, u.claim, k.label, k.fence, k.started_ms, k.worker
+              FROM unnest(p_seqs, p_fences, p_claims, p_at) WITH ORDINALITY AS u(seq, fence, claim, at, ord)
+              JOIN windlass.claims k ON k.number = u.claim
+             WHERE k.due_ms IS NOT NULL AND k.open > 0 AND k.seqs[u.at] = u.seq AND u.fence = k.fence
+             ORDER BY k.number FOR UPDATE OF k) u;
+    -- Asked once the claims are held.
+    SELECT array_agg(r.seq) INTO v_rows FROM windlass.runs r WHERE r.seq = ANY (o.seqs);
+    IF v_rows IS NOT NULL THEN
+        SELECT array_agg(u.seq) AS seqs, array_agg(u.ord) AS ords, array_agg(u.claim) AS claims,
+               array_agg(u.label) AS labels, array_agg(u.fence) AS fences, array_agg(u.started) AS started,
+               array_agg(u.worker) AS workers INTO o
+          FROM unnest(o.seqs, o.ords, o.claims, o.labels, o.fences, o.started, o.workers)
+               AS u(seq, ord, claim, label, fence, started, worker)
+         WHERE u.seq <> ALL (v_rows);
+    END IF;
+    IF o.ords IS NULL THEN
         RETURN;
     END IF;
-    freed := EXISTS (SELECT FROM unnest(labels) AS l(label) WHERE split_part(l.label, chr(31), 3) = 'k')
-         AND windlass.free_keys_1(v_seqs);
+    freed := EXISTS (SELECT FROM unnest(o.labels) AS l(label) WHERE split_part(l.label, chr(31), 3) = 'k')
+         AND windlass.free_keys_1(o.seqs);
     INSERT INTO windlass.runs (seq, fence, started_ms, ended_ms, attempt, state, deduped, worker, result)
-    SELECT u.seq, k.fence, k.started_ms, p_now, 1, 2, false, k.worker, p_results[u.ord]
-      FROM unnest(v_seqs, v_of, ords) AS u(seq, claim, ord) JOIN windlass.claims k ON k.number = u.claim;
+    SELECT u.seq, u.fence, u.started, p_now, 1, 2, false, u.worker, p_results[u.ord]
+      FROM unnest(o.seqs, o.fences, o.started, o.workers, o.ords) AS u(seq, fence, started, worker, ord);
     UPDATE windlass.claims k
        SET open = k.open - u.jobs, due_ms = CASE WHEN k.open > u.jobs OR NOT k.whole THEN k.due_ms END
-      FROM (SELECT u.claim, count(*) AS jobs FROM unnest(v_of) AS u(claim) GROUP BY u.claim) u
+      FROM (SELECT u.claim, count(*) AS jobs FROM unnest(o.claims) AS u(claim) GROUP BY u.claim) u
      WHERE k.number = u.claim;
+    ords := o.ords;
+    labels := o.labels;
     RETURN NEXT;
 END $$;
 
--- Completes those of these jobs that claims hold open, each by the claim and the place in it that are named. Answers
--- with their places among those asked for, and with what their gates stand for: once, when it is the same for all.
+-- Completes those of these jobs that claims hold open, each by the claim and the place in it that are named. Answers with
+-- their places among those asked for (nothing when it is all of them, in their order), and with what their gates stand
+-- for: once, when it is the same for all.
 CREATE FUNCTION windlass.complete_open_2(
     p_now bigint, p_seqs bigint[], p_fences bigint[], p_results text[], p_claims bigint[], p_at integer[])
 RETURNS TABLE (ords bigint[], labels text[], freed boolean) LANGUAGE plpgsql AS $$
@@ -141,37 +171,42 @@ DECLARE
     c record;
     r record;
 BEGIN
-    IF array_remove(p_claims, p_claims[1]) = '{}' THEN
+    IF cardinality(p_seqs) >= 8 AND array_remove(p_claims, p_claims[1]) = '{}' THEN
         RETURN QUERY SELECT o.ords, ARRAY[o.label], o.freed
            FROM windlass.complete_claim_1(p_now, p_seqs, p_fences, p_results, p_claims[1], p_at) o;
         RETURN;
     END IF;
     SELECT count(DISTINCT u.claim) AS claims, count(*) AS jobs INTO c
       FROM unnest(p_claims) AS u(claim) WHERE u.claim IS NOT NULL;
-    IF c.jobs < 8 * c.claims THEN
-        RETURN QUERY SELECT * FROM windlass.complete_claims_1(p_now, p_seqs, p_fences, p_results, p_claims, p_at);
+    IF c.jobs < 32 * c.claims THEN
+        SELECT * INTO r FROM windlass.complete_claims_1(p_now, p_seqs, p_fences, p_results, p_claims, p_at);
+        ords := r.ords;
+        labels := r.labels;
+        freed := r.freed;
+    ELSE
+        freed := false;
+        FOR c IN SELECT u.claim, array_agg(u.ord) AS ords, array_agg(u.seq) AS seqs, array_agg(u.fence) AS fences,
+                        CASE WHEN p_results IS NOT NULL THEN array_agg(u.result) END AS results, array_agg(u.at) AS at
+                   FROM unnest(p_claims, p_seqs, p_fences, p_results, p_at) WITH ORDINALITY
+                        AS u(claim, seq, fence, result, at, ord)
+                  WHERE u.claim IS NOT NULL GROUP BY u.claim ORDER BY u.claim
+        LOOP
+            SELECT * INTO r FROM windlass.complete_claim_1(p_now, c.seqs, c.fences, c.results, c.claim, c.at);
+            CONTINUE WHEN NOT FOUND;
+            c.ords := CASE WHEN r.ords IS NULL THEN c.ords ELSE ARRAY(
+                SELECT c.ords[u.ord] FROM unnest(r.ords) WITH ORDINALITY AS u(ord, n) ORDER BY u.n) END;
+            ords := ords || c.ords;
+            labels := labels || array_fill(r.label, ARRAY[cardinality(c.ords)]);
+            freed := freed OR r.freed;
+        END LOOP;
+    END IF;
+    IF ords IS NULL THEN
         RETURN;
     END IF;
-    ords := '{}';
-    labels := '{}';
-    freed := false;
-    FOR c IN SELECT u.claim, min(u.ord) AS low, max(u.ord) AS high
-               FROM unnest(p_claims) WITH ORDINALITY AS u(claim, ord)
-              WHERE u.claim IS NOT NULL GROUP BY u.claim ORDER BY u.claim
-    LOOP
-        -- Others between them are not at the place that they name in this one, and are left.
-        SELECT * INTO r FROM windlass.complete_claim_1(
-            p_now, p_seqs[c.low:c.high], p_fences[c.low:c.high], p_results[c.low:c.high], c.claim,
-            ARRAY(SELECT CASE WHEN u.claim = c.claim THEN u.at END
-                    FROM unnest(p_claims[c.low:c.high], p_at[c.low:c.high]) WITH ORDINALITY AS u(claim, at, ord)
-                   ORDER BY u.ord));
-        IF r.ords IS NOT NULL THEN
-            ords := ords || ARRAY(
-                SELECT u.ord + c.low - 1 FROM unnest(r.ords) WITH ORDINALITY AS u(ord, n) ORDER BY u.n);
-            labels := labels || array_fill(r.label, ARRAY[cardinality(r.ords)]);
-            freed := freed OR r.freed;
-        END IF;
-    END LOOP;
+    IF cardinality(ords) = cardinality(p_seqs) AND array_remove(labels, labels[1]) = '{}' THEN
+        ords := NULL;
+        labels := labels[1:1];
+    END IF;
     RETURN NEXT;
 END $$;
 
@@ -313,8 +348,9 @@ BEGIN
         v_labels := r.labels;
         v_freed := coalesce(r.freed, false);
     END IF;
-    IF cardinality(v_ords) = cardinality(p_ids) THEN
+    IF v_labels IS NOT NULL AND v_ords IS NULL THEN
         ids := p_ids;
+        done := cardinality(p_ids);
     ELSE
         IF v_ords IS NOT NULL THEN
             IF cardinality(v_labels) = 1 THEN
@@ -331,8 +367,8 @@ BEGIN
         v_freed := v_freed OR coalesce(r.freed, false);
         SELECT array_agg(p_ids[u.ord] ORDER BY u.n), array_agg(v_seqs[u.ord] ORDER BY u.n) INTO ids, v_seqs
           FROM unnest(v_ords) WITH ORDINALITY AS u(ord, n);
+        done := coalesce(cardinality(v_ords), 0);
     END IF;
-    done := coalesce(cardinality(v_ords), 0);
     freed := v_freed;
     IF done > 0 THEN
         IF v_deduped THEN
@@ -357,5 +393,5 @@ CREATE FUNCTION windlass.complete_1(
     p_packs bigint[], p_of integer[])
 RETURNS TABLE (done bigint, ids uuid[], queues text[], freed boolean) LANGUAGE sql AS $$
     SELECT c.done, c.ids, c.queues, c.freed
-      FROM windlass.complete_2(p_now, p_ids, p_fences, p_results, CASE WHEN p_note THEN p_ids END, p_seqs, NULL, NULL) c
+      FROM windlass.complete_2(p_now, p_ids, p_fences, p_results, CASE WHEN p_note THEN p_ids END, NULL, NULL, NULL) c
 $$;

@@ -36,7 +36,8 @@ async fn a_job_that_simply_ends_is_written_twice() {
     // By a connection of the test's own, whose counters can be read at once.
     scene.client.batch_execute("BEGIN").await.expect("a transaction");
     let request = uuid::Uuid::from_u128(77);
-    let claim = "SELECT id, fence, seq, pack, place FROM windlass.claim_2(NULL, $1, 'w', '{q}', NULL, 200, NULL, 100, '', 1000000)";
+    let claim = "SELECT id, fence, seq, pack FROM windlass.claim_2(NULL, $1, 'w', '{q}', NULL, 200, NULL, 100, '', 1000000)
+                 ORDER BY rank, seq";
     let rows = scene.client.query(claim, &[&request]).await.expect("claim");
     assert_eq!(writes(&scene, "runs").await, (0, 0, 0));
     scene.client.batch_execute("COMMIT; BEGIN").await.expect("another transaction");
@@ -46,7 +47,7 @@ async fn a_job_that_simply_ends_is_written_twice() {
     let seqs: Vec<i64> = rows.iter().map(|row| row.get(2)).collect();
     for some in [0..50, 50..200] {
         let claims: Vec<i64> = rows[some.clone()].iter().map(|row| row.get(3)).collect();
-        let places: Vec<i32> = rows[some.clone()].iter().map(|row| row.get(4)).collect();
+        let places: Vec<i32> = some.clone().map(|at| at as i32 + 1).collect();
         let given: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
             [&&ids[some.clone()], &&seqs[some.clone()], &&fences[some.clone()], &claims, &places];
         let done: i64 = scene.client.query_one(COMPLETE, &given).await.expect("complete").get(0);
