@@ -23,6 +23,7 @@ pub mod holding;
 pub mod incarnation;
 pub mod job;
 pub mod lease;
+pub mod long_leases;
 pub mod state;
 pub mod step;
 

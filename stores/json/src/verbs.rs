@@ -86,8 +86,8 @@ impl Store for JsonStore {
     }
 
     async fn put_queue(&self, name: QueueName, policy: QueuePolicy) -> Result<(), StoreError> {
-        self.write_and_wake(Work::Anywhere, |book, _| {
-            book.put_queue(name, policy)?;
+        self.write_and_wake(Work::Anywhere, |book, now| {
+            book.put_queue(name, policy, now)?;
             Ok(DONE)
         })
         .await

@@ -15,17 +15,18 @@ struct Migration {
     parts: &'static [&'static str],
 }
 
-const MIGRATIONS: [Migration; 7] = [
+const MIGRATIONS: [Migration; 8] = [
     Migration { version: 4, parts: &[include_str!("../migrations/0004_init.sql")] },
     Migration { version: 5, parts: &[include_str!("../migrations/0005_claims.sql")] },
     Migration { version: 6, parts: &[include_str!("../migrations/0006_records.sql")] },
     Migration { version: 7, parts: &[include_str!("../migrations/0007_looks.sql")] },
     Migration { version: 8, parts: &[include_str!("../migrations/0008_rooms.sql")] },
     Migration { version: 9, parts: &[include_str!("../migrations/0009_epochs.sql")] },
+    Migration { version: 10, parts: &[include_str!("../migrations/0010_delayed.sql")] },
     Migration {
-        version: 10,
+        version: 11,
         parts: &[
-            include_str!("../migrations/0010_delayed.sql"),
+            include_str!("../migrations/0011_pauses.sql"),
             include_str!("../sql/functions/basics.sql"),
             include_str!("../sql/functions/epoch.sql"),
             include_str!("../sql/functions/keys.sql"),
