@@ -547,6 +547,12 @@ pub trait Store: Source {
     /// The time by the store's clock.
     async fn now(&self) -> Result<Time, StoreError>;
 
+    /// Whether it would accept a job now, as far as that can be told without writing one. For whoever decides where jobs are
+    /// sent to: it is asked often.
+    async fn accepts(&self) -> Result<(), StoreError> {
+        self.now().await.map(drop)
+    }
+
     /// What of its set-up may lose something, or slow it down. For people; it asks the machine or the server, and
     /// may take a moment. A store that knows of nothing says nothing.
     async fn risks(&self) -> Result<Vec<Risk>, StoreError> {

@@ -189,6 +189,11 @@ impl Store for JsonStore {
         self.read(|_, now| now)
     }
 
+    async fn accepts(&self) -> Result<(), StoreError> {
+        self.now().await?;
+        self.has_room()
+    }
+
     async fn risks(&self) -> Result<Vec<Risk>, StoreError> {
         self.read(|book, now| incarnation::risk(book.epoch(), now).into_iter().collect())
     }

@@ -27,7 +27,7 @@ pub fn load(conn: &Connection, name: &str) -> Done<Option<Queue>> {
 /// Sets the policy of a queue; mirrors `Book::put_queue`.
 pub fn put(tx: &mut Tx<'_>, name: &QueueName, policy: &QueuePolicy) -> Done<()> {
     let policy = policy.clone().checked()?;
-    let lease_ms = load(tx.conn, name.as_str())?.unwrap_or_default().policy.lease_ms;
+    let lease_ms = load(tx.conn, name.as_str())?.map_or(0, |queue| queue.policy.lease_ms);
     if policy.lease_ms < lease_ms {
         epoch::note_lease(tx, name.as_str(), lease_ms)?;
     }

@@ -63,17 +63,18 @@ const STILL: Setting = Setting { copies: 0, ticks: 4, asks: [1, 1], still: true,
 /// the second may hold its job by them. One message is on its way at a time, and few ticks are far apart, so that all of it
 /// can be looked at.
 const PROMOTED: Setting =
-    Setting { ticks: 5, tick_ms: 1_500, net_max: 1, ends: &[], promotions: 1, lost_max: 3, ..STILL };
+    Setting { ticks: 4, tick_ms: 1_500, net_max: 1, ends: &[], promotions: 1, lost_max: 3, ..STILL };
 /// Attempts end before and after it.
-const PROMOTED_ENDS: Setting = Setting { ticks: 3, asks: [2, 1], ends: &[End::Release], ..PROMOTED };
+const PROMOTED_ENDS: Setting = Setting { ticks: 2, lost_max: 2, ends: &[End::Release], ..PROMOTED };
 /// What was lost was a job and its claim, and the job is enqueued once more.
-const AGAIN: Setting = Setting { ticks: 4, last: Comes::Again, ..PROMOTED };
+const AGAIN: Setting = Setting { ticks: 3, lost_max: 2, last: Comes::Again, ..PROMOTED };
 /// What comes after it has a key that somebody may have in the lost history.
-const PROMOTED_KEY: Setting = Setting { ticks: 3, jobs: 2, key: true, last: Comes::Fresh, ..PROMOTED };
+const PROMOTED_KEY: Setting =
+    Setting { ticks: 2, lost_max: 1, jobs: 2, key: true, last: Comes::Fresh, ..PROMOTED };
 /// Or it comes to a queue that counts those who run.
 const PROMOTED_LIMIT: Setting = Setting { key: false, limit: Some(1), ..PROMOTED_KEY };
 /// Nothing is lost, and the clock of the standby is ahead.
-const SYNCHRONOUS: Setting = Setting { lost_max: 0, ahead_ms: 2_000, ..PROMOTED };
+const SYNCHRONOUS: Setting = Setting { ticks: 3, lost_max: 0, ahead_ms: 2_000, ..PROMOTED };
 /// A worker asks for longer leases than its queue has, and did so before.
 const LONGER: Setting = Setting {
     ticks: 4,

@@ -203,9 +203,7 @@ impl World {
             crashes_max: CRASHES_MAX,
             ..Default::default()
         };
-        // Long ago: that its leases were longer before is forgotten.
-        book.put_queue(queue(), policy, Time::MIN).expect("a policy");
-        book.prune(Time::MAX);
+        book.put_queue(queue(), policy, now).expect("a policy");
         let there = setting.jobs - u128::from(setting.last != Comes::First);
         let jobs = (0..there).map(|n| new_job(id(n), &setting, keys)).collect();
         book.enqueue(jobs, now).expect("jobs");

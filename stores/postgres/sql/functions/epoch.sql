@@ -218,7 +218,6 @@ DECLARE
     v_lease_ms bigint;
 BEGIN
     SELECT q.lease_ms INTO v_lease_ms FROM windlass.queues q WHERE q.name = p_queue FOR UPDATE;
-    v_lease_ms := coalesce(v_lease_ms, 30000);
     IF p_lease_ms < v_lease_ms THEN
         PERFORM windlass.note_long_lease_1(windlass.clock_1(p_now), p_queue, v_lease_ms);
     END IF;
