@@ -42,6 +42,7 @@ pub mod log;
 pub mod memory;
 pub mod query;
 pub mod record;
+pub mod risk;
 pub mod secret;
 pub mod store;
 pub mod trace;

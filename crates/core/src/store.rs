@@ -28,6 +28,7 @@ use crate::policy::queue::QueuePolicy;
 use crate::policy::schedule::{Schedule, SchedulePolicy};
 use crate::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use crate::record::Records;
+pub use crate::risk::Risk;
 use crate::time::Time;
 use crate::transition::Outcome;
 use crate::wake::{Registered, Registration, Work};
@@ -561,22 +562,6 @@ pub trait Store: Source {
 
     /// The epoch that the store is in.
     async fn epoch(&self) -> Result<EpochStatus, StoreError>;
-}
-
-/// Something in the set-up of a store that may lose something, or slows it down.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Risk {
-    /// What it is, in a sentence.
-    pub what: String,
-    /// What to do about it.
-    pub next: String,
-}
-
-impl Risk {
-    /// A risk and what to do about it.
-    pub fn new(what: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { what: what.into(), next: next.into() }
-    }
 }
 
 /// The epoch of a store, and until when it holds something back.

@@ -123,9 +123,10 @@ BEGIN
      WHERE r.seq = u.seq AND r.state = 1;
 END $$;
 
--- Fixes for how long an epoch that begins holds back jobs, by what is known of their queues now; mirrors Book::pauses_now.
--- "longest" is what programs of the schema before have noted since this one was installed.
-CREATE FUNCTION windlass.fix_pauses_1(p_now bigint, p_lossy boolean, p_max_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+-- Fixes for how long an epoch that begins holds back jobs, by what is known of their queues now; mirrors
+-- Book::pauses_now. "longest" is what programs of the schema before have noted since this one was installed.
+CREATE FUNCTION windlass.fix_pauses_1(p_now bigint, p_lossy boolean, p_max_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM windlass.pauses;
     IF NOT p_lossy THEN
@@ -149,16 +150,19 @@ CREATE FUNCTION windlass.pause_until_1(e windlass.epoch, p_queue text) RETURNS b
 $$;
 
 -- Whether an id was made in this epoch; mirrors Epoch::is_new.
-CREATE FUNCTION windlass.is_new_2(e windlass.epoch, p_id uuid, p_accepted_ms bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+CREATE FUNCTION windlass.is_new_2(e windlass.epoch, p_id uuid, p_accepted_ms bigint) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
     SELECT substr(p_id::text, 15, 1) = '7'
-       AND ('x' || left(translate(p_id::text, '-', ''), 12))::bit(48)::bigint BETWEEN e.began_ms AND p_accepted_ms + 1000
+       AND ('x' || left(translate(p_id::text, '-', ''), 12))::bit(48)::bigint
+           BETWEEN e.began_ms AND p_accepted_ms + 1000
 $$;
 
 -- The seed with which the gate of a new job without a key is hashed: 0, or the number of the epoch while that holds
 -- back others and nobody can hold this one, so that such jobs stand in gates of their own.
-CREATE FUNCTION windlass.seed_2(e windlass.epoch, p_now bigint, p_id uuid, p_key text, p_dedupe_key text) RETURNS bigint
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN e.number IS NULL OR p_key IS NOT NULL OR p_dedupe_key IS NOT NULL OR NOT windlass.is_new_2(e, p_id, p_now)
+CREATE FUNCTION windlass.seed_2(e windlass.epoch, p_now bigint, p_id uuid, p_key text, p_dedupe_key text)
+RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN e.number IS NULL OR p_key IS NOT NULL OR p_dedupe_key IS NOT NULL
+                  OR NOT windlass.is_new_2(e, p_id, p_now)
                 THEN 0 ELSE e.number END
 $$;
 
@@ -185,7 +189,8 @@ BEGIN
 END $$;
 
 -- Remembers leases that are longer than their queues say.
-CREATE FUNCTION windlass.note_lease_1(p_now bigint, p_lease_ms bigint, p_queues text[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION windlass.note_lease_1(p_now bigint, p_lease_ms bigint, p_queues text[]) RETURNS void
+LANGUAGE plpgsql AS $$
 DECLARE
     v_queue text;
 BEGIN
@@ -199,7 +204,8 @@ END $$;
 
 -- Remembers a lease for a day and an hour, unless one that is as long is remembered for a day; mirrors LongLeases::note. A
 -- shorter one that somebody else is writing stays: it is covered, and pruned with the others.
-CREATE FUNCTION windlass.note_long_lease_1(p_now bigint, p_queue text, p_lease_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION windlass.note_long_lease_1(p_now bigint, p_queue text, p_lease_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (SELECT FROM windlass.long_leases l
                 WHERE l.queue = p_queue AND l.lease_ms >= p_lease_ms AND l.until_ms >= p_now + 86400000) THEN
@@ -213,7 +219,8 @@ BEGIN
 END $$;
 
 -- Remembers the lease of a queue whose policy makes it shorter; mirrors Book::put_queue.
-CREATE FUNCTION windlass.note_shorter_1(p_now bigint, p_queue text, p_lease_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION windlass.note_shorter_1(p_now bigint, p_queue text, p_lease_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
 DECLARE
     v_lease_ms bigint;
 BEGIN

@@ -21,7 +21,6 @@ use super::op::{End, Fence, Op, Seed, Share, Theft};
 use super::records::Revisions;
 use super::words::*;
 use crate::clock::FakeClock;
-use crate::conformance::epochs::id_at;
 use crate::conformance::scene::{id, json, step};
 use crate::memory::MemoryStore;
 
@@ -181,18 +180,9 @@ impl Pair {
         let one = |number: u128| {
             let payload = json(&format!("{{\"n\":{number}}}"));
             let spec = windlass_core::job::JobSpec::new(kind_of(kind), queue_of(queue), payload);
-            NewJob { id: self.id_of(number), spec, start: Start::Now }
+            NewJob { id: id_of(self.now(), number), spec, start: Start::Now }
         };
         (first..).take(jobs).map(one).collect()
-    }
-
-    /// The id of a new job: one of a caller, or one that says when it was made, by a clock that may be ahead.
-    fn id_of(&self, number: u128) -> JobId {
-        match number % 8 {
-            0 | 3 | 6 => id(number),
-            7 => id_at(self.now().plus_ms(5_000), number),
-            _ => id_at(self.now(), number),
-        }
     }
 
     fn job_of(&self, seed: &Seed) -> NewJob {
@@ -200,12 +190,12 @@ impl Pair {
         let earlier = |n: &usize| (!self.asked.is_empty()).then(|| self.asked[n % self.asked.len()].clone());
         let plain = || {
             let spec = windlass_core::job::JobSpec::new(kind_of(0), queue_of(0), json("0"));
-            NewJob { id: self.id_of(number), spec, start: Start::Now }
+            NewJob { id: id_of(self.now(), number), spec, start: Start::Now }
         };
         match seed {
             Seed::New(wish) => {
                 let start = if wish.delay_ms == 0 { Start::Now } else { Start::AfterMs(wish.delay_ms) };
-                NewJob { id: self.id_of(number), spec: spec_of(wish, number), start }
+                NewJob { id: id_of(self.now(), number), spec: spec_of(wish, number), start }
             }
             Seed::Again(n) => earlier(n).unwrap_or_else(plain),
             Seed::Clash(n) => {
