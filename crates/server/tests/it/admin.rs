@@ -122,6 +122,7 @@ async fn a_full_disk_is_not_ready() {
     assert_eq!((reply.status, reply.code()), (503, "store_cannot_write".to_owned()));
     assert_eq!(house.post("/v1/jobs", json!({"kind": "k", "payload": 1})).await.code(), "store_cannot_write");
     assert_eq!(house.get("/healthz").await.status, 200, "it is alive, and finishes what it has");
+    drop(file);
     std::fs::remove_file(&junk).unwrap();
     assert_eq!(house.get("/readyz").await.status, 200);
     house.enqueue(json!({"kind": "k", "payload": 1})).await;
