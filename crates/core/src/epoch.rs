@@ -25,10 +25,10 @@ pub const FLOOR_STEP: u64 = 1 << 20;
 pub const FLOOR_CHANCE: u64 = 1 << 19;
 /// Floors count seconds from here: 2020-01-01.
 const FLOOR_ORIGIN_MS: i64 = 1_577_836_800_000;
+/// How far the clock of a client may be ahead of the store's for an id of its making to be believed.
+pub const CLOCKS_APART_MS: i64 = 1_000;
 /// The longest that an epoch holds back anything, unless a setting says otherwise.
 pub const PAUSE_MS_MAX: u32 = 900_000;
-/// For how long it is remembered that a queue had leases that were longer than it says itself.
-pub const LONGEST_MS: i64 = 86_400_000;
 
 /// A stretch of a store's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,8 +78,8 @@ impl Epoch {
         self.instance.as_fields().0
     }
 
-    /// Until when jobs of a queue are held back of which somebody in the lost history may hold the same, given the
-    /// longest lease that was claimed from it.
+    /// Until when jobs of a queue are held back of which somebody in the lost history may hold the same, given what was fixed
+    /// for it when the epoch began: its longest lease. Whoever sets a shorter pause since means this one as well.
     pub fn pause_until(&self, longest_ms: u32, pause_ms_max: u32) -> Option<Time> {
         self.lossy.then(|| self.began_at.plus_ms(i64::from(longest_ms.min(pause_ms_max))))
     }
@@ -91,13 +91,15 @@ impl Epoch {
             || job.seq < self.first_seq
             || job.spec.key.is_some()
             || job.spec.dedupe_key.is_some()
-            || !self.is_new(job.id.0)
+            || !self.is_new(job.id.0, job.created_at)
     }
 
-    /// Whether an id was made in this epoch: one of version 7 says when.
-    fn is_new(&self, id: Uuid) -> bool {
+    /// Whether an id was made in this epoch: one of version 7 says when, by the clock of whoever made it. One from after
+    /// its acceptance says that this clock is ahead, and nothing of when it was made.
+    fn is_new(&self, id: Uuid, accepted_at: Time) -> bool {
+        let Ok(made_ms) = i64::try_from(id.as_u128() >> 80) else { return false };
         id.get_version_num() == 7
-            && i64::try_from(id.as_u128() >> 80).is_ok_and(|ms| ms >= self.began_at.ms())
+            && (self.began_at.ms()..=accepted_at.plus_ms(CLOCKS_APART_MS).ms()).contains(&made_ms)
     }
 }
 
@@ -165,8 +167,11 @@ mod tests {
         let began = Time::from_ms(1_800_000_000_000);
         let epoch = Epoch::default().next(Uuid::nil(), 0, 0, true, began);
         let v7 = |ms: i64| Uuid::from_u128(((ms as u128) << 80) | (7 << 76) | (0b10 << 62) | 5);
-        assert!(epoch.is_new(v7(began.ms())) && epoch.is_new(v7(began.ms() + 1)));
-        assert!(!epoch.is_new(v7(began.ms() - 1)));
-        assert!(!epoch.is_new(Uuid::from_u128(u128::MAX)) && !epoch.is_new(Uuid::nil()));
+        let is_new = |id: Uuid| epoch.is_new(id, began.plus_ms(5_000));
+        assert!(is_new(v7(began.ms())) && is_new(v7(began.ms() + 1)));
+        assert!(!is_new(v7(began.ms() - 1)));
+        assert!(!is_new(Uuid::from_u128(u128::MAX)) && !is_new(Uuid::nil()));
+        // A clock that is ahead says nothing.
+        assert!(is_new(v7(began.ms() + 6_000)) && !is_new(v7(began.ms() + 6_001)));
     }
 }

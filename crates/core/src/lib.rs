@@ -23,6 +23,7 @@ pub mod holding;
 pub mod incarnation;
 pub mod job;
 pub mod lease;
+pub mod long_leases;
 pub mod state;
 pub mod step;
 
@@ -41,6 +42,7 @@ pub mod log;
 pub mod memory;
 pub mod query;
 pub mod record;
+pub mod risk;
 pub mod secret;
 pub mod store;
 pub mod ticket;

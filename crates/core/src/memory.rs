@@ -171,7 +171,7 @@ impl Store for MemoryStore {
     }
 
     async fn put_queue(&self, name: QueueName, policy: QueuePolicy) -> Result<(), StoreError> {
-        Ok(self.book().put_queue(name, policy)?)
+        Ok(self.book().put_queue(name, policy, self.clock.wall())?)
     }
 
     async fn pause_queue(&self, name: QueueName, paused: bool) -> Result<(), StoreError> {

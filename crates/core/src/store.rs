@@ -33,6 +33,7 @@ use crate::time::Time;
 use crate::transition::Outcome;
 use crate::wake::{Registered, Registration, Work};
 
+pub use crate::risk::Risk;
 pub use crate::ticket::LeaseRef;
 
 /// How many jobs one enqueue may carry.
@@ -543,6 +544,12 @@ pub trait Store: Source {
     /// The time by the store's clock.
     async fn now(&self) -> Result<Time, StoreError>;
 
+    /// Whether it would accept a job now, as far as that can be told without writing one. For whoever decides where jobs are
+    /// sent to: it is asked often.
+    async fn accepts(&self) -> Result<(), StoreError> {
+        self.now().await.map(drop)
+    }
+
     /// What of its set-up may lose something, or slow it down. For people; it asks the machine or the server, and
     /// may take a moment. A store that knows of nothing says nothing.
     async fn risks(&self) -> Result<Vec<Risk>, StoreError> {
@@ -551,22 +558,6 @@ pub trait Store: Source {
 
     /// The epoch that the store is in.
     async fn epoch(&self) -> Result<EpochStatus, StoreError>;
-}
-
-/// Something in the set-up of a store that may lose something, or slows it down.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Risk {
-    /// What it is, in a sentence.
-    pub what: String,
-    /// What to do about it.
-    pub next: String,
-}
-
-impl Risk {
-    /// A risk and what to do about it.
-    pub fn new(what: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { what: what.into(), next: next.into() }
-    }
 }
 
 /// The epoch of a store, and until when it holds something back.

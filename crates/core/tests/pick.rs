@@ -38,7 +38,7 @@ enum Deed {
     Add(Vec<New>),
     Policy { queue: usize, limit: Option<u32>, ageing_ms: Option<u64>, paused: bool },
     Budget { budget: usize, slots: Option<u32>, per_second: Option<u32>, per_day: Option<u32>, cool_ms: u64 },
-    Claim { queues: u8, kinds: Option<u8>, limit: u32 },
+    Claim { queues: u8, kinds: Option<u8>, limit: u32, lease_ms: Option<u32> },
     End { which: usize, retry: bool },
     Turn { lossy: bool },
     Pass { ms: u64 },
@@ -73,8 +73,8 @@ fn deed() -> impl Strategy<Value = Deed> {
             |(queue, limit, ageing_ms, paused, really)| Deed::Policy { queue, limit, ageing_ms, paused: paused && really }),
         3 => (0..3_usize, few(), few(), few(), prop_oneof![4 => Just(0_u64), 1 => 1..3_000_u64]).prop_map(
             |(budget, slots, per_second, per_day, cool_ms)| Deed::Budget { budget, slots, per_second, per_day, cool_ms }),
-        6 => (1..8_u8, prop_oneof![Just(None), (1..4_u8).prop_map(Some)], 0..12_u32)
-            .prop_map(|(queues, kinds, limit)| Deed::Claim { queues, kinds, limit }),
+        6 => (1..8_u8, prop_oneof![Just(None), (1..4_u8).prop_map(Some)], 0..12_u32, prop_oneof![Just(None), Just(Some(50_000_u32))])
+            .prop_map(|(queues, kinds, limit, lease_ms)| Deed::Claim { queues, kinds, limit, lease_ms }),
         4 => (any::<usize>(), any::<bool>()).prop_map(|(which, retry)| Deed::End { which, retry }),
         1 => any::<bool>().prop_map(|lossy| Deed::Turn { lossy }),
         4 => spans().prop_map(|ms| Deed::Pass { ms }),
@@ -171,7 +171,7 @@ impl World {
             Deed::Add(ref new) => self.add(new),
             Deed::Policy { queue: n, limit, ageing_ms, paused } => {
                 let policy = QueuePolicy { limit, ageing_ms, ..QueuePolicy::default() };
-                self.book.put_queue(queue(n), policy).expect("a policy");
+                self.book.put_queue(queue(n), policy, self.now).expect("a policy");
                 self.book.pause_queue(queue(n), paused);
             }
             Deed::Budget { budget: n, slots, per_second, per_day, cool_ms } => {
@@ -180,14 +180,14 @@ impl World {
                     self.book.cool_down(budget(n), cool_ms, self.now);
                 }
             }
-            Deed::Claim { queues, kinds, limit } => {
+            Deed::Claim { queues, kinds, limit, lease_ms } => {
                 let request = ClaimRequest {
                     request_id: self.id(true),
                     worker: WorkerName::new("w").expect("a name"),
                     queues: (0..3).filter(|n| queues & (1 << n) != 0).map(queue).collect(),
                     kinds: kinds.map(|kinds| (0..2).filter(|n| kinds & (1 << n) != 0).map(kind).collect()),
                     limit,
-                    lease_ms: None,
+                    lease_ms,
                 };
                 self.claim(request)?;
             }

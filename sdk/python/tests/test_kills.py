@@ -1,7 +1,9 @@
 """Workers and servers that are killed, frozen and cut off: nothing is lost, nothing is settled twice."""
 
 import os
+import shutil
 import signal
+import threading
 import time
 import unittest
 from collections import Counter
@@ -68,6 +70,37 @@ class TestKills(house.House):
         self.check([made.id for made in ids])
         self.assertEqual(set(Counter(self.lines("runs")).values()), {1})
         self.assertGreater(proxy.swallowed, 50)
+
+    def test_who_stood_still_waits_out_the_pause_of_an_epoch(self) -> None:
+        """A file that is put back is a new epoch: until the lease is over that a lost commit may have given, nobody goes on."""
+        self.queue(lease_ms=3000)
+        id = self.client.enqueue("tick").id
+        ticks: List[float] = []
+        done = threading.Event()
+        worker = windlass.Worker(self.url, house.TOKEN)
+
+        @worker.handler("tick")
+        def tick(ctx: windlass.Context) -> int:
+            while not done.is_set():
+                ctx.go_on()
+                ticks.append(time.monotonic())
+                done.wait(0.02)
+            return len(ticks)
+
+        self.begin(worker)
+        house.eventually("it works", lambda: len(ticks) > 3)
+        self.kill_server()
+        house.eventually("it stands still", lambda: time.monotonic() - ticks[-1] > 3.5)
+        before = len(ticks)
+        put_back = self.folder / "put_back"
+        shutil.copyfile(self.folder / "jobs.db", put_back)
+        os.replace(put_back, self.folder / "jobs.db")
+        began = time.monotonic()
+        self.start_server()
+        house.eventually("it goes on", lambda: len(ticks) > before)
+        self.assertGreaterEqual(ticks[before] - began, 3.0, "not before the pause is over")
+        done.set()
+        self.assertEqual(len(self.until_state(id, "completed").attempts), 1, "it is still the first attempt")
 
     def test_a_frozen_worker_writes_nothing(self) -> None:
         self.queue(lease_ms=2000)

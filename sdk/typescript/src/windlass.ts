@@ -360,6 +360,8 @@ export class Context<P = any> {
   /** @internal */ readonly ladderMs: number | null;
   /** @internal */ readonly leaseMs: number;
   /** @internal */ heldAt: number;
+  /** A lost history of the store may have given the job to somebody else until then. */
+  private stillUntil = 0;
   /** @internal */ ended = false;
   /** @internal */ gone = false;
   /** @internal */ timers: NodeJS.Timeout[] = [];
@@ -405,14 +407,17 @@ export class Context<P = any> {
   }
 
   /** Throws when the attempt is to end; to be awaited now and then in a long loop. While it is not known whether the
-   * lease is still held, this waits until a server has said so. */
+   * lease is still held, this waits until a server has said so; and after a failover or a restore that may have lost
+   * commits, for as long as one of these may have given the job to somebody else. */
   async goOn(): Promise<void> {
     for (;;) {
       this.signal.throwIfAborted();
       if (this.ended) throw new LeaseLost("the attempt is over");
-      if (now() - this.heldAt < (this.leaseMs * 2) / 3) return;
-      this.worker.nudge();
-      await changed(this.waiting, 100);
+      const held = now() - this.heldAt < (this.leaseMs * 2) / 3;
+      const still = this.stillUntil - now();
+      if (held && still <= 0) return;
+      if (!held) this.worker.nudge();
+      await changed(this.waiting, held ? Math.min(100, Math.ceil(still)) : 100);
     }
   }
 
@@ -541,7 +546,9 @@ export class Context<P = any> {
   }
 
   /** @internal */
-  renewed(at: number): void {
+  renewed(at: number, stillMs: number): void {
+    // Only an attempt whose lease was over, or nearly so, may have been given to somebody else.
+    if (at - this.heldAt >= (this.leaseMs * 11) / 12) this.stillUntil = Math.max(this.stillUntil, now() + stillMs);
     this.heldAt = Math.max(this.heldAt, at);
     this.wake();
   }
@@ -839,10 +846,10 @@ export class Worker {
     this.keeper = keeper;
   }
 
-  private hear({ renewed, lost, canceled, at, trouble }: KeeperNews): void {
+  private hear({ renewed, still, lost, canceled, at, trouble }: KeeperNews): void {
     if (trouble && !this.troubled) this.log(`could not renew leases, asking again: ${trouble}`);
     this.troubled = trouble !== undefined;
-    for (const name of renewed) this.held.get(name)?.renewed(at);
+    for (const name of renewed) this.held.get(name)?.renewed(at, still[name] ?? 0);
     for (const name of canceled) this.held.get(name)?.tell(new Canceled("the job was canceled"));
     for (const name of lost) this.held.get(name)?.tell(new LeaseLost("the job is no longer held"));
   }
@@ -882,6 +889,8 @@ interface KeeperSettings {
 
 interface KeeperNews {
   renewed: string[];
+  /** For how long those stand still that stood still before, by name, in milliseconds. */
+  still: Record<string, number>;
   lost: string[];
   canceled: string[];
   at: number;
@@ -921,7 +930,7 @@ function keep(): void {
       busy = true;
       await ask(due, at).catch((error: Error & { cause?: Error }) => {
         first = (first + 1) % bases.length;
-        parentPort!.postMessage({ renewed: [], lost: [], canceled: [], at, trouble: String(error.cause?.message || error.message) });
+        parentPort!.postMessage({ renewed: [], still: {}, lost: [], canceled: [], at, trouble: String(error.cause?.message || error.message) });
         pause = Math.max(pause, 50);
       });
       busy = false;
@@ -940,7 +949,9 @@ function keep(): void {
       signal: AbortSignal.timeout(patience),
     });
     if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
-    const answer = (await response.json()) as { renewed: string[]; cancel_requested: string[] };
+    type Answer = { renewed: string[]; cancel_requested: string[]; still?: { job_id: string; for_ms: number }[] };
+    const answer = (await response.json()) as Answer;
+    const stills = new Map((answer.still ?? []).map(({ job_id, for_ms }) => [job_id, for_ms]));
     const [renewed, canceled] = [new Set(answer.renewed), new Set(answer.cancel_requested)];
     const names = (holds: Hold[]) => holds.map((hold) => hold.name);
     const ours = due.filter((hold) => renewed.has(hold.job_id));
@@ -948,7 +959,8 @@ function keep(): void {
     const lost = due.filter((hold) => !renewed.has(hold.job_id));
     for (const hold of lost) held.delete(hold.name);
     const asked = due.filter((hold) => canceled.has(hold.job_id));
-    parentPort!.postMessage({ renewed: names(ours), lost: names(lost), canceled: names(asked), at });
+    const still = Object.fromEntries(ours.map(({ name, job_id }) => [name, stills.get(job_id) ?? 0]));
+    parentPort!.postMessage({ renewed: names(ours), still, lost: names(lost), canceled: names(asked), at });
   }
 }
 

@@ -1,6 +1,6 @@
 // Workers and servers that are killed, frozen and cut off: nothing is lost, nothing is settled twice.
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { copyFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Client } from "../dist/windlass.js";
@@ -39,6 +39,35 @@ test("workers are killed under load", async (t) => {
   house.startWorker({ SLOTS: "16" });
   await check(house, made);
   assert.ok(house.lines("runs").length > JOBS, "the kills hit work in hand");
+});
+
+test("who stood still waits out the pause of an epoch", async (t) => {
+  // A file that is put back is a new epoch: until the lease is over that a lost commit may have given, nobody goes on.
+  const house = await House.open(t);
+  await house.queue({ lease_ms: 3000 });
+  const { id } = await house.client.enqueue("tick", null);
+  const ticks = [];
+  let done = false;
+  house.begin(house.worker().handle("tick", async (ctx) => {
+    while (!done) {
+      await ctx.goOn();
+      ticks.push(performance.now());
+      await new Promise((wake) => setTimeout(wake, 20));
+    }
+  }));
+  await eventually("it works", () => ticks.length > 3);
+  await house.kill(house.server);
+  await eventually("it stands still", () => performance.now() - ticks.at(-1) > 3_500);
+  const before = ticks.length;
+  copyFileSync(join(house.folder, "jobs.db"), join(house.folder, "put_back"));
+  renameSync(join(house.folder, "put_back"), join(house.folder, "jobs.db"));
+  const began = performance.now();
+  await house.startServer();
+  await eventually("it goes on", () => ticks.length > before);
+  assert.ok(ticks[before] - began >= 3_000, `not before the pause is over: ${ticks[before] - began} ms`);
+  done = true;
+  const job = await house.untilState(id, "completed");
+  assert.equal(job.attempts.length, 1, "it is still the first attempt");
 });
 
 test("the server is killed under load", async (t) => {

@@ -19,6 +19,9 @@ use crate::opening::{self, Opening};
 use crate::options::{OnOpen, Options};
 use crate::writer::Writer;
 
+/// So much has to be free beside the document: it grows.
+const ROOM_BYTES_MIN: u64 = 64 * 1024;
+
 /// How many events are kept. Every change writes them all, so they are far
 /// fewer than in other stores.
 pub const EVENTS_KEPT: usize = 2_000;
@@ -116,6 +119,23 @@ impl JsonStore {
     #[doc(hidden)]
     pub fn waiting(&self) -> usize {
         self.desk.waiting()
+    }
+
+    /// Refuses when the disk has no room for the document beside the one that is there. A file system that does not tell is
+    /// taken to have room; a write will find out.
+    pub(crate) fn has_room(&self) -> Result<(), StoreError> {
+        let path = self.file.path();
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let Ok(disk) = rustix::fs::statvfs(folder.unwrap_or(Path::new("."))) else { return Ok(()) };
+        let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
+        let read_only = disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
+        if !read_only && disk.f_bavail * disk.f_frsize >= bytes + ROOM_BYTES_MIN {
+            return Ok(());
+        }
+        Err(StoreError::CannotWrite(format!(
+            "there is no room left on the disk of {}, or it may not be written to; free some space",
+            path.display()
+        )))
     }
 
     pub(crate) fn jobs_max(&self) -> usize {

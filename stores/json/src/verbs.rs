@@ -86,8 +86,8 @@ impl Store for JsonStore {
     }
 
     async fn put_queue(&self, name: QueueName, policy: QueuePolicy) -> Result<(), StoreError> {
-        self.write_and_wake(Work::Anywhere, |book, _| {
-            book.put_queue(name, policy)?;
+        self.write_and_wake(Work::Anywhere, |book, now| {
+            book.put_queue(name, policy, now)?;
             Ok(DONE)
         })
         .await
@@ -187,6 +187,11 @@ impl Store for JsonStore {
 
     async fn now(&self) -> Result<Time, StoreError> {
         self.read(|_, now| now)
+    }
+
+    async fn accepts(&self) -> Result<(), StoreError> {
+        self.now().await?;
+        self.has_room()
     }
 
     async fn risks(&self) -> Result<Vec<Risk>, StoreError> {

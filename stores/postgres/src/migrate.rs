@@ -15,7 +15,7 @@ struct Migration {
     parts: &'static [&'static str],
 }
 
-const MIGRATIONS: [Migration; 8] = [
+const MIGRATIONS: [Migration; 9] = [
     Migration { version: 4, parts: &[include_str!("../migrations/0004_init.sql")] },
     Migration { version: 5, parts: &[include_str!("../migrations/0005_claims.sql")] },
     Migration { version: 6, parts: &[include_str!("../migrations/0006_records.sql")] },
@@ -23,6 +23,7 @@ const MIGRATIONS: [Migration; 8] = [
     Migration { version: 8, parts: &[include_str!("../migrations/0008_rooms.sql")] },
     Migration { version: 9, parts: &[include_str!("../migrations/0009_epochs.sql")] },
     Migration { version: 10, parts: &[include_str!("../migrations/0010_delayed.sql")] },
+    Migration { version: 11, parts: &[include_str!("../migrations/0011_pauses.sql")] },
     Migration {
         version: 12,
         parts: &[

@@ -9,12 +9,13 @@ use windlass_core::time::Time;
 use windlass_core::wake::Work;
 
 use crate::error::Fault;
+use crate::link::Param;
 use crate::row::read_policy;
 use crate::store::PostgresStore;
 
 impl PostgresStore {
     pub(crate) async fn queues_once(&self) -> Result<Vec<QueueStatus>, Fault> {
-        let params: [crate::link::Param<'_>; 1] = [(&self.given_now(), Type::INT8)];
+        let params: [Param<'_>; 1] = [(&self.given_now(), Type::INT8)];
         let rows = self.link().await?.rows(include_str!("../sql/queues.sql"), &params).await?;
         let status = |row: &tokio_postgres::Row| {
             let name: &str = row.try_get(0)?;
@@ -31,12 +32,15 @@ impl PostgresStore {
     }
 
     pub(crate) async fn put_queue_once(&self, name: &QueueName, policy: &QueuePolicy) -> Result<(), Fault> {
-        self.write_queue(include_str!("../sql/put_queue.sql"), name, policy, false).await
+        let now = self.given_now();
+        self.write_queue(include_str!("../sql/put_queue.sql"), name, policy, false, &[(&now, Type::INT8)])
+            .await
     }
 
     pub(crate) async fn pause_queue_once(&self, name: &QueueName, paused: bool) -> Result<(), Fault> {
         // The policy is only for a queue that nobody has configured yet.
-        self.write_queue(include_str!("../sql/pause_queue.sql"), name, &QueuePolicy::default(), paused).await
+        self.write_queue(include_str!("../sql/pause_queue.sql"), name, &QueuePolicy::default(), paused, &[])
+            .await
     }
 
     async fn write_queue(
@@ -45,6 +49,7 @@ impl PostgresStore {
         name: &QueueName,
         policy: &QueuePolicy,
         paused: bool,
+        more: &[Param<'_>],
     ) -> Result<(), Fault> {
         let text = serde_json::to_string(policy).map_err(|why| Fault::unreadable("a queue's policy", why))?;
         let QueuePolicy {
@@ -60,23 +65,18 @@ impl PostgresStore {
             ageing_ms,
         } = policy;
         let bounded = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        self.link()
-            .await?
-            .rows(
-                sql,
-                &[
-                    (&name.as_str(), Type::TEXT),
-                    (&text, Type::TEXT),
-                    (&paused, Type::BOOL),
-                    (&limit.map(i64::from), Type::INT8),
-                    (&i64::from(*lease_ms), Type::INT8),
-                    (&ageing_ms.map(bounded), Type::INT8),
-                    (delete_finished, Type::BOOL),
-                    (&policy.retention_ms(), Type::INT8),
-                    (&bounded(*finished_max), Type::INT8),
-                ],
-            )
-            .await?;
+        let all: [Param<'_>; 9] = [
+            (&name.as_str(), Type::TEXT),
+            (&text, Type::TEXT),
+            (&paused, Type::BOOL),
+            (&limit.map(i64::from), Type::INT8),
+            (&i64::from(*lease_ms), Type::INT8),
+            (&ageing_ms.map(bounded), Type::INT8),
+            (delete_finished, Type::BOOL),
+            (&policy.retention_ms(), Type::INT8),
+            (&bounded(*finished_max), Type::INT8),
+        ];
+        self.link().await?.rows(sql, &[&all, more].concat()).await?;
         // More may run now, or again.
         self.wake.work(Work::Anywhere);
         Ok(())
@@ -86,7 +86,7 @@ impl PostgresStore {
         let default = QueuePolicy::default();
         let link = self.link().await?;
         let now = crate::find::now(&link, self.given_now()).await?.ms();
-        let rest: [crate::link::Param<'_>; 4] = [
+        let rest: [Param<'_>; 4] = [
             (&now, Type::INT8),
             (&CLAIM_MEMORY_MS, Type::INT8),
             (&WORKER_FORGET_MS, Type::INT8),
@@ -94,7 +94,7 @@ impl PostgresStore {
         ];
         link.rows(include_str!("../sql/prune_rest.sql"), &rest).await?;
         self.prune_records(&link, now).await?;
-        let jobs: [crate::link::Param<'_>; 4] = [
+        let jobs: [Param<'_>; 4] = [
             (&now, Type::INT8),
             (&(PRUNE_MAX as i32), Type::INT4),
             (&default.retention_ms(), Type::INT8),

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::fs::{FallocateFlags, StatVfsMountFlags, fallocate, statvfs};
 
 /// The file that is given up.
 pub struct Ballast {
@@ -45,6 +45,21 @@ impl Ballast {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         // A file system that does not tell is taken to have room; a write will find out.
         statvfs(folder.unwrap_or(Path::new("."))).map_or(u64::MAX, |disk| disk.f_bavail * disk.f_frsize)
+    }
+
+    /// Whether jobs could be added to a database now, by a look at its disk alone: what [`Self::has_room`] would find.
+    pub fn would_have_room(database: &Path, bytes: u64) -> bool {
+        let mut path = database.as_os_str().to_owned();
+        path.push("-ballast");
+        let ballast = Self { path: path.into(), bytes, aboard: false };
+        let needed = if ballast.path.exists() { bytes } else { 2 * bytes };
+        ballast.free_bytes() >= needed && !ballast.is_read_only()
+    }
+
+    fn is_read_only(&self) -> bool {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        statvfs(folder.unwrap_or(Path::new(".")))
+            .is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY))
     }
 
     /// Takes the ballast aboard, when there is room; answers whether there was.

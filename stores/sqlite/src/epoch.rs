@@ -6,10 +6,11 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
-use windlass_core::epoch::{Epoch, FLOOR_STEP, LONGEST_MS, PAUSE_MS_MAX};
+use windlass_core::epoch::{Epoch, FLOOR_STEP, PAUSE_MS_MAX};
 use windlass_core::incarnation::FileId;
 use windlass_core::job::Job;
-use windlass_core::policy::queue::QueuePolicy;
+use windlass_core::long_leases::{DAY_MS, SLACK_MS};
+use windlass_core::policy::queue::LEASE_MS_DEFAULT;
 use windlass_core::store::EpochStatus;
 use windlass_core::time::Time;
 
@@ -87,7 +88,18 @@ pub fn enter(conn: &Connection, head: &mut Head, kept: &Kept) -> Done<()> {
     let mut renew = conn.prepare_cached(include_str!("../sql/leases_renew.sql"))?;
     renew.execute(params![now.ms(), Time::MAX.ms()])?;
     budgets::fill_seconds(conn, now)?;
+    fix_pauses(conn, kept)?;
     kept.save(conn, head)
+}
+
+/// Fixes for how long the epoch that begins holds back jobs, by what is known of their queues now.
+fn fix_pauses(conn: &Connection, kept: &Kept) -> Done<()> {
+    conn.prepare_cached(include_str!("../sql/pauses_clear.sql"))?.execute([])?;
+    if kept.epoch.lossy {
+        let mut fix = conn.prepare_cached(include_str!("../sql/pauses_fix.sql"))?;
+        fix.execute(params![kept.pause_ms_max, LEASE_MS_DEFAULT])?;
+    }
+    Ok(())
 }
 
 /// The epoch as a program sees it.
@@ -125,18 +137,14 @@ impl EpochNow {
 
     /// Until when jobs of a queue are held back that somebody else may hold, when they are. Mirrors
     /// `Book::pause_until`.
-    pub fn pause_until(
-        &self,
-        conn: &Connection,
-        queue: &str,
-        policy: &QueuePolicy,
-        now: Time,
-    ) -> Done<Option<Time>> {
+    pub fn pause_until(&self, conn: &Connection, queue: &str, now: Time) -> Done<Option<Time>> {
         if !self.may_pause(now) {
             return Ok(None);
         }
-        let longest_ms = longest(conn, queue, self.epoch.began_at)?.max(policy.lease_ms);
-        Ok(self.epoch.pause_until(longest_ms, self.pause_ms_max).filter(|until| now < *until))
+        let mut select = conn.prepare_cached(include_str!("../sql/pause_load.sql"))?;
+        let fixed_ms = select.query_row(params![queue], |row| row.get(0)).optional()?;
+        let until = self.epoch.pause_until(fixed_ms.unwrap_or(LEASE_MS_DEFAULT), self.pause_ms_max);
+        Ok(until.filter(|until| now < *until))
     }
 }
 
@@ -152,7 +160,7 @@ pub fn status(view: &View<'_>) -> Done<EpochStatus> {
     if now.may_pause(view.now) {
         for queue in queues::list(view.conn, view.now)? {
             if queue.queued + queue.running > 0 {
-                let until = now.pause_until(view.conn, queue.name.as_str(), &queue.policy, view.now)?;
+                let until = now.pause_until(view.conn, queue.name.as_str(), view.now)?;
                 paused_until = paused_until.max(until);
             }
         }
@@ -160,24 +168,19 @@ pub fn status(view: &View<'_>) -> Done<EpochStatus> {
     Ok(EpochStatus { epoch: now.epoch, paused_until })
 }
 
-fn longest(conn: &Connection, queue: &str, began_at: Time) -> Done<u32> {
-    let mut select = conn.prepare_cached(include_str!("../sql/longest_load.sql"))?;
-    let since = began_at.plus_ms(-LONGEST_MS);
-    Ok(select.query_row(params![queue, since.ms()], |row| row.get(0)).optional()?.unwrap_or(0))
-}
-
-/// Remembers that a lease was claimed that is longer than its queue says.
+/// Remembers that a lease was claimed that is longer than its queue says, or will say; mirrors `LongLeases::note`.
 pub fn note_lease(tx: &Tx<'_>, queue: &str, lease_ms: u32) -> Done<()> {
-    let since = tx.now.plus_ms(-LONGEST_MS);
-    let mut save = tx.sql(include_str!("../sql/longest_save.sql"))?;
-    save.execute(params![queue, lease_ms, tx.now.ms(), since.ms()])?;
+    let day = tx.now.plus_ms(DAY_MS);
+    let mut note = tx.sql(include_str!("../sql/long_lease_note.sql"))?;
+    if note.execute(params![queue, lease_ms, day.plus_ms(SLACK_MS).ms(), day.ms()])? > 0 {
+        tx.sql(include_str!("../sql/long_lease_shorter.sql"))?.execute(params![queue, lease_ms])?;
+    }
     Ok(())
 }
 
 /// Forgets leases that nobody holds any more.
 pub fn sweep(tx: &Tx<'_>) -> Done<()> {
-    let since = tx.now.plus_ms(-LONGEST_MS);
-    tx.sql(include_str!("../sql/longest_sweep.sql"))?.execute(params![since.ms()])?;
+    tx.sql(include_str!("../sql/long_lease_sweep.sql"))?.execute(params![tx.now.ms()])?;
     Ok(())
 }
 
@@ -187,7 +190,7 @@ pub fn shift(tx: &mut Tx<'_>, ms: i64) -> Done<()> {
         kept.epoch.shift(ms);
         kept.save(tx.conn, &mut tx.head)?;
     }
-    let mut shift = tx.sql(include_str!("../sql/longest_shift.sql"))?;
+    let mut shift = tx.sql(include_str!("../sql/long_lease_shift.sql"))?;
     shift.execute(params![ms, Time::MIN.ms(), Time::MAX.ms()])?;
     Ok(())
 }

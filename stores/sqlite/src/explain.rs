@@ -38,7 +38,7 @@ fn holds_of(view: &View<'_>, job: &Job, slot: Option<i64>) -> Done<Vec<Hold>> {
     let queue = queues::load(conn, job.spec.queue.as_str())?.unwrap_or_default();
     let running = tally::of_queue(conn, job.spec.queue.as_str())?.running;
     let epoch = EpochNow::load(conn, view.pause_ms_max)?;
-    let until = epoch.pause_until(conn, job.spec.queue.as_str(), &queue.policy, now)?;
+    let until = epoch.pause_until(conn, job.spec.queue.as_str(), now)?;
     let queue_now = QueueNow {
         policy: &queue.policy,
         paused: queue.paused,

@@ -12,7 +12,7 @@ use crate::slot;
 /// What marks a file as ours: "WNDL".
 const APPLICATION_ID: i64 = 0x574E_444C;
 
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_due.sql"),
     include_str!("../migrations/0003_narrow.sql"),
@@ -22,6 +22,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("../migrations/0007_looks.sql"),
     include_str!("../migrations/0008_gates.sql"),
     include_str!("../migrations/0009_epochs.sql"),
+    include_str!("../migrations/0010_pauses.sql"),
 ];
 
 /// Refuses a file that belongs to another program, or to a newer version of

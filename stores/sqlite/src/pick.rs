@@ -132,7 +132,7 @@ fn room_of(tx: &mut Tx<'_>, queue: &Arc<NamedQueue>) -> Done<QueueRoom> {
         paused: queue.queue.paused,
         limit,
         running: u32::try_from(running).unwrap_or(u32::MAX),
-        pause_until: epoch.pause_until(tx.conn, queue.name.as_str(), &queue.queue.policy, tx.now)?,
+        pause_until: epoch.pause_until(tx.conn, queue.name.as_str(), tx.now)?,
     })
 }
 

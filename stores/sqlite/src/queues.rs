@@ -9,12 +9,12 @@ use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::query::QueueStatus;
 use windlass_core::time::Time;
 
-use crate::due;
 use crate::fail::Done;
 use crate::row::{parse, text};
 use crate::row_write::to_text;
 use crate::tally::{self, Tally};
 use crate::tx::Tx;
+use crate::{due, epoch};
 
 /// A queue that was configured or paused.
 pub fn load(conn: &Connection, name: &str) -> Done<Option<Queue>> {
@@ -24,9 +24,13 @@ pub fn load(conn: &Connection, name: &str) -> Done<Option<Queue>> {
     found.map(|(policy, paused)| Ok(Queue { policy: parse(&policy)?, paused })).transpose()
 }
 
-/// Sets the policy of a queue.
+/// Sets the policy of a queue; mirrors `Book::put_queue`.
 pub fn put(tx: &mut Tx<'_>, name: &QueueName, policy: &QueuePolicy) -> Done<()> {
     let policy = policy.clone().checked()?;
+    let lease_ms = load(tx.conn, name.as_str())?.map_or(0, |queue| queue.policy.lease_ms);
+    if policy.lease_ms < lease_ms {
+        epoch::note_lease(tx, name.as_str(), lease_ms)?;
+    }
     change(tx, name, |queue| queue.policy = policy)
 }
 

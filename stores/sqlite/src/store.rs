@@ -1,6 +1,6 @@
 //! The store: each verb is handed to the writer or to a reader.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -28,7 +28,8 @@ use windlass_core::store::{
 use windlass_core::time::{Clock, Time};
 use windlass_core::wake::Registration;
 
-use crate::fail::Done;
+use crate::ballast::Ballast;
+use crate::fail::{Done, NO_ROOM};
 use crate::options::Options;
 use crate::readers::{Readers, View};
 use crate::row::Stored;
@@ -50,6 +51,8 @@ pub struct SqliteStore {
     wakers: Arc<Wakers>,
     health: Health,
     clock: Arc<dyn Clock>,
+    path: PathBuf,
+    ballast_bytes: u64,
 }
 
 impl SqliteStore {
@@ -63,9 +66,9 @@ impl SqliteStore {
         let (wakers, health) = (Arc::new(Wakers::default()), Health::default());
         let readers = Readers::new(path.as_ref(), &options);
         let clock = Arc::clone(&options.clock);
-        let path = path.as_ref().to_owned();
-        let writer = Writer::start(path, options, Arc::clone(&wakers), Arc::clone(&health)).await?;
-        Ok(Arc::new(Self { writer, readers, wakers, health, clock }))
+        let (path, ballast_bytes) = (path.as_ref().to_owned(), options.ballast_bytes);
+        let writer = Writer::start(path.clone(), options, Arc::clone(&wakers), Arc::clone(&health)).await?;
+        Ok(Arc::new(Self { writer, readers, wakers, health, clock, path, ballast_bytes }))
     }
 
     async fn add<T: Send + 'static>(
@@ -263,6 +266,14 @@ impl Store for SqliteStore {
 
     async fn now(&self) -> Result<Time, StoreError> {
         self.read(|view| Ok(view.now)).await
+    }
+
+    async fn accepts(&self) -> Result<(), StoreError> {
+        self.now().await?;
+        match Ballast::would_have_room(&self.path, self.ballast_bytes) {
+            true => Ok(()),
+            false => Err(StoreError::CannotWrite(NO_ROOM.into())),
+        }
     }
 
     async fn risks(&self) -> Result<Vec<Risk>, StoreError> {

@@ -39,7 +39,7 @@ fn still_ms(tx: &mut Tx<'_>, epoch: &EpochNow, seq: i64) -> Done<Option<u64>> {
     let mut select = tx.sql(include_str!("../sql/lease_queue.sql"))?;
     let queue: String = select.query_row(params![seq], |row| row.get(0))?;
     let queue = tx.queue(&queue)?;
-    let until = epoch.pause_until(tx.conn, queue.name.as_str(), &queue.queue.policy, tx.now)?;
+    let until = epoch.pause_until(tx.conn, queue.name.as_str(), tx.now)?;
     Ok(until.map(|until| until.ms_since(tx.now)))
 }
 

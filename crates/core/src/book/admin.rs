@@ -48,9 +48,15 @@ impl Book {
         found.into_values().collect()
     }
 
-    /// Sets the policy of a queue.
-    pub fn put_queue(&mut self, name: QueueName, policy: QueuePolicy) -> Result<(), Invalid> {
-        self.queues.entry(name).or_default().policy = policy.checked()?;
+    /// Sets the policy of a queue. One that makes its leases shorter leaves those in the world that were claimed until now;
+    /// a queue that nobody has configured before is taken for a new one.
+    pub fn put_queue(&mut self, name: QueueName, policy: QueuePolicy, now: Time) -> Result<(), Invalid> {
+        let policy = policy.checked()?;
+        let lease_ms = self.queues.get(&name).map_or(0, |queue| queue.policy.lease_ms);
+        if policy.lease_ms < lease_ms {
+            self.note_lease(&name, lease_ms, now);
+        }
+        self.queues.entry(name).or_default().policy = policy;
         Ok(())
     }
 

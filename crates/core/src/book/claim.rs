@@ -81,7 +81,7 @@ impl Book {
                 continue;
             }
             let policy = self.policy(name);
-            let pause_until = self.pause_until(name, &policy).filter(|until| now < *until);
+            let pause_until = self.pause_until(name).filter(|until| now < *until);
             let queue = rooms.queue(QueueRoom {
                 paused: self.queues.get(name).is_some_and(|queue| queue.paused),
                 limit: policy.limit,
@@ -127,7 +127,7 @@ impl Book {
             paused: self.queues.get(queue).is_some_and(|queue| queue.paused),
             running: self.lanes.running(queue),
             key_holder: holder.map(|seq| self.jobs[&seq].id),
-            pause: self.pause_until(queue, &policy).map(|until| (&self.epoch, until)),
+            pause: self.pause_until(queue).map(|until| (&self.epoch, until)),
         };
         let named = job.spec.budgets.iter().filter_map(|name| {
             let budget = self.budgets.get(name)?;

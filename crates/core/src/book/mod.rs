@@ -25,6 +25,7 @@ use crate::error::{Invalid, StoreError};
 use crate::event::{Event, Position, What};
 use crate::id::{BudgetName, DedupeKey, JobId, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName};
 use crate::job::{Job, NewJob};
+use crate::long_leases::LongLeases;
 use crate::policy::budget::Budget;
 use crate::policy::queue::QueuePolicy;
 use crate::policy::schedule::Schedule;
@@ -51,8 +52,11 @@ pub struct Book {
     next_rev: u64,
     batches: BTreeMap<Uuid, RememberedBatch>,
     epoch: Epoch,
-    /// The longest leases that were claimed from queues which say shorter ones, and when.
-    longest: BTreeMap<QueueName, (u32, Time)>,
+    /// The longest leases of the last day, of queues which say shorter ones now.
+    long_leases: BTreeMap<QueueName, LongLeases>,
+    /// For how long the epoch holds back jobs of queues, fixed when it began; those of others for as
+    /// long as a lease lasts of a queue that nobody has configured.
+    pauses: BTreeMap<QueueName, u32>,
     /// A setting: [`crate::epoch::PAUSE_MS_MAX`] unless it is said.
     pause_ms_max: Option<u32>,
     // What follows is found again from the jobs when a book is read.
@@ -122,8 +126,14 @@ pub struct Document {
     batches: BTreeMap<Uuid, RememberedBatch>,
     #[serde(default, skip_serializing_if = "is_first")]
     epoch: Epoch,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    /// As it was written before a queue remembered more than one: the longest, and when it was claimed.
+    #[serde(default, skip_serializing)]
     longest: BTreeMap<QueueName, (u32, Time)>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    long_leases: BTreeMap<QueueName, LongLeases>,
+    /// Nothing when the epoch holds nothing back, or began before it was fixed for how long it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pauses: Option<BTreeMap<QueueName, u32>>,
 }
 
 fn is_first(epoch: &Epoch) -> bool {
@@ -157,7 +167,9 @@ impl Book {
             next_rev: self.next_rev,
             batches: self.batches.clone(),
             epoch: self.epoch,
-            longest: self.longest.clone(),
+            longest: BTreeMap::new(),
+            long_leases: self.long_leases.clone(),
+            pauses: self.epoch.lossy.then(|| self.pauses.clone()),
         }
     }
 
@@ -178,6 +190,8 @@ impl Book {
             batches,
             epoch,
             longest,
+            long_leases,
+            pauses,
         } = document;
         let mut book = Self {
             next_seq,
@@ -191,9 +205,13 @@ impl Book {
             next_rev,
             batches,
             epoch,
-            longest,
+            long_leases,
             ..Self::default()
         };
+        for (queue, (lease_ms, at)) in longest {
+            book.note_lease(&queue, lease_ms, at);
+        }
+        book.pauses = pauses.unwrap_or_else(|| book.pauses_now());
         book.tag_events();
         book.shelve(shelves)?;
         for job in jobs {

@@ -77,26 +77,26 @@ pub fn broken(of: &Move<'_>) -> Option<String> {
 
 /// Writes down what a move told.
 pub fn remember(ghost: &mut Ghost, before: &World, action: Action, answer: Answer, after: &World) {
-    let (now, lease_ms) = (after.now, i64::from(after.setting.lease_ms));
+    let now = after.now;
     for job in after.book.jobs() {
         let memory = ghost.jobs.entry(job.id).or_default();
-        if let Some(lease) = granted(before, after, job) {
+        if let Some(lease) = granted(before, action, after, job) {
             memory.fence = memory.fence.max(lease.fence);
-            memory.held = Some((lease.fence, now.plus_ms(lease_ms)));
+            memory.held = Some((lease.fence, now.plus_ms(lease_ms(after, job.id))));
             memory.cut_off = false;
         }
     }
     match action {
-        Action::Deliver { message, .. } => remember_message(ghost, message, answer, now, lease_ms),
+        Action::Deliver { message, .. } => remember_message(ghost, message, answer, after),
         Action::Expire => {
             for (id, memory) in &mut ghost.jobs {
-                let runs = after.job(*id).lease().is_some();
+                let runs = after.job(*id).is_some_and(|job| job.lease().is_some());
                 memory.held = memory.held.filter(|(_, until)| runs || *until > now);
             }
         }
         Action::Freeze => {
             for memory in ghost.jobs.values_mut() {
-                let third_ms = lease_ms / 3;
+                let third_ms = i64::from(after.setting.lease_ms) / 3;
                 memory.cut_off |= memory.held.is_some_and(|(_, until)| now < until.plus_ms(-third_ms));
             }
         }
@@ -105,14 +105,19 @@ pub fn remember(ghost: &mut Ghost, before: &World, action: Action, answer: Answe
     }
 }
 
-fn remember_message(ghost: &mut Ghost, message: Message, answer: Answer, now: Time, lease_ms: i64) {
+/// How long the lease of a job lasts.
+fn lease_ms(world: &World, id: JobId) -> i64 {
+    world.job(id).and_then(Job::lease).map_or(0, |lease| i64::from(lease.lease_ms))
+}
+
+fn remember_message(ghost: &mut Ghost, message: Message, answer: Answer, after: &World) {
     if answer != Some(Written::Done) {
         return;
     }
     match message {
         Message::Renew { lease, .. } => {
             let memory = ghost.jobs.entry(lease.job_id).or_default();
-            memory.held = Some((lease.fence, now.plus_ms(lease_ms)));
+            memory.held = Some((lease.fence, after.now.plus_ms(lease_ms(after, lease.job_id))));
             memory.cut_off = false;
         }
         Message::Settle { lease, .. } => {
@@ -136,9 +141,12 @@ pub fn remember_steps(ghost: &mut Ghost, after: &World) {
 }
 
 /// The lease that this move gave, if it gave one.
-fn granted(before: &World, after: &World, job: &Job) -> Option<LeaseRef> {
-    let running = after.job(job.id).lease()?;
-    let same = before.job(job.id).lease().is_some_and(|lease| lease.fence == running.fence);
+fn granted(before: &World, action: Action, after: &World, job: &Job) -> Option<LeaseRef> {
+    if !matches!(action, Action::Deliver { message: Message::Claim { .. }, .. }) {
+        return None;
+    }
+    let running = after.job(job.id)?.lease()?;
+    let same = before.job(job.id).and_then(Job::lease).is_some_and(|lease| lease.fence == running.fence);
     let claimed = after.net.iter().any(|message| {
         matches!(message, Message::Grant { lease, .. } if lease.job_id == job.id && lease.fence == running.fence)
     });
@@ -147,12 +155,13 @@ fn granted(before: &World, after: &World, job: &Job) -> Option<LeaseRef> {
 
 fn pairs<'a>(of: &Move<'a>) -> impl Iterator<Item = (&'a Job, &'a Job)> {
     let (before, after) = (of.before, of.after);
-    before.book.jobs().map(move |job| (job, after.job(job.id)))
+    before.book.jobs().filter_map(move |job| Some((job, after.job(job.id)?)))
 }
 
 fn grants<'a>(of: &Move<'a>) -> impl Iterator<Item = (LeaseRef, &'a Job, &'a Job)> {
     let (before, after) = (of.before, of.after);
-    pairs(of).filter_map(move |(old, new)| granted(before, after, old).map(|lease| (lease, old, new)))
+    let action = of.action;
+    pairs(of).filter_map(move |(old, new)| granted(before, action, after, old).map(|lease| (lease, old, new)))
 }
 
 fn memory(world: &World, id: JobId) -> Memory {
@@ -163,8 +172,13 @@ fn law(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(why()) }
 }
 
+/// Whether commits were lost in this move: what they had done is undone.
+fn forgets(of: &Move<'_>) -> bool {
+    matches!(of.action, Action::Promote { .. })
+}
+
 fn i4_final(of: &Move<'_>) -> Result<(), String> {
-    pairs(of).try_for_each(|(old, new)| {
+    pairs(of).filter(|_| !forgets(of)).try_for_each(|(old, new)| {
         let stays = !old.state.name().is_final() || old.state == new.state;
         law(stays, || format!("{} became {}", old.state.name(), new.state.name()))
     })
@@ -184,9 +198,13 @@ fn i6_fence(of: &Move<'_>) -> Result<(), String> {
     else {
         return Ok(());
     };
-    let old = of.before.job(lease.job_id);
+    let Some(old) = of.before.job(lease.job_id) else {
+        return law(of.answer == Some(Written::Lost), || {
+            "a write to a job that is lost was taken".to_owned()
+        });
+    };
     let current = old.lease_for(lease.fence).is_some();
-    let changed = old != of.after.job(lease.job_id);
+    let changed = Some(old) != of.after.job(lease.job_id);
     law(current || !changed, || format!("a write with fence {} changed the job", lease.fence))?;
     let refused = of.answer == Some(Written::Lost);
     let repeat =
@@ -229,9 +247,10 @@ fn i10_limit(of: &Move<'_>) -> Result<(), String> {
 fn i11_expiry(of: &Move<'_>) -> Result<(), String> {
     pairs(of).try_for_each(|(old, new)| {
         let Some((fence, until)) = memory(of.before, old.id).held else { return Ok(()) };
-        let taken = matches!(of.action, Action::Expire) && old.lease().is_some() && new.lease().is_none();
+        let taken =
+            matches!(of.action, Action::Expire) && old.lease_for(fence).is_some() && new.lease().is_none();
         law(!taken || until <= of.before.now, || format!("fence {fence} was taken back early"))?;
-        let now = of.before.now;
+        let now = of.before.store_now();
         let looked_at = !matches!(of.action, Action::Expire) || new.lease().is_none_or(|l| l.look_at() > now);
         law(looked_at, || format!("fence {fence} was neither marked nor taken back"))
     })
@@ -244,7 +263,7 @@ fn i18_late(of: &Move<'_>) -> Result<(), String> {
     else {
         return Ok(());
     };
-    let current = of.before.job(lease.job_id).lease_for(lease.fence).is_some();
+    let current = of.before.job(lease.job_id).is_some_and(|job| job.lease_for(lease.fence).is_some());
     law(!current || of.answer == Some(Written::Done), || {
         format!("a write with fence {} was refused, and the job is still held with it", lease.fence)
     })
@@ -253,7 +272,7 @@ fn i18_late(of: &Move<'_>) -> Result<(), String> {
 /// Whoever had no time to renew before the store froze has a wait's time after it is back.
 fn i21_outage(of: &Move<'_>) -> Result<(), String> {
     let settled = matches!(of.action, Action::Deliver { message: Message::Settle { .. }, .. });
-    pairs(of).filter(|_| !settled).try_for_each(|(old, new)| {
+    pairs(of).filter(|_| !settled && !forgets(of)).try_for_each(|(old, new)| {
         let Some(lease) = old.lease() else { return Ok(()) };
         let taken = new.lease_for(lease.fence).is_none();
         let back_ms = of.before.ghost.thawed_at.map_or(0, |at| of.before.now.ms_since(at));
@@ -268,8 +287,10 @@ fn i22_at_work(of: &Move<'_>) -> Result<(), String> {
     if !of.after.setting.still {
         return Ok(());
     }
-    let both = of.after.at_work(0).is_some_and(|job| of.after.at_work(1) == Some(job));
-    law(!both, || "two attempts of one job are at work".to_owned())
+    let (Some(first), Some(second)) = (of.after.at_work(0), of.after.at_work(1)) else { return Ok(()) };
+    law(first != second, || "two attempts of one job are at work".to_owned())?;
+    law(!of.after.setting.key, || "two attempts of one key are at work".to_owned())?;
+    law(of.after.setting.limit != Some(1), || "two attempts are at work where one may be".to_owned())
 }
 
 fn i12_cancel(of: &Move<'_>) -> Result<(), String> {
@@ -290,7 +311,8 @@ fn i14_steps(of: &Move<'_>) -> Result<(), String> {
 
 fn i15_not_early(of: &Move<'_>) -> Result<(), String> {
     grants(of).try_for_each(|(_, old, _)| {
-        law(old.run_at <= of.before.now, || format!("started at {}, due at {}", of.before.now, old.run_at))
+        let now = of.before.store_now();
+        law(old.run_at <= now, || format!("started at {now}, due at {}", old.run_at))
     })
 }
 
@@ -299,12 +321,13 @@ fn i15_not_early(of: &Move<'_>) -> Result<(), String> {
 pub fn i17_not_stuck(world: &World) -> Result<(), String> {
     let unfinished = |book: &windlass_core::book::Book| book.jobs().any(|job| !job.state.name().is_final());
     let mut book = world.book.clone();
-    let mut now = world.now;
+    let mut now = world.store_now();
     for round in 0..u128::from(2 * ATTEMPTS_MAX) {
         if !unfinished(&book) {
             return Ok(());
         }
-        for ms in [i64::from(world.setting.lease_ms), WAIT_MS] {
+        let lease_ms = i64::from(world.lease_ms(0));
+        for ms in [lease_ms, WAIT_MS.max(lease_ms / 3)] {
             now = now.plus_ms(ms);
             book.expire(now);
         }

@@ -1,9 +1,11 @@
 //! Every order of events, up to a bound: workers that crash, messages that are
 //! lost, doubled and overtaken, a clock that stands or runs, cancel, keys and
-//! limits, a store that freezes, workers that look at their own clock, on the
-//! real book. Each state that can be reached is looked at; so are seventeen ways
-//! of doing it wrong, each of which must be found.
+//! limits, a store that freezes, workers that look at their own clock, a standby
+//! that takes over without the newest commits, on the real book. Each state that can
+//! be reached is looked at; so are many ways of doing it wrong, one for each rule, each
+//! of which must be found. `fences` does the same for fences over epochs, clones and restores.
 
+mod fences;
 mod laws;
 mod search;
 mod server;
@@ -11,7 +13,7 @@ mod world;
 
 use search::{Found, search};
 use server::Flaw;
-use world::Setting;
+use world::{Comes, End, Setting};
 
 /// Fewer states than these would mean that the bounds have shut something out.
 const STATES_MIN: usize = 10_000;
@@ -31,6 +33,13 @@ const ONE: Setting = Setting {
     tick_ms: 1_000,
     freezes: 0,
     still: false,
+    net_max: 2,
+    ends: &[End::Done, End::Retry, End::Release],
+    promotions: 0,
+    lost_max: 0,
+    ahead_ms: 0,
+    last: Comes::First,
+    longer_ms: None,
 };
 const CANCEL: Setting = Setting { asks: [1, 1], cancels: true, ..ONE };
 const STEPS: Setting = Setting { copies: 0, crashes: 1, asks: [1, 1], steps: true, cancels: true, ..ONE };
@@ -49,6 +58,32 @@ const OUTAGES: Setting = Setting { ticks: 7, asks: [1, 0], freezes: 2, ..OUTAGE 
 const SHORT: Setting = Setting { lease_ms: 1_000, tick_ms: 500, ticks: 6, ..OUTAGE };
 /// Workers look at their own clock.
 const STILL: Setting = Setting { copies: 0, ticks: 4, asks: [1, 1], still: true, ..ONE };
+
+/// A standby takes over that has not heard of the newest commits: the first worker may have been taken for dead in them, and
+/// the second may hold its job by them. One message is on its way at a time, and few ticks are far apart, so that all of it
+/// can be looked at.
+const PROMOTED: Setting =
+    Setting { ticks: 4, tick_ms: 1_500, net_max: 1, ends: &[], promotions: 1, lost_max: 3, ..STILL };
+/// Attempts end before and after it.
+const PROMOTED_ENDS: Setting = Setting { ticks: 2, lost_max: 2, ends: &[End::Release], ..PROMOTED };
+/// What was lost was a job and its claim, and the job is enqueued once more.
+const AGAIN: Setting = Setting { ticks: 3, lost_max: 2, last: Comes::Again, ..PROMOTED };
+/// What comes after it has a key that somebody may have in the lost history.
+const PROMOTED_KEY: Setting =
+    Setting { ticks: 2, lost_max: 1, jobs: 2, key: true, last: Comes::Fresh, ..PROMOTED };
+/// Or it comes to a queue that counts those who run.
+const PROMOTED_LIMIT: Setting = Setting { key: false, limit: Some(1), ..PROMOTED_KEY };
+/// Nothing is lost, and the clock of the standby is ahead.
+const SYNCHRONOUS: Setting = Setting { ticks: 3, lost_max: 0, ahead_ms: 2_000, ..PROMOTED };
+/// A worker asks for longer leases than its queue has, and did so before.
+const LONGER: Setting = Setting {
+    ticks: 4,
+    asks: [2, 1],
+    ends: &[End::Release],
+    longer_ms: Some(5_000),
+    lost_max: 1,
+    ..PROMOTED
+};
 
 fn holds(setting: Setting) {
     match search(setting, Flaw::None) {
@@ -118,6 +153,91 @@ fn an_outage_and_short_leases() {
 #[test]
 fn workers_stand_still() {
     holds(STILL);
+}
+
+#[test]
+fn a_promotion() {
+    holds(PROMOTED);
+}
+
+#[test]
+fn a_promotion_among_ends() {
+    holds(PROMOTED_ENDS);
+}
+
+#[test]
+fn a_promotion_and_the_same_id_again() {
+    holds(AGAIN);
+}
+
+#[test]
+fn a_promotion_and_a_key() {
+    holds(PROMOTED_KEY);
+}
+
+#[test]
+fn a_promotion_and_a_limit() {
+    holds(PROMOTED_LIMIT);
+}
+
+#[test]
+fn a_promotion_without_loss() {
+    holds(SYNCHRONOUS);
+}
+
+#[test]
+fn mutant_epoch_not_compared() {
+    falls(PROMOTED, Flaw::EpochNotCompared, "I");
+}
+
+#[test]
+fn mutant_epoch_not_compared_in_writes() {
+    falls(PROMOTED, Flaw::EpochNotComparedInWrites, "I22");
+}
+
+#[test]
+fn mutant_epoch_not_compared_in_expire() {
+    falls(SYNCHRONOUS, Flaw::EpochNotComparedInExpire, "I11");
+}
+
+#[test]
+fn mutant_floor_not_lifted() {
+    falls(PROMOTED, Flaw::FloorNotLifted, "I5");
+}
+
+#[test]
+fn mutant_epoch_does_not_renew() {
+    falls(SYNCHRONOUS, Flaw::EpochDoesNotRenew, "I11");
+}
+
+#[test]
+fn mutant_no_pause() {
+    falls(PROMOTED, Flaw::NoPause, "I7");
+}
+
+#[test]
+fn mutant_goes_on_at_once() {
+    falls(PROMOTED, Flaw::GoesOnAtOnce, "I22");
+}
+
+#[test]
+fn mutant_the_same_id_does_not_wait() {
+    falls(AGAIN, Flaw::WhatComesDoesNotWait, "I7");
+}
+
+#[test]
+fn mutant_a_key_does_not_wait() {
+    falls(PROMOTED_KEY, Flaw::WhatComesDoesNotWait, "I22");
+}
+
+#[test]
+fn mutant_a_limit_does_not_wait() {
+    falls(PROMOTED_LIMIT, Flaw::WhatComesDoesNotWait, "I22");
+}
+
+#[test]
+fn mutant_long_leases_forgotten() {
+    falls(LONGER, Flaw::LongLeasesForgotten, "I7");
 }
 
 #[test]

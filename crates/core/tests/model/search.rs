@@ -5,11 +5,13 @@ use std::collections::{HashSet, VecDeque};
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use windlass_core::book::Book;
+use windlass_core::epoch::Epoch;
 use windlass_core::state::State;
 
 use crate::laws::{Move, broken, i17_not_stuck, remember, remember_steps};
-use crate::server::{Flaw, act, begin};
-use crate::world::{Action, Setting, World};
+use crate::server::{Flaw, act, begin, notice};
+use crate::world::{Action, Setting, World, queue};
 
 /// What a search has found.
 pub enum Found {
@@ -26,9 +28,12 @@ pub fn search(setting: Setting, flaw: Flaw) -> Found {
     let mut came_from: Vec<(usize, Option<Action>)> = vec![(0, None)];
     let mut waiting = VecDeque::from([(0, start)]);
     let mut moves = 0;
-    while let Some((at, before)) = waiting.pop_front() {
-        for action in before.actions() {
+    while let Some((at, was)) = waiting.pop_front() {
+        for action in was.actions() {
             moves += 1;
+            // What the first call after a promotion finds is the beginning of an epoch.
+            let mut before = was.clone();
+            notice(&mut before, action, flaw);
             let mut after = before.clone();
             let answer = act(&mut after, action, flaw);
             let law = broken(&Move { before: &before, action, answer, after: &after });
@@ -88,12 +93,27 @@ fn feed(world: &World, to: &mut DefaultHasher) {
         freezes,
         frozen,
         sent,
+        still_until,
+        promotions,
+        log,
+        cut,
+        ahead_ms,
         ghost,
         memory,
         setting: _,
     } = world;
     (now, workers, asked, net, ticks, crashes, copies, canceled, ghost, memory).hash(to);
     (freezes, frozen, sent).hash(to);
+    (promotions, cut, ahead_ms, log.len()).hash(to);
+    still_until.map(|until| until.max(*now)).hash(to);
+    for book in std::iter::once(book).chain(log) {
+        feed_book(book, to);
+    }
+}
+
+fn feed_book(book: &Book, to: &mut DefaultHasher) {
+    let Epoch { number, instance: _, floor, began_at, first_seq, lossy } = book.epoch();
+    (number, floor, began_at, first_seq, lossy, book.longest_ms(&queue())).hash(to);
     for job in book.jobs() {
         let last = job.history.last().map(|entry| (entry.what, entry.fence));
         (job.id, job.run_at, job.attempt, job.crashes, job.fence, job.steps.len(), last).hash(to);

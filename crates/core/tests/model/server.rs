@@ -1,6 +1,7 @@
 //! The server: the real book, or the book with a flaw; and the flaws of workers.
 
 use windlass_core::book::{Book, Document};
+use windlass_core::epoch::PAUSE_MS_MAX;
 use windlass_core::id::JobId;
 use windlass_core::job::Job;
 use windlass_core::json::Json;
@@ -9,7 +10,7 @@ use windlass_core::store::{ClaimRequest, LeaseRef, Settlement, StepWrite, Writte
 use windlass_core::time::Time;
 use windlass_core::transition::Outcome;
 
-use crate::world::{Action, End, Message, WAIT_MS, Worker, World, queue, worker_name};
+use crate::world::{Action, Comes, End, Message, WAIT_MS, Worker, World, kind, new_job, queue, worker_name};
 
 /// What is wrong with a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,24 @@ pub enum Flaw {
     NeverStill,
     /// A worker counts its lease from when it got it, not from when it asked.
     CountsFromTheAnswer,
+    /// Nobody looks whether the history was cut.
+    EpochNotCompared,
+    /// Renewals, steps and settlements do not look whether it was.
+    EpochNotComparedInWrites,
+    /// Nor does whoever takes back.
+    EpochNotComparedInExpire,
+    /// A new epoch gives fences from where the old one was.
+    FloorNotLifted,
+    /// A new epoch renews no lease.
+    EpochDoesNotRenew,
+    /// Nothing is held back, whatever was lost.
+    NoPause,
+    /// The pause is as long as the queue's lease, whatever was claimed.
+    LongLeasesForgotten,
+    /// What is accepted in the pause does not wait, whoever else may run.
+    WhatComesDoesNotWait,
+    /// A worker that stood still goes on with its first renewal.
+    GoesOnAtOnce,
 }
 
 /// What a flawed server remembers beside the book.
@@ -67,15 +86,57 @@ pub fn begin(setting: crate::world::Setting, flaw: Flaw) -> World {
 /// The answer to a write, where the laws want to see it.
 pub type Answer = Option<Written>;
 
+/// Begins a new epoch if the history was cut and this is a call of the store: the first one finds it.
+pub fn notice(world: &mut World, action: Action, flaw: Flaw) {
+    let looks = match action {
+        Action::Deliver { message: Message::Claim { .. }, .. } | Action::Enqueue { .. } => true,
+        Action::Deliver { message: Message::Grant { .. } | Message::Effect { .. }, .. } => false,
+        Action::Deliver { .. } => flaw != Flaw::EpochNotComparedInWrites,
+        Action::Expire => flaw != Flaw::EpochNotComparedInExpire,
+        _ => false,
+    };
+    if !looks || !world.cut || flaw == Flaw::EpochNotCompared {
+        return;
+    }
+    world.cut = false;
+    let leases: Vec<(JobId, State)> = world.book.jobs().map(|job| (job.id, job.state.clone())).collect();
+    if flaw == Flaw::LongLeasesForgotten {
+        edit(&mut world.book, |document| drop(document.remove("long_leases")));
+    }
+    let lossy = world.setting.lost_max > 0 && flaw != Flaw::NoPause;
+    world.book.turn(uuid::Uuid::from_u128(7), 0, lossy, world.store_now());
+    if flaw == Flaw::FloorNotLifted {
+        edit(&mut world.book, |document| document["epoch"]["floor"] = 0.into());
+    }
+    if flaw == Flaw::EpochDoesNotRenew {
+        for (id, state) in leases {
+            force(&mut world.book, id, |job| job.state = state);
+        }
+    }
+}
+
 /// Lets something happen.
 pub fn act(world: &mut World, action: Action, flaw: Flaw) -> Answer {
-    let answer = match action {
+    let before = (world.promotions > 0 && world.setting.lost_max > 0).then(|| world.book.clone());
+    let answer = happen(world, action, flaw);
+    world.book.keep_events(0);
+    if let Some(before) = before.filter(|before| world.promotions > 0 && before.jobs().ne(world.book.jobs()))
+    {
+        world.log.insert(0, before);
+        world.log.truncate(world.setting.lost_max);
+    }
+    answer
+}
+
+fn happen(world: &mut World, action: Action, flaw: Flaw) -> Answer {
+    match action {
         Action::Send { worker, message, then } => {
             let first = world.workers[worker] == Worker::Idle;
             world.workers[worker] = then;
             world.asked[worker] += u8::from(matches!(then, Worker::Asking(n) if n == world.asked[worker]));
             if first && world.setting.still {
                 world.sent[worker] = world.now;
+                world.still_until[worker] = Time::MIN;
             }
             put(world, message)
         }
@@ -118,12 +179,29 @@ pub fn act(world: &mut World, action: Action, flaw: Flaw) -> Answer {
             world.frozen = None;
             None
         }
+        Action::Promote { lost } => promote(world, lost),
+        Action::Enqueue { job } => {
+            let new = new_job(job, &world.setting, flaw != Flaw::KeyCheckSkipped);
+            world.book.enqueue(vec![new], world.store_now()).expect("a job");
+            None
+        }
         Action::Scan => scan(world, flaw),
         Action::Expire => expire(world, flaw),
         Action::Cancel { job } => cancel(world, job, flaw),
-    };
-    world.book.keep_events(0);
-    answer
+    }
+}
+
+/// A standby takes over, with its own clock; it has not heard of so many commits.
+fn promote(world: &mut World, lost: usize) -> Answer {
+    world.promotions -= 1;
+    if lost > 0 {
+        world.book = world.log[lost - 1].clone();
+    }
+    world.log.clear();
+    world.cut = true;
+    world.ahead_ms += world.setting.ahead_ms;
+    world.frozen = None;
+    None
 }
 
 fn put(world: &mut World, message: Message) -> Answer {
@@ -151,9 +229,14 @@ fn deliver(world: &mut World, message: Message, flaw: Flaw) -> Answer {
             if flaw == Flaw::BlindHeartbeat {
                 revive(world, worker, lease);
             }
-            let marked_at = world.job(lease.job_id).lease().and_then(|held| held.marked_at);
-            let renewed = !world.book.renew(&[lease], world.now).renewed.is_empty();
+            let marked_at = world.job(lease.job_id).and_then(Job::lease).and_then(|held| held.marked_at);
+            let answer = world.book.renew(&[lease], world.store_now());
+            let renewed = !answer.renewed.is_empty();
             if renewed && world.workers[worker] == Worker::Holding(lease) {
+                let stands = world.at_work(worker).is_none();
+                if let Some((_, ms)) = answer.still.first().filter(|_| stands && flaw != Flaw::GoesOnAtOnce) {
+                    world.still_until[worker] = world.now.plus_ms(*ms as i64);
+                }
                 world.sent[worker] = world.sent[worker].max(sent);
             }
             if renewed && flaw == Flaw::RenewalKeepsMark {
@@ -165,7 +248,7 @@ fn deliver(world: &mut World, message: Message, flaw: Flaw) -> Answer {
             let lease = seen(world, worker, lease, flaw);
             let name = format!("step of {}", lease.fence).parse().expect("a name");
             let step = StepWrite { lease, name, output: Json::null() };
-            world.book.store_steps(&[step], world.now).first().copied()
+            world.book.store_steps(&[step], world.store_now()).first().copied()
         }
         Message::Settle { worker, lease, end } => {
             let lease = seen(world, worker, lease, flaw);
@@ -175,7 +258,7 @@ fn deliver(world: &mut World, message: Message, flaw: Flaw) -> Answer {
                 End::Retry => Outcome::Retry { error: String::new(), when: None },
                 End::Release => Outcome::Released,
             };
-            world.book.settle(&[Settlement { lease, outcome }], world.now).first().copied()
+            world.book.settle(&[Settlement { lease, outcome }], world.store_now()).first().copied()
         }
         Message::Effect { lease } => {
             let newest = world.ghost.effect(lease.job_id);
@@ -187,7 +270,7 @@ fn deliver(world: &mut World, message: Message, flaw: Flaw) -> Answer {
 
 /// The lease as the server takes it.
 fn seen(world: &World, worker: usize, lease: LeaseRef, flaw: Flaw) -> LeaseRef {
-    let job = world.job(lease.job_id);
+    let Some(job) = world.job(lease.job_id) else { return lease };
     let own = job.lease().is_some_and(|held| held.worker == worker_name(worker));
     match flaw {
         Flaw::NoFence => LeaseRef { fence: job.fence, ..lease },
@@ -203,23 +286,37 @@ fn claim(world: &mut World, worker: usize, request: u8, flaw: Flaw) -> Answer {
     if flaw == Flaw::DoubleRelease && world.setting.limit.is_some_and(|limit| world.memory.used >= limit) {
         return None;
     }
-    let wish = ClaimRequest {
+    let mut wish = ClaimRequest {
         request_id: uuid::Uuid::from_u128(worker as u128 * 1_000 + u128::from(request) + 1),
         worker: worker_name(worker),
         queues: vec![queue()],
         kinds: None,
         limit: 1,
-        lease_ms: None,
+        lease_ms: world.setting.longer_ms.filter(|_| worker == 0),
     };
     if flaw == Flaw::ClaimTakesBack {
         one_look(world);
     }
     let fences: Vec<u64> = world.book.jobs().map(|job| job.fence).collect();
-    let answer = world.book.claim(&wish, world.now).expect("a claim that makes sense");
+    let now = world.store_now();
+    if let Some(late) = late(world).filter(|_| flaw == Flaw::WhatComesDoesNotWait) {
+        wish.kinds = Some(vec![kind(late)]);
+        wish.request_id = uuid::Uuid::from_u128(wish.request_id.as_u128() + 500);
+        world.book.set_pause_max(0);
+    }
+    let answer = world.book.claim(&wish, now).expect("a claim that makes sense");
+    world.book.set_pause_max(PAUSE_MS_MAX);
     let lease = answer.leases.first()?.lease_ref();
     let new = world.book.jobs().map(|job| job.fence).ne(fences);
     world.memory.used += u32::from(new && flaw == Flaw::DoubleRelease);
     put(world, Message::Grant { worker, request, lease })
+}
+
+/// The job that comes later, if it has come in this epoch.
+fn late(world: &World) -> Option<JobId> {
+    let epoch = world.book.epoch();
+    let last = world.book.jobs().last().filter(|_| epoch.number > 1 && world.setting.last != Comes::First)?;
+    (last.seq >= epoch.first_seq).then_some(last.id)
 }
 
 /// A rescuer of two steps: it looks at what has run out, and later queues
@@ -242,7 +339,7 @@ fn scan(world: &mut World, flaw: Flaw) -> Answer {
 /// Takes back at once what has run out, as if somebody had looked before.
 fn one_look(world: &mut World) {
     remark(world, |_| Some(Time::MIN));
-    world.book.expire(world.now);
+    world.book.expire(world.store_now());
 }
 
 /// Marks as some flaw would have it the leases that have run out.
@@ -272,7 +369,7 @@ fn expire(world: &mut World, flaw: Flaw) -> Answer {
         Flaw::OldMarkCounts => remark(world, |lease| lease.marked_at),
         _ => {}
     }
-    let expired = world.book.expire(world.now);
+    let expired = world.book.expire(world.store_now());
     world.memory.used = world.memory.used.saturating_sub(expired.jobs.len() as u32);
     if flaw == Flaw::FenceReset {
         for id in expired.jobs {
@@ -311,18 +408,24 @@ fn revive(world: &mut World, worker: usize, lease: LeaseRef) {
 
 /// Changes a job behind the book's back, as no function of core would.
 fn force(book: &mut Book, id: JobId, change: impl FnOnce(&mut Job)) {
+    edit(book, |document| {
+        for entry in document["jobs"].as_array_mut().expect("jobs") {
+            let mut job: Job = serde_json::from_str(&entry.to_string()).expect("a job");
+            if job.id == id {
+                change(&mut job);
+                let text = serde_json::to_string(&job).expect("a job");
+                *entry = serde_json::from_str(&text).expect("JSON");
+                break;
+            }
+        }
+    });
+}
+
+/// Changes a book as a document.
+fn edit(book: &mut Book, change: impl FnOnce(&mut serde_json::Map<String, serde_json::Value>)) {
     let text = serde_json::to_string(&book.to_document()).expect("a document");
     let mut value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let jobs = value["jobs"].as_array_mut().expect("jobs");
-    for entry in jobs.iter_mut() {
-        let mut job: Job = serde_json::from_str(&entry.to_string()).expect("a job");
-        if job.id == id {
-            change(&mut job);
-            let text = serde_json::to_string(&job).expect("a job");
-            *entry = serde_json::from_str(&text).expect("JSON");
-            break;
-        }
-    }
+    change(value.as_object_mut().expect("a document"));
     let document: Document = serde_json::from_str(&value.to_string()).expect("a document");
     *book = Book::from_document(document).expect("a book");
 }

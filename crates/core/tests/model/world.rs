@@ -1,5 +1,6 @@
 //! The world around the book: two workers, a network without manners, a clock.
 
+use uuid::Uuid;
 use windlass_core::book::Book;
 use windlass_core::holding::{Holding, May};
 use windlass_core::id::{JobId, Key, Kind, QueueName, WorkerName};
@@ -14,8 +15,6 @@ pub const WAIT_MS: i64 = 1_000;
 /// For how many ticks a store that freezes stays frozen at least: longer than two waits. (One that freezes again
 /// for one to two waits before a holder could renew is a limit of the rule, and said in the guide.)
 const FROZEN_TICKS_MIN: u8 = 3;
-/// How many messages are on their way at once.
-const NET_MAX: usize = 2;
 pub const ATTEMPTS_MAX: u32 = 3;
 pub const CRASHES_MAX: u32 = 2;
 
@@ -39,6 +38,30 @@ pub struct Setting {
     pub freezes: u8,
     /// Whether workers look at their own clock, and stand still before the end of a lease.
     pub still: bool,
+    /// How many messages are on their way at once.
+    pub net_max: usize,
+    /// How a worker may end an attempt.
+    pub ends: &'static [End],
+    /// How often a standby is promoted, and how many of the newest commits it may not have heard of.
+    pub promotions: u8,
+    pub lost_max: usize,
+    /// How far the clock of a standby is ahead of the one that it follows.
+    pub ahead_ms: i64,
+    /// When the last of the jobs comes.
+    pub last: Comes,
+    /// How long the leases are that the first worker asks for; those of the second are the queue's.
+    pub longer_ms: Option<u32>,
+}
+
+/// When a job comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comes {
+    /// It is there.
+    First,
+    /// At any moment, and once more under the same id if it is lost.
+    Again,
+    /// At any moment, with an id that is made then.
+    Fresh,
 }
 
 /// What is on its way.
@@ -100,17 +123,39 @@ pub enum Worker {
 /// One thing that happens.
 #[derive(Debug, Clone, Copy)]
 pub enum Action {
-    Send { worker: usize, message: Message, then: Worker },
-    GiveUp { worker: usize },
-    Crash { worker: usize },
-    Deliver { message: Message, kept: bool },
-    Lose { message: Message },
+    Send {
+        worker: usize,
+        message: Message,
+        then: Worker,
+    },
+    GiveUp {
+        worker: usize,
+    },
+    Crash {
+        worker: usize,
+    },
+    Deliver {
+        message: Message,
+        kept: bool,
+    },
+    Lose {
+        message: Message,
+    },
     Tick,
     Freeze,
     Thaw,
+    /// A standby takes over that has not heard of so many commits; nobody has asked it for anything yet.
+    Promote {
+        lost: usize,
+    },
+    Enqueue {
+        job: JobId,
+    },
     Scan,
     Expire,
-    Cancel { job: JobId },
+    Cancel {
+        job: JobId,
+    },
 }
 
 /// Everything at one moment.
@@ -130,6 +175,15 @@ pub struct World {
     pub frozen: Option<u8>,
     /// When each worker sent its claim, or its last renewal that was taken.
     pub sent: [Time; 2],
+    /// Until when each worker stands still since its renewal was answered so.
+    pub still_until: [Time; 2],
+    /// How often a standby may still be promoted, and what the book was before its newest commits.
+    pub promotions: u8,
+    pub log: Vec<Book>,
+    /// Whether the history was cut, and nobody has noticed.
+    pub cut: bool,
+    /// How far the store's clock is ahead.
+    pub ahead_ms: i64,
     /// What the laws remember.
     pub ghost: crate::laws::Ghost,
     /// What a server with a flaw remembers.
@@ -149,13 +203,10 @@ impl World {
             crashes_max: CRASHES_MAX,
             ..Default::default()
         };
-        book.put_queue(queue(), policy).expect("a policy");
-        let job = |n: u128| {
-            let mut spec = JobSpec::new(Kind::new("k").expect("a kind"), queue(), Json::null());
-            spec.key = (setting.key && keys).then(|| Key::new("shop").expect("a key"));
-            NewJob { id: id(n), spec, start: Start::Now }
-        };
-        book.enqueue((0..setting.jobs).map(job).collect(), now).expect("jobs");
+        book.put_queue(queue(), policy, now).expect("a policy");
+        let there = setting.jobs - u128::from(setting.last != Comes::First);
+        let jobs = (0..there).map(|n| new_job(id(n), &setting, keys)).collect();
+        book.enqueue(jobs, now).expect("jobs");
         book.keep_events(0);
         Self {
             book,
@@ -170,6 +221,11 @@ impl World {
             freezes: setting.freezes,
             frozen: None,
             sent: [now; 2],
+            still_until: [Time::MIN; 2],
+            promotions: setting.promotions,
+            log: Vec::new(),
+            cut: false,
+            ahead_ms: 0,
             ghost: Default::default(),
             memory: Default::default(),
             setting,
@@ -193,6 +249,9 @@ impl World {
         if self.ticks > 0 {
             actions.push(Action::Tick);
         }
+        if self.promotions > 0 {
+            actions.extend((0..=self.log.len()).map(|lost| Action::Promote { lost }));
+        }
         match self.frozen {
             Some(ticks) if ticks >= FROZEN_TICKS_MIN => actions.push(Action::Thaw),
             None if self.freezes > 0 => actions.push(Action::Freeze),
@@ -203,6 +262,11 @@ impl World {
         }
         actions.push(Action::Scan);
         actions.push(Action::Expire);
+        if self.book.len() < self.setting.jobs as usize {
+            let n = self.setting.jobs - 1;
+            let job = if self.setting.last == Comes::Fresh { id_at(self.store_now(), n) } else { id(n) };
+            actions.push(Action::Enqueue { job });
+        }
         let cancelable = self.book.jobs().map(|job| job.id).filter(|id| !self.canceled.contains(id));
         let cancelable = cancelable.take(usize::from(self.setting.cancels));
         actions.extend(cancelable.map(|job| Action::Cancel { job }));
@@ -211,7 +275,7 @@ impl World {
 
     fn worker_actions(&self, worker: usize, actions: &mut Vec<Action>) {
         let mut send = |message: Message, then: Worker| {
-            if self.net.len() < NET_MAX && !self.net.contains(&message) {
+            if self.net.len() < self.setting.net_max && !self.net.contains(&message) {
                 actions.push(Action::Send { worker, message, then });
             }
         };
@@ -236,8 +300,8 @@ impl World {
                 if self.setting.effects {
                     send(Message::Effect { lease }, holding);
                 }
-                for end in [End::Done, End::Retry, End::Release] {
-                    send(Message::Settle { worker, lease, end }, Worker::Idle);
+                for end in self.setting.ends {
+                    send(Message::Settle { worker, lease, end: *end }, Worker::Idle);
                 }
                 if self.crashes > 0 {
                     actions.push(Action::Crash { worker });
@@ -249,18 +313,51 @@ impl World {
     /// The job that a worker works on at this moment: it holds the lease, and does not stand still.
     pub fn at_work(&self, worker: usize) -> Option<JobId> {
         let Worker::Holding(lease) = self.workers[worker] else { return None };
-        let held = Holding {
-            sent_ms: self.sent[worker].ms() as u64,
-            lease_ms: u64::from(self.setting.lease_ms),
-            look_ms: self.setting.tick_ms / 4,
-        };
-        (held.may(self.now.ms() as u64) != May::HoldStill).then_some(lease.job_id)
+        let stands = self.by_its_clock(worker) == May::HoldStill || self.now < self.still_until[worker];
+        (!stands).then_some(lease.job_id)
     }
 
-    /// A job; the model deletes none.
-    pub fn job(&self, id: JobId) -> &Job {
-        self.book.job(id).expect("no job is ever deleted")
+    /// What a worker may do with its lease by its own clock.
+    pub fn by_its_clock(&self, worker: usize) -> May {
+        let held = Holding {
+            sent_ms: self.sent[worker].ms() as u64,
+            lease_ms: u64::from(self.lease_ms(worker)),
+            look_ms: self.setting.tick_ms / 4,
+        };
+        held.may(self.now.ms() as u64)
     }
+
+    /// How long the leases of a worker are.
+    pub fn lease_ms(&self, worker: usize) -> u32 {
+        self.setting.longer_ms.filter(|_| worker == 0).unwrap_or(self.setting.lease_ms)
+    }
+
+    /// The time by the store's clock.
+    pub fn store_now(&self) -> Time {
+        self.now.plus_ms(self.ahead_ms)
+    }
+
+    /// A job, unless it was never there, or lost with what accepted it.
+    pub fn job(&self, id: JobId) -> Option<&Job> {
+        self.book.job(id)
+    }
+}
+
+/// A job as it comes.
+pub fn new_job(id: JobId, setting: &Setting, keys: bool) -> NewJob {
+    let mut spec = JobSpec::new(kind(id), queue(), Json::null());
+    spec.key = (setting.key && keys).then(|| Key::new("shop").expect("a key"));
+    NewJob { id, spec, start: Start::Now }
+}
+
+/// The kind of a job; what comes later has one of its own.
+pub fn kind(id: JobId) -> Kind {
+    Kind::new(if id.0.get_version_num() == 7 { "fresh" } else { "k" }).expect("a kind")
+}
+
+/// An id that says when it was made.
+fn id_at(at: Time, n: u128) -> JobId {
+    JobId(Uuid::from_u128((u128::from(at.ms().unsigned_abs()) << 80) | (7 << 76) | (0b10 << 62) | n))
 }
 
 pub fn queue() -> QueueName {
@@ -268,7 +365,7 @@ pub fn queue() -> QueueName {
 }
 
 pub fn id(n: u128) -> JobId {
-    JobId(uuid::Uuid::from_u128(n + 1))
+    JobId(Uuid::from_u128(n + 1))
 }
 
 pub fn worker_name(worker: usize) -> WorkerName {

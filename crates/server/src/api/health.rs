@@ -29,13 +29,13 @@ pub(crate) async fn healthz(_: Ask) -> Answered {
     ok(&HealthView { status: "ok" })
 }
 
-/// `GET /readyz`: the store answers, too, and the server is not stopping.
+/// `GET /readyz`: the store answers, too, and would accept a job, and the server is not stopping.
 pub(crate) async fn readyz(ask: Ask) -> Answered {
     if *ask.api.stop.borrow() {
         return Err(Refusal::busy("the server is stopping"));
     }
     tokio::select! {
-        now = ask.api.now() => now.map(drop)?,
+        accepts = ask.api.store.accepts() => accepts?,
         () = ask.api.world.sleep_ms(READY_MS) => return Err(Refusal::busy("the store does not answer")),
     }
     ok(&HealthView { status: "ready" })

@@ -1,7 +1,12 @@
 //! Queues, budgets, schedules, workers, statistics, metrics, health.
 
+use std::io::Write;
+
 use serde_json::json;
+use windlass_server::Settings;
 use windlass_testkit::eventually::eventually;
+use windlass_testkit::needs;
+use windlass_testkit::small_disk::SmallDisk;
 
 use crate::house::House;
 
@@ -98,6 +103,29 @@ async fn what_happens_is_counted() {
     ] {
         assert!(metrics.text.contains(line), "{line} in {}", metrics.text);
     }
+}
+
+/// Whoever sends jobs here would be refused.
+#[tokio::test]
+async fn a_full_disk_is_not_ready() {
+    if !needs::root() {
+        return;
+    }
+    let disk = SmallDisk::mount(8 << 20);
+    let folder = tempfile::TempDir::new_in(disk.path()).unwrap();
+    let house = House::inside(folder, Settings::default(), |server| server).await;
+    assert_eq!(house.get("/readyz").await.json(), json!({"status": "ready"}));
+    let junk = disk.path().join("junk");
+    let mut file = std::fs::File::create(&junk).unwrap();
+    while file.write_all(&[1; 4_096]).is_ok() {}
+    let reply = house.get("/readyz").await;
+    assert_eq!((reply.status, reply.code()), (503, "store_cannot_write".to_owned()));
+    assert_eq!(house.post("/v1/jobs", json!({"kind": "k", "payload": 1})).await.code(), "store_cannot_write");
+    assert_eq!(house.get("/healthz").await.status, 200, "it is alive, and finishes what it has");
+    drop(file);
+    std::fs::remove_file(&junk).unwrap();
+    assert_eq!(house.get("/readyz").await.status, 200);
+    house.enqueue(json!({"kind": "k", "payload": 1})).await;
 }
 
 #[tokio::test]

@@ -69,7 +69,11 @@ impl House {
 
     /// With more than settings.
     pub async fn dressed(settings: Settings, dress: impl FnOnce(Server) -> Server) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::inside(tempfile::tempdir().unwrap(), settings, dress).await
+    }
+
+    /// In a folder of one's own.
+    pub async fn inside(folder: TempDir, settings: Settings, dress: impl FnOnce(Server) -> Server) -> Self {
         let options = Options::new(Arc::new(RealWorld::new()));
         let store: Arc<dyn Store> =
             SqliteStore::open_with(folder.path().join("windlass.db"), options).await.unwrap();

@@ -3,11 +3,12 @@
 
 use uuid::Uuid;
 use windlass_core::eligible::{Explanation, Hold};
-use windlass_core::epoch::FLOOR_STEP;
+use windlass_core::epoch::{CLOCKS_APART_MS, FLOOR_STEP};
 use windlass_core::error::StoreError;
 use windlass_core::event::Position;
 use windlass_core::id::JobId;
 use windlass_core::job::{JobSpec, NewJob};
+use windlass_core::long_leases::{DAY_MS, SLACK_MS};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::store::{Spent, Written};
 use windlass_core::time::{Clock, Time};
@@ -109,19 +110,23 @@ pub async fn p27_what_others_may_hold_waits<S: Subject>() {
             named(5, |spec| spec.budgets = vec![budget("slots")]),
             job(6),
             new_at(now.plus_ms(-1), 7, |_| {}),
+            // Made by a clock that is ahead: perhaps before, and enqueued once more now.
+            new_at(now.plus_ms(CLOCKS_APART_MS + 1), 11, |_| {}),
             named(8, |_| {}),
             named(9, |spec| spec.priority = -3),
             named(10, |spec| spec.budgets = vec![budget("unknown")]),
+            new_at(now.plus_ms(CLOCKS_APART_MS), 12, |spec| spec.priority = -4),
         ])
         .await;
     let request = scene.request(&["q"], 9);
     let answer = scene.store().claim(request).await.expect("claim");
     let ids: Vec<JobId> = answer.leases.iter().map(|leased| leased.job.id).collect();
-    assert_eq!(ids, [8, 10, 9].map(|n| id_at(now, n)), "in order");
+    let ahead = |ms: i64, n: u128| id_at(now.plus_ms(CLOCKS_APART_MS + ms), n);
+    assert_eq!(ids, [id_at(now, 8), id_at(now, 10), id_at(now, 9), ahead(0, 12)], "in order");
     let hint = answer.next_due_in_ms.expect("time frees them");
     assert!(hint <= 30_000);
     let held = Some(Explanation::Held { holds: vec![Hold::EpochPause { until }] });
-    for waits in [id(1), id_at(now, 3), id_at(now, 4), id_at(now, 5), id(6)] {
+    for waits in [id(1), id_at(now, 3), id_at(now, 4), id_at(now, 5), id(6), ahead(1, 11)] {
         assert_eq!(scene.store().explain(waits).await.expect("explain"), held, "{waits}");
     }
     assert_eq!(scene.store().epoch().await.expect("epoch").paused_until, Some(until));
@@ -134,7 +139,7 @@ pub async fn p27_what_others_may_hold_waits<S: Subject>() {
     scene.clock.advance(1);
     let first = scene.claim(2).await.iter().map(|leased| number(leased.job.id)).collect::<Vec<_>>();
     assert_eq!(first, [1, 2], "whoever came first goes first");
-    assert_eq!(scene.claim(9).await.len(), 5);
+    assert_eq!(scene.claim(9).await.len(), 6);
     assert_eq!(scene.store().epoch().await.expect("epoch").paused_until, None);
     assert_eq!(scene.store().audit().await.expect("audit"), Vec::<String>::new());
 }
@@ -164,7 +169,8 @@ pub async fn p27_the_longest_lease_is_waited_for<S: Subject>() {
     for (lease_ms, later, pause) in [
         (60_000, 60_000, "1m"),
         (86_400_000, 60_000, "15m"),
-        (60_000, 86_400_001, "30s"),
+        (60_000, DAY_MS, "1m"),
+        (60_000, DAY_MS + SLACK_MS + 1, "30s"),
         (1_000, 60_000, "30s"),
     ] {
         let mut scene = Scene::<S>::new().await;
@@ -173,13 +179,98 @@ pub async fn p27_the_longest_lease_is_waited_for<S: Subject>() {
         request.lease_ms = Some(lease_ms);
         let lease = scene.store().claim(request).await.expect("claim").leases[0].lease_ref();
         scene.end(lease, Outcome::DONE).await;
-        scene.clock.advance(later);
+        scene.clock.advance(later.unsigned_abs());
+        scene.store().prune().await.expect("prune");
         scene.cut().await;
         scene.clock.advance(ms(pause) - 1);
         assert!(scene.claim(9).await.is_empty(), "{lease_ms}");
         scene.clock.advance(1);
         assert_eq!(scene.claimed(9).await, [2], "{lease_ms}");
     }
+}
+
+/// A queue that remembers a long lease does not forget a shorter one with it, and one whose leases were made shorter
+/// remembers those that it had. A history that ended days ago is gone on with as it ended.
+pub async fn p27_a_day_of_leases_is_remembered<S: Subject>() {
+    if !can_be_cut::<S>() {
+        return;
+    }
+    let pause = async |scene: &mut Scene<S>| {
+        scene.cut().await;
+        let began = scene.clock.wall();
+        let until = scene.store().epoch().await.expect("epoch").paused_until;
+        until.map_or(0, |until| until.ms_since(began))
+    };
+    let claim = async |scene: &Scene<S>, lease_ms: u32| {
+        let mut request = scene.request(&["q"], 1);
+        request.lease_ms = Some(lease_ms);
+        assert_eq!(scene.store().claim(request).await.expect("claim").leases.len(), 1);
+    };
+    // The longest goes, and the one behind it is there.
+    let mut scene = Scene::<S>::new().await;
+    scene.add((1..=9).map(job).collect()).await;
+    claim(&scene, 80_000).await;
+    scene.clock.advance(2 * SLACK_MS.unsigned_abs());
+    claim(&scene, 70_000).await;
+    scene.clock.advance(DAY_MS.unsigned_abs());
+    scene.store().prune().await.expect("prune");
+    assert_eq!(pause(&mut scene).await, 70_000);
+    // Without a look at the clock since, as in a backup: the last day is that of the history.
+    scene.clock.advance(3 * DAY_MS.unsigned_abs());
+    assert_eq!(pause(&mut scene).await, 70_000);
+    // Leases that were made shorter are in the world for as long as they were.
+    let mut scene = Scene::<S>::new().await;
+    scene.add((1..=9).map(job).collect()).await;
+    scene.policy(|policy| policy.lease_ms = 90_000).await;
+    scene.clock.advance(DAY_MS.unsigned_abs());
+    scene.policy(|policy| policy.lease_ms = 10_000).await;
+    scene.clock.advance(60_000);
+    assert_eq!(pause(&mut scene).await, 90_000);
+}
+
+/// For how long jobs are held back is fixed when the epoch begins: neither a claim with a longer lease nor another policy
+/// changes it, and the next epoch knows of both.
+pub async fn p27_a_pause_is_fixed_when_it_begins<S: Subject>() {
+    if !can_be_cut::<S>() {
+        return;
+    }
+    let mut scene = Scene::<S>::new().await;
+    scene.policy(|policy| policy.lease_ms = 40_000).await;
+    scene.add(vec![job(1), job(2)]).await;
+    scene.cut().await;
+    let began = scene.clock.wall();
+    scene.add(vec![new_at(began, 3, |_| {})]).await;
+    let mut request = scene.request(&["q"], 9);
+    request.lease_ms = Some(120_000);
+    let leases = scene.store().claim(request).await.expect("claim").leases;
+    assert_eq!(leases.len(), 1, "what nobody can hold starts, for as long as it likes");
+    let held = async |scene: &Scene<S>| {
+        let answer = scene.store().claim(scene.request(&["q"], 9)).await.expect("claim");
+        assert!(answer.leases.is_empty() && answer.next_due_in_ms.is_some_and(|ms| ms <= 40_000));
+        let until = began.plus_ms(40_000);
+        let why = Some(Explanation::Held { holds: vec![Hold::EpochPause { until }] });
+        assert_eq!(scene.store().explain(id(1)).await.expect("explain"), why);
+        assert_eq!(scene.store().epoch().await.expect("epoch").paused_until, Some(until));
+        let renewed = scene.store().renew(vec![leases[0].lease_ref()]).await.expect("renew");
+        let left = until.ms_since(scene.clock.wall());
+        assert_eq!(renewed.still, [(id_at(began, 3), left)]);
+    };
+    held(&scene).await;
+    scene.policy(|policy| policy.lease_ms = 5_000).await;
+    scene.clock.advance(6_000);
+    held(&scene).await;
+    scene.policy(|policy| policy.lease_ms = 600_000).await;
+    scene.clock.advance(33_999);
+    held(&scene).await;
+    scene.reopen().await;
+    held(&scene).await;
+    scene.clock.advance(1);
+    assert_eq!(scene.claimed(9).await, [1, 2]);
+    // The next one begins with what is known by then.
+    scene.add(vec![job(4)]).await;
+    scene.cut().await;
+    let until = scene.clock.wall().plus_ms(600_000);
+    assert_eq!(scene.store().epoch().await.expect("epoch").paused_until, Some(until));
 }
 
 /// An attempt that stood still does so until the pause is over: its renewal says for how long.

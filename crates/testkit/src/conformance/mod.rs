@@ -161,6 +161,8 @@ macro_rules! each_promise {
             p27_what_others_may_hold_waits
             p27_a_limit_waits
             p27_the_longest_lease_is_waited_for
+            p27_a_day_of_leases_is_remembered
+            p27_a_pause_is_fixed_when_it_begins
             p27_a_renewal_says_how_long_to_stand_still
             p27_a_position_of_another_epoch_is_refused
             p27_a_position_beyond_the_end_is_refused

@@ -28,6 +28,17 @@ pub struct Server {
 static SHARED: OnceCell<Arc<Server>> = OnceCell::const_new();
 static DATABASES: AtomicU32 = AtomicU32::new(0);
 
+/// A base backup.
+pub struct Backup(Program);
+
+impl Backup {
+    /// Recovers it to a restore point, by the log of the server that it is of, and starts it.
+    pub async fn recovered_to(self, point: &str, of: &Server) -> Server {
+        self.0.recover_to(point, of.own_program("recover from"));
+        Server::started(self.0).await
+    }
+}
+
 impl Server {
     /// The server of all tests of this process: the one that is named by
     /// `WINDLASS_TEST_POSTGRES_URL`, else one of our own.
@@ -51,6 +62,11 @@ impl Server {
     /// A standby of one's own that follows an own server.
     pub async fn standby_of(primary: &Server) -> Self {
         Self::started(Program::standby_of(primary.own_program("follow"))).await
+    }
+
+    /// A base backup of an own server, as it is now.
+    pub fn backup(&self) -> Backup {
+        Backup(Program::backup_of(self.own_program("back up")))
     }
 
     async fn started(program: Program) -> Self {

@@ -28,12 +28,34 @@ impl Program {
 
     /// Sets up a standby that follows another server, which must be running.
     pub fn standby_of(primary: &Self) -> Self {
+        Self::copy_of(primary, &["--write-recovery-conf"])
+    }
+
+    /// A base backup of another server, which must be running; it is not started.
+    pub fn backup_of(primary: &Self) -> Self {
+        Self::copy_of(primary, &[])
+    }
+
+    fn copy_of(primary: &Self, more: &[&str]) -> Self {
         let program = Self::empty();
         let mut backup = as_postgres(None);
         backup.arg(program.bin.join("pg_basebackup")).arg("-D").arg(program.data());
         backup.args(["-h", "127.0.0.1", "-p", &primary.port.to_string(), "-U", "postgres"]);
-        run(backup.args(["--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"]));
+        run(backup.args(["--wal-method=stream", "--checkpoint=fast", "--no-sync"]).args(more));
         program
+    }
+
+    /// Has a base backup recover to a restore point when it is started, by what the other server has written of its log.
+    pub fn recover_to(&self, point: &str, from: &Self) {
+        let file = self.data().join("postgresql.auto.conf");
+        let mut settings = std::fs::read_to_string(&file).expect("settings");
+        settings += &format!(
+            "restore_command = 'cp \"{log}/%f\" \"%p\"'\nrecovery_target_name = '{point}'\n\
+             recovery_target_action = 'promote'\n",
+            log = from.data().join("pg_wal").display()
+        );
+        std::fs::write(&file, settings).expect("settings");
+        run(as_postgres(None).arg("touch").arg(self.data().join("recovery.signal")));
     }
 
     /// A folder and a port, with nothing in the one and nobody on the other.

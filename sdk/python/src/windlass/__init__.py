@@ -511,6 +511,7 @@ class Context:
         self._began = _now()
         # When the lease is known to have been held. Of an answer that was asked for twice nobody knows: renew at once.
         self._held_at = self._began if fresh else float("-inf")
+        self._still_until = 0.0  # a lost history of the store may have given the job to somebody else until then
         self._state = threading.Condition()
         self._stop: Optional[Stop] = None
         self._deadline = 0.0  # until when a handler that was told to stop is waited for
@@ -548,17 +549,21 @@ class Context:
 
     def go_on(self) -> None:
         """Raises when the attempt is to end; to be called now and then in a long loop. While it is not known whether
-        the lease is still held, this waits until a server has said so."""
+        the lease is still held, this waits until a server has said so; and after a failover or a restore that may have
+        lost commits, for as long as one of these may have given the job to somebody else."""
         with self._state:
             while True:
                 if self._stop is not None:
                     raise self._stop
                 if self._ended:
                     raise LeaseLost("the attempt is over")
-                if _now() - self._held_at < self._lease_s * 2 / 3:
+                still = self._still_until - _now()
+                held = _now() - self._held_at < self._lease_s * 2 / 3
+                if held and still <= 0:
                     return
-                self._worker._nudge.set()
-                self._state.wait(0.1)
+                if not held:
+                    self._worker._nudge.set()
+                self._state.wait(min(0.1, max(0.001, still)) if held else 0.1)
 
     def sleep(self, seconds: Seconds) -> None:
         """Sleeps; raises when the attempt is to end."""
@@ -672,8 +677,11 @@ class Context:
                 self._stop, self._deadline = stop, deadline
             self._state.notify_all()
 
-    def _renewed(self, asked_at: float) -> None:
+    def _renewed(self, asked_at: float, still_s: float) -> None:
         with self._state:
+            # Only an attempt whose lease was over, or nearly so, may have been given to somebody else.
+            if asked_at - self._held_at >= self._lease_s * 11 / 12:
+                self._still_until = max(self._still_until, _now() + still_s)
             self._held_at = max(self._held_at, asked_at)
             self._state.notify_all()
 
@@ -983,9 +991,10 @@ class Worker:
                 continue
             self._troubled = False
             renewed, canceled = set(answer["renewed"]), set(answer["cancel_requested"])
+            still = {each["job_id"]: each["for_ms"] / 1000 for each in answer.get("still", [])}
             for ctx in part:
                 if ctx.id in renewed:
-                    ctx._renewed(now)
+                    ctx._renewed(now, still.get(ctx.id, 0.0))
                 elif not ctx._ended:
                     ctx._tell(LeaseLost("the job is no longer held"), now + self._grace)
                 if ctx.id in canceled:

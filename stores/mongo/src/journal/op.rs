@@ -159,7 +159,7 @@ impl Op {
     fn apply_setting(&self, book: &mut Book, now: Time) -> Result<(Answer, bool), StoreError> {
         match self {
             Self::CoolDown(name, for_ms) => book.cool_down(name.clone(), *for_ms, now),
-            Self::PutQueue(name, policy) => book.put_queue(name.clone(), policy.clone())?,
+            Self::PutQueue(name, policy) => book.put_queue(name.clone(), policy.clone(), now)?,
             Self::PauseQueue(name, paused) => book.pause_queue(name.clone(), *paused),
             Self::PutBudget(name, policy) => book.put_budget(name.clone(), *policy),
             Self::PutSchedule(name, policy) => book.put_schedule(name.clone(), policy.clone(), now)?,

@@ -98,7 +98,7 @@ BEGIN
         IF v_epoch.number IS NOT NULL THEN
             -- Nothing when they do not all have the same.
             SELECT CASE WHEN min(s.seed) = max(s.seed) THEN min(s.seed) END INTO v_seed
-              FROM unnest(p_ids) AS u(id) CROSS JOIN windlass.seed_1(v_epoch, u.id, NULL, NULL) AS s(seed);
+              FROM unnest(p_ids) AS u(id) CROSS JOIN windlass.seed_2(v_epoch, v_now, u.id, NULL, NULL) AS s(seed);
         END IF;
         IF v_seed IS NOT NULL AND windlass.enqueue_alike_1(v_now, v_ageing, p_ids, p_kinds[1], p_queues[1], p_payloads,
                                     p_priorities[1], p_budgets[1], p_retries[1], p_timeouts[1], p_metas[1], v_seed) THEN
@@ -123,7 +123,7 @@ BEGIN
     IF NOT v_alike THEN BEGIN
         WITH asked AS MATERIALIZED (
             SELECT nextval('windlass.job_seq') AS seq, a.*, hashtextextended(a.label, CASE WHEN v_epoch.number IS NULL THEN 0
-                        ELSE windlass.seed_1(v_epoch, a.id, a.key, a.dedupe_key) END) AS gate
+                        ELSE windlass.seed_2(v_epoch, v_now, a.id, a.key, a.dedupe_key) END) AS gate
               FROM windlass.asked_1(v_now, v_ageing, v_todo, p_ids, p_kinds, p_queues, p_payloads, p_priorities,
                                     p_keys, p_dedupe_keys, p_budgets, p_retries, p_timeouts, p_metas, p_run_at, p_delays) a
         ), added AS (
@@ -152,7 +152,7 @@ BEGIN
         EXIT WHEN cardinality(v_new) = cardinality(p_ids);
         WITH asked AS MATERIALIZED (
             SELECT nextval('windlass.job_seq') AS seq, a.*, hashtextextended(a.label, CASE WHEN v_epoch.number IS NULL THEN 0
-                        ELSE windlass.seed_1(v_epoch, a.id, a.key, a.dedupe_key) END) AS gate
+                        ELSE windlass.seed_2(v_epoch, v_now, a.id, a.key, a.dedupe_key) END) AS gate
               FROM windlass.asked_1(v_now, v_ageing, v_todo, p_ids, p_kinds, p_queues, p_payloads, p_priorities,
                                     p_keys, p_dedupe_keys, p_budgets, p_retries, p_timeouts, p_metas, p_run_at, p_delays) a
         ), added AS (

@@ -104,6 +104,7 @@ BEGIN
             OR e.lossy AND p_now < v_began_ms + e.pause_max_ms;
         e.history := v_history;
         PERFORM windlass.renew_all_1(p_now);
+        PERFORM windlass.fix_pauses_1(p_now, e.lossy, e.pause_max_ms);
         PERFORM setval('windlass.record_rev', nextval('windlass.record_rev') + 1048576);
         UPDATE windlass.budgets b SET second_window = windlass.add_spent_1(b.second_window, 20, 50, b.per_second, p_now)
          WHERE b.per_second IS NOT NULL;
@@ -122,26 +123,46 @@ BEGIN
      WHERE r.seq = u.seq AND r.state = 1;
 END $$;
 
+-- Fixes for how long an epoch that begins holds back jobs, by what is known of their queues now; mirrors
+-- Book::pauses_now. "longest" is what programs of the schema before have noted since this one was installed.
+CREATE FUNCTION windlass.fix_pauses_1(p_now bigint, p_lossy boolean, p_max_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM windlass.pauses;
+    IF NOT p_lossy THEN
+        RETURN;
+    END IF;
+    INSERT INTO windlass.pauses (queue, pause_ms)
+    SELECT n.queue, least(p_max_ms, max(n.lease_ms)) FROM (
+        SELECT q.name AS queue, q.lease_ms FROM windlass.queues q
+        UNION ALL SELECT l.queue, l.lease_ms FROM windlass.long_leases l
+        UNION ALL SELECT l.queue, 30000 FROM windlass.long_leases l
+         WHERE NOT EXISTS (SELECT FROM windlass.queues q WHERE q.name = l.queue)
+        UNION ALL SELECT l.queue, l.lease_ms FROM windlass.longest l WHERE l.at_ms >= p_now - 86400000) n
+     GROUP BY n.queue;
+END $$;
+
 -- Until when jobs of a queue are held back that somebody in a lost history may hold; nothing when none are. Mirrors
 -- Book::pause_until.
 CREATE FUNCTION windlass.pause_until_1(e windlass.epoch, p_queue text) RETURNS bigint LANGUAGE sql STABLE AS $$
-    SELECT CASE WHEN e.lossy THEN e.began_ms + least(e.pause_max_ms, greatest(
-               coalesce((SELECT q.lease_ms FROM windlass.queues q WHERE q.name = p_queue), 30000),
-               coalesce((SELECT l.lease_ms FROM windlass.longest l
-                          WHERE l.queue = p_queue AND l.at_ms >= e.began_ms - 86400000), 0))) END
+    SELECT CASE WHEN e.lossy THEN e.began_ms + least(e.pause_max_ms,
+               coalesce((SELECT p.pause_ms FROM windlass.pauses p WHERE p.queue = p_queue), 30000)) END
 $$;
 
 -- Whether an id was made in this epoch; mirrors Epoch::is_new.
-CREATE FUNCTION windlass.is_new_1(e windlass.epoch, p_id uuid) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+CREATE FUNCTION windlass.is_new_2(e windlass.epoch, p_id uuid, p_accepted_ms bigint) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
     SELECT substr(p_id::text, 15, 1) = '7'
-       AND ('x' || left(translate(p_id::text, '-', ''), 12))::bit(48)::bigint >= e.began_ms
+       AND ('x' || left(translate(p_id::text, '-', ''), 12))::bit(48)::bigint
+           BETWEEN e.began_ms AND p_accepted_ms + 1000
 $$;
 
 -- The seed with which the gate of a new job without a key is hashed: 0, or the number of the epoch while that holds
 -- back others and nobody can hold this one, so that such jobs stand in gates of their own.
-CREATE FUNCTION windlass.seed_1(e windlass.epoch, p_id uuid, p_key text, p_dedupe_key text) RETURNS bigint
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN e.number IS NULL OR p_key IS NOT NULL OR p_dedupe_key IS NOT NULL OR NOT windlass.is_new_1(e, p_id)
+CREATE FUNCTION windlass.seed_2(e windlass.epoch, p_now bigint, p_id uuid, p_key text, p_dedupe_key text)
+RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN e.number IS NULL OR p_key IS NOT NULL OR p_dedupe_key IS NOT NULL
+                  OR NOT windlass.is_new_2(e, p_id, p_now)
                 THEN 0 ELSE e.number END
 $$;
 
@@ -167,19 +188,46 @@ BEGIN
     RETURN v_until;
 END $$;
 
--- Remembers leases that are longer than their queues say; mirrors Book::note_lease, but for writing the same again
--- within an hour.
-CREATE FUNCTION windlass.note_lease_1(p_now bigint, p_lease_ms bigint, p_queues text[]) RETURNS void LANGUAGE plpgsql AS $$
+-- Remembers leases that are longer than their queues say.
+CREATE FUNCTION windlass.note_lease_1(p_now bigint, p_lease_ms bigint, p_queues text[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_queue text;
 BEGIN
-    INSERT INTO windlass.longest AS l (queue, lease_ms, at_ms)
-    SELECT DISTINCT u.queue, p_lease_ms, p_now FROM unnest(p_queues) AS u(queue)
-      LEFT JOIN windlass.queues q ON q.name = u.queue
-      LEFT JOIN windlass.longest o ON o.queue = u.queue
-     WHERE p_lease_ms > coalesce(q.lease_ms, 30000)
-       AND (o.queue IS NULL OR o.lease_ms < p_lease_ms OR o.at_ms < p_now - 86400000
-            OR o.lease_ms = p_lease_ms AND o.at_ms < p_now - 3600000)
-    ON CONFLICT (queue) DO UPDATE SET lease_ms = excluded.lease_ms, at_ms = excluded.at_ms
-     WHERE l.lease_ms <= excluded.lease_ms OR l.at_ms < p_now - 86400000;
+    FOR v_queue IN
+        SELECT DISTINCT u.queue FROM unnest(p_queues) AS u(queue) LEFT JOIN windlass.queues q ON q.name = u.queue
+         WHERE p_lease_ms > coalesce(q.lease_ms, 30000) ORDER BY u.queue
+    LOOP
+        PERFORM windlass.note_long_lease_1(p_now, v_queue, p_lease_ms);
+    END LOOP;
+END $$;
+
+-- Remembers a lease for a day and an hour, unless one that is as long is remembered for a day; mirrors LongLeases::note. A
+-- shorter one that somebody else is writing stays: it is covered, and pruned with the others.
+CREATE FUNCTION windlass.note_long_lease_1(p_now bigint, p_queue text, p_lease_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM windlass.long_leases l
+                WHERE l.queue = p_queue AND l.lease_ms >= p_lease_ms AND l.until_ms >= p_now + 86400000) THEN
+        RETURN;
+    END IF;
+    INSERT INTO windlass.long_leases AS l (queue, lease_ms, until_ms) VALUES (p_queue, p_lease_ms, p_now + 90000000)
+    ON CONFLICT (queue, lease_ms) DO UPDATE SET until_ms = greatest(l.until_ms, excluded.until_ms);
+    DELETE FROM windlass.long_leases l WHERE l.queue = p_queue AND l.lease_ms = ANY (ARRAY(
+        SELECT s.lease_ms FROM windlass.long_leases s WHERE s.queue = p_queue AND s.lease_ms < p_lease_ms
+           FOR UPDATE SKIP LOCKED));
+END $$;
+
+-- Remembers the lease of a queue whose policy makes it shorter; mirrors Book::put_queue.
+CREATE FUNCTION windlass.note_shorter_1(p_now bigint, p_queue text, p_lease_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_lease_ms bigint;
+BEGIN
+    SELECT q.lease_ms INTO v_lease_ms FROM windlass.queues q WHERE q.name = p_queue FOR UPDATE;
+    IF p_lease_ms < v_lease_ms THEN
+        PERFORM windlass.note_long_lease_1(windlass.clock_1(p_now), p_queue, v_lease_ms);
+    END IF;
 END $$;
 
 -- Numbers events that were written since, at most so many, in the order in which they were written, as far as they are

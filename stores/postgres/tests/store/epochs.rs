@@ -122,6 +122,45 @@ async fn a_restored_dump_goes_on_in_another_epoch() {
     assert_eq!(restored.audit().await.expect("audit"), Vec::<String>::new());
 }
 
+/// A base backup that is recovered to a point in time goes on in another epoch, also where replication is synchronous: what was
+/// committed after the point is lost, whoever has heard of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recovery_to_a_point_in_time_is_another_epoch() {
+    let clock = FakeClock::default();
+    let primary = Server::own().await;
+    let url = |server: &Server| format!("{}?replication=synchronous", server.url("postgres"));
+    let store = clocked(&url(&primary), &clock).await;
+    store.enqueue(vec![job(1), job(2)]).await.expect("enqueue");
+    let backup = primary.backup();
+    let kept = store.claim(wish(1)).await.expect("claim").leases[0].lease_ref();
+    primary.sql("SELECT pg_create_restore_point('before the accident')").await;
+    let lost = store.claim(wish(1)).await.expect("claim").leases[0].lease_ref();
+    store.enqueue(vec![job(3)]).await.expect("enqueue");
+    let position = store.events_end().await.expect("a position");
+    primary.sql("SELECT pg_switch_wal()").await;
+    primary.stop().await;
+    let recovered = backup.recovered_to("before the accident", &primary).await;
+    let store = eventually("it takes writes", async || {
+        let options = Options { clock: Some(Arc::new(clock.clone())), ..Options::default() };
+        PostgresStore::connect_with(&url(&recovered), options).await.ok()
+    })
+    .await;
+    let epoch = store.epoch().await.expect("an epoch").epoch;
+    assert_eq!((epoch.number, epoch.lossy), (2, true));
+    assert!(store.get(job(3).id).await.expect("get").is_none(), "what was accepted after the point is gone");
+    assert_eq!(store.settle(ends(&[lost], &Outcome::DONE)).await.expect("settle"), [Written::Lost]);
+    let renewed = store.renew(vec![kept]).await.expect("renew");
+    assert_eq!((renewed.renewed.len(), renewed.still), (1, vec![(kept.job_id, 30_000)]));
+    assert_eq!(store.settle(ends(&[kept], &Outcome::DONE)).await.expect("settle"), [Written::Done]);
+    assert!(store.claim(wish(9)).await.expect("claim").leases.is_empty(), "until the lost lease is over");
+    clock.advance(30_000);
+    let again = store.claim(wish(9)).await.expect("claim").leases;
+    assert_eq!((again.len(), again[0].job.id, again[0].job.fence), (1, lost.job_id, epoch.floor));
+    assert!(epoch.floor > lost.fence);
+    assert!(matches!(store.events(Some(position), 9).await, Err(StoreError::AnotherEpoch(_))));
+    assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+}
+
 /// A snapshot of a disk comes back with the same history: only the start of the server tells.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_of_the_server_lifts_the_floor_and_nothing_else() {

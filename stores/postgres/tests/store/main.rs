@@ -7,6 +7,7 @@ mod audit;
 mod claims;
 mod encryption;
 mod epochs;
+mod failover;
 mod faults;
 mod hosts;
 mod line;

@@ -12,6 +12,7 @@ use windlass_core::query::{JobFilter, ListRequest};
 use windlass_core::record::{BatchAnswer, IfRev, Keep, Put, RecordBatch, RecordWrite};
 use windlass_core::state::StateName;
 use windlass_core::store::{LeaseRef, Leased, Settlement, Source, StepWrite, Store, Written};
+use windlass_core::time::Clock;
 use windlass_core::transition::Outcome;
 use windlass_postgres::{Options, PostgresStore};
 use windlass_testkit::clock::FakeClock;
@@ -79,6 +80,10 @@ async fn carry_back(scene: &Scene, version: i32) {
         sql += "INSERT INTO windlass.epoch SELECT * FROM model.epoch;
                 INSERT INTO windlass.migrations (version) VALUES (9);";
     }
+    if version >= 10 {
+        sql += include_str!("../../migrations/0010_delayed.sql");
+        sql += "INSERT INTO windlass.migrations (version) VALUES (10);";
+    }
     sql += "DROP SCHEMA model CASCADE;
             CREATE FUNCTION windlass.older_1() RETURNS integer LANGUAGE sql AS 'SELECT 1';";
     scene.client.batch_execute(&sql).await.expect("an older schema");
@@ -139,11 +144,11 @@ fn numbers(leases: &[Leased]) -> Vec<u128> {
     leases.iter().map(|leased| leased.job.id.0.as_u128()).collect()
 }
 
-/// Fault 22: what programs of the fourth to the ninth schema left is as it was, and goes on from there; there are
+/// Fault 22: what programs of the fourth to the tenth schema left is as it was, and goes on from there; there are
 /// shelves, and leases are taken back in two looks.
 #[tokio::test]
 async fn fault_22_older_schemas_are_migrated_with_their_jobs() {
-    for version in [4, 5, 6, 7, 8, 9] {
+    for version in [4, 5, 6, 7, 8, 9, 10] {
         let scene = Scene::new().await;
         let clock = FakeClock::default();
         let store = scene.store(Some(clock.clone())).await;
@@ -186,7 +191,7 @@ async fn fault_22_older_schemas_are_migrated_with_their_jobs() {
         assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
         let older = scene.client.query("SELECT FROM pg_proc WHERE proname = 'older_1'", &[]).await;
         let older = older.expect("an answer").len();
-        assert_eq!(older, usize::from(version == 9), "from the ninth on, what running programs call stays");
+        assert_eq!(older, usize::from(version >= 9), "from the ninth on, what running programs call stays");
     }
 }
 
@@ -219,6 +224,7 @@ async fn a_running_program_goes_on_while_the_schema_is_brought_up_to_date() {
                 DROP TRIGGER delayed_fewer ON windlass.delayed;
                 DROP FUNCTION windlass.count_delayed_1();
                 DELETE FROM windlass.tally WHERE what = 2;
+                DROP TABLE windlass.long_leases, windlass.pauses;
                 DELETE FROM windlass.migrations WHERE version >= 10;
                 -- As the functions of the ninth schema write, whichever they had read.
                 CREATE FUNCTION public.older(late boolean) RETURNS void LANGUAGE plpgsql AS $$
@@ -277,6 +283,47 @@ async fn what_the_tenth_schema_calls_stays() {
     assert_eq!(ask(2..4, &seqs[2..]).await, 2);
     assert!(jobs(&store).await.iter().all(|job| job.state.name() == StateName::Completed));
     assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+}
+
+/// What the tenth schema had where the eleventh fixes pauses: one lease of a queue, and when it was claimed.
+const TENTH: &str = "DROP TABLE windlass.long_leases, windlass.pauses;
+                     DELETE FROM windlass.migrations WHERE version >= 11;";
+
+/// A pause that is under way when the schema is brought up to date stays as long as it was, and what a program of before notes
+/// afterwards is known to the next epoch.
+#[tokio::test]
+async fn a_pause_under_way_is_fixed_by_the_next_schema() {
+    let scene = Scene::new().await;
+    let clock = FakeClock::default();
+    let store = scene.store(Some(clock.clone())).await;
+    store.enqueue(vec![job(1), job(2)]).await.expect("enqueue");
+    let until = async |store: &PostgresStore| store.epoch().await.expect("epoch").paused_until;
+    let cut = async || {
+        scene.client.batch_execute("UPDATE windlass.epoch SET history = '0/other'").await.expect("a cut");
+    };
+    cut().await;
+    let began = clock.wall();
+    assert_eq!(until(&store).await, Some(began.plus_ms(30_000)));
+    let noted = |lease_ms: i64| {
+        let at_ms = clock.wall().ms();
+        let queue = "INSERT INTO windlass.longest (queue, lease_ms, at_ms) SELECT DISTINCT queue";
+        format!(
+            "{queue}, {lease_ms}, {at_ms} FROM windlass.jobs ON CONFLICT (queue) DO UPDATE SET lease_ms = excluded.lease_ms;"
+        )
+    };
+    scene.client.batch_execute(&format!("{TENTH}{}", noted(45_000))).await.expect("the tenth schema");
+    drop(store);
+    let store = scene.store(Some(clock.clone())).await;
+    assert_eq!(until(&store).await, Some(began.plus_ms(45_000)));
+    // As programs of the tenth schema ask, and as a call of theirs writes that waited for the migration.
+    let asks = "SELECT windlass.pause_until_1(e, '') FROM windlass.epoch e, windlass.longest l WHERE l.queue IS NOT NULL";
+    scene.client.query_one(asks, &[]).await.expect("a statement of before");
+    scene.client.batch_execute(&noted(70_000)).await.expect("a call of before");
+    assert_eq!(until(&store).await, Some(began.plus_ms(45_000)));
+    clock.advance(46_000);
+    assert_eq!(numbers(&store.claim(wish(1)).await.expect("a claim").leases), [1]);
+    cut().await;
+    assert_eq!(until(&store).await, Some(clock.wall().plus_ms(70_000)));
 }
 
 async fn written(store: &PostgresStore, number: u128, lease: Option<LeaseRef>) {

@@ -26,6 +26,7 @@ async fn fault_09_a_full_disk_is_no_deadlock() {
     std::fs::write(&spare, vec![1; 2 << 20]).expect("something that can be freed");
     let path = disk.path().join("w.db");
     let store = open(&path, &FakeClock::default()).await;
+    store.accepts().await.expect("room");
 
     let mut accepted = 0;
     let error = loop {
@@ -38,6 +39,7 @@ async fn fault_09_a_full_disk_is_no_deadlock() {
     assert!(matches!(error, StoreError::CannotWrite(_)), "{error}");
     assert!(error.to_string().contains("room"), "{error}");
     assert!(accepted > 20, "{accepted}");
+    assert_eq!(store.accepts().await.expect_err("no room").code(), "store_cannot_write");
 
     let leases = claim(&store, 1, 5).await;
     assert_eq!(leases.len(), 5);
@@ -54,9 +56,11 @@ async fn fault_09_a_full_disk_is_no_deadlock() {
     assert!(!disk.path().join("w.db-ballast").exists(), "the ballast is given up");
     let again = store.enqueue(vec![job(9_999, 1)]).await.expect_err("no room");
     assert!(matches!(again, StoreError::CannotWrite(_)), "{again}");
+    assert!(store.accepts().await.is_err(), "also without its ballast");
 
     std::fs::remove_file(&spare).expect("room again");
     std::fs::remove_file(&junk).expect("room again");
+    store.accepts().await.expect("room again");
     store.enqueue(vec![job(10_000, 1)]).await.expect("room for a job");
     assert!(disk.path().join("w.db-ballast").exists(), "the ballast is back");
     for number in 1..=accepted {

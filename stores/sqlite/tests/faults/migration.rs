@@ -11,6 +11,7 @@ use windlass_core::json::Json;
 use windlass_core::record::{BatchAnswer, IfRev, Keep, Put, RecordBatch, RecordWrite, Scan};
 use windlass_core::state::{State, StateName};
 use windlass_core::store::{LeaseRef, Settlement, Source, Store, Written};
+use windlass_core::time::Clock;
 use windlass_core::transition::Outcome;
 use windlass_sqlite::SqliteStore;
 use windlass_testkit::clock::FakeClock;
@@ -230,6 +231,37 @@ async fn store_page(store: &SqliteStore, number: u128) -> u64 {
         BatchAnswer::Done { revs, .. } => revs[0],
         other => panic!("not written: {other:?}"),
     }
+}
+
+/// Fault 22: a pause that is under way when a file of the ninth schema is brought up to date stays as long as it was.
+#[tokio::test]
+async fn fault_22_a_pause_under_way_is_fixed_by_the_next_schema() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("w.db");
+    let clock = FakeClock::default();
+    let store = open(&path, &clock).await;
+    store.enqueue(vec![job(1, 1), job(2, 1)]).await.expect("jobs");
+    drop(store);
+    let began = clock.wall();
+    let ninth = format!(
+        "DROP TABLE long_leases; DROP TABLE pauses;
+         CREATE TABLE longest (
+           queue TEXT PRIMARY KEY, lease_ms INTEGER NOT NULL, at_ms INTEGER NOT NULL
+         ) STRICT, WITHOUT ROWID;
+         INSERT INTO longest SELECT DISTINCT queue, 45000, {at_ms} FROM jobs;
+         UPDATE epoch SET lossy = 1, began_ms = {at_ms}, number = 2, first_seq = 99;
+         UPDATE head SET epoch_rev = epoch_rev + 1;
+         PRAGMA user_version = 9;",
+        at_ms = began.ms()
+    );
+    Connection::open(&path).and_then(|conn| conn.execute_batch(&ninth)).expect("the ninth schema");
+    let store = open(&path, &clock).await;
+    let until = store.epoch().await.expect("epoch").paused_until;
+    assert_eq!(until, Some(began.plus_ms(45_000)));
+    clock.advance(45_000);
+    assert_eq!(claim(&store, 1, 9).await.len(), 2);
+    drop(store);
+    audit(&path);
 }
 
 /// Fault 22: a program of the second schema that is still running beside this

@@ -22,7 +22,6 @@ use super::records::Revisions;
 use super::tickets::Tickets;
 use super::words::*;
 use crate::clock::FakeClock;
-use crate::conformance::epochs::id_at;
 use crate::conformance::scene::{id, json, step};
 use crate::memory::MemoryStore;
 
@@ -188,14 +187,9 @@ impl Pair {
         let one = |number: u128| {
             let payload = json(&format!("{{\"n\":{number}}}"));
             let spec = windlass_core::job::JobSpec::new(kind_of(kind), queue_of(queue), payload);
-            NewJob { id: self.id_of(number), spec, start: Start::Now }
+            NewJob { id: id_of(self.now(), number), spec, start: Start::Now }
         };
         (first..).take(jobs).map(one).collect()
-    }
-
-    /// The id of a new job: one of a caller, or one that says when it was made.
-    fn id_of(&self, number: u128) -> JobId {
-        if number.is_multiple_of(3) { id(number) } else { id_at(self.now(), number) }
     }
 
     fn job_of(&self, seed: &Seed) -> NewJob {
@@ -203,12 +197,12 @@ impl Pair {
         let earlier = |n: &usize| (!self.asked.is_empty()).then(|| self.asked[n % self.asked.len()].clone());
         let plain = || {
             let spec = windlass_core::job::JobSpec::new(kind_of(0), queue_of(0), json("0"));
-            NewJob { id: self.id_of(number), spec, start: Start::Now }
+            NewJob { id: id_of(self.now(), number), spec, start: Start::Now }
         };
         match seed {
             Seed::New(wish) => {
                 let start = if wish.delay_ms == 0 { Start::Now } else { Start::AfterMs(wish.delay_ms) };
-                NewJob { id: self.id_of(number), spec: spec_of(wish, number), start }
+                NewJob { id: id_of(self.now(), number), spec: spec_of(wish, number), start }
             }
             Seed::Again(n) => earlier(n).unwrap_or_else(plain),
             Seed::Clash(n) => {
@@ -389,7 +383,7 @@ impl Pair {
                 same("pause_queue", self.store.pause_queue(queue_of(*queue), *paused).await, Ok(()))
             }
             Op::PutQueue { queue, policy } => {
-                let book = self.book.put_queue(queue_of(*queue), policy_of(policy));
+                let book = self.book.put_queue(queue_of(*queue), policy_of(policy), self.now());
                 let store = self.store.put_queue(queue_of(*queue), policy_of(policy)).await;
                 same("put_queue", store, book.map_err(StoreError::from))
             }

@@ -10,7 +10,8 @@ use super::op::{
 
 /// Sequences of up to so many operations, or a few more: some of them come as episodes.
 pub fn plans(ops_max: usize) -> impl Strategy<Value = Plan> {
-    let part = prop_oneof![12 => turn().prop_map(|turn| vec![turn]), 1 => episode(), 1 => stocktaking()];
+    let part =
+        prop_oneof![12 => turn().prop_map(|turn| vec![turn]), 1 => episode(), 1 => stocktaking(), 1 => cut()];
     vec(part, 1..=ops_max).prop_map(move |parts| {
         let mut turns = Vec::new();
         for part in parts {
@@ -65,6 +66,39 @@ fn episode() -> impl Strategy<Value = Vec<Turn>> {
             turns
         },
     )
+}
+
+/// The history is cut between leases of several lengths and policies that change them, and what is held back is asked for
+/// until it is free: what is fixed when an epoch begins must not be changed by what comes after it.
+fn cut() -> impl Strategy<Value = Vec<Turn>> {
+    let before = vec((handle(), lengths(), advance()), 0..3);
+    let after = vec((handle(), lengths(), pauses()), 1..5);
+    (0u8..2, 1usize..5, before, after).prop_map(|(queue, jobs, before, after)| {
+        let ask = |lease_ms| Op::Claim { worker: 1, queues: vec![queue], kinds: None, limit: 1, lease_ms };
+        let say = |by, lengths: (u32, Option<u32>), passes: Op| {
+            let policy = Policy { lease_ms: lengths.0, ..Keeps::All.policy() };
+            [Op::PutQueue { queue, policy }, ask(lengths.1), passes].map(|op| Turn { by, op })
+        };
+        let first = |op| Turn { by: Handle::First, op };
+        let mut turns = vec![first(Op::EnqueueAlike { queue, kind: 0, jobs })];
+        turns.extend(before.into_iter().flat_map(|(by, lengths, passes)| say(by, lengths, passes)));
+        turns.extend([first(Op::Cut), first(Op::EnqueueAlike { queue, kind: 0, jobs })]);
+        turns.extend(after.into_iter().flat_map(|(by, lengths, passes)| say(by, lengths, passes)));
+        turns.push(first(ask(None)));
+        turns
+    })
+}
+
+/// How long leases of a queue are, and that of a claim from it.
+fn lengths() -> impl Strategy<Value = (u32, Option<u32>)> {
+    let longs = || prop_oneof![Just(5_000u32), Just(30_000), Just(61_000), Just(1_200_000)];
+    (longs(), option::weighted(0.6, longs()))
+}
+
+/// Time that passes in a pause, also past its end; or nobody looked at what can be forgotten.
+fn pauses() -> impl Strategy<Value = Op> {
+    let ms = prop_oneof![Just(0u64), Just(4_999), Just(25_001), Just(31_000), Just(840_000)];
+    prop_oneof![4 => ms.prop_map(|ms| Op::Advance { ms }), 1 => Just(Op::Prune)]
 }
 
 /// A shelf is filled by one handle, changed by both, and looked at in some order by either.
@@ -209,7 +243,8 @@ fn claim() -> impl Strategy<Value = Op> {
     let queues =
         prop_oneof![3 => Just(vec![0, 1]), 1 => Just(vec![0]), 1 => Just(vec![1, 1]), 1 => Just(vec![2, 0])];
     let kinds = prop_oneof![4 => Just(None), 1 => Just(Some(vec![0])), 1 => Just(Some(vec![1, 0]))];
-    let lease_ms = prop_oneof![3 => Just(None), 1 => Just(Some(100)), 1 => Just(Some(5_000))];
+    let lease_ms =
+        prop_oneof![6 => Just(None), 2 => Just(Some(100)), 2 => Just(Some(5_000)), 1 => Just(Some(61_000))];
     (
         0u8..2,
         queues,

@@ -1,6 +1,6 @@
 //! From the small numbers of an operation to the values of core.
 
-use windlass_core::id::BudgetName;
+use windlass_core::id::{BudgetName, JobId};
 use windlass_core::job::{JobSpec, Start};
 use windlass_core::policy::ladder::{Ladder, RetryRule};
 use windlass_core::policy::queue::{OnCrash, QueuePolicy};
@@ -10,7 +10,17 @@ use windlass_core::time::Time;
 use windlass_core::transition::Outcome;
 
 use super::op::{End, Ink, Lasting, Policy, Wish};
+use crate::conformance::epochs::id_at;
 use crate::conformance::scene::*;
+
+/// The id of a new job: one of a caller, or one that says when it was made, by a clock that may be ahead.
+pub fn id_of(now: Time, number: u128) -> JobId {
+    match number % 8 {
+        0 | 3 | 6 => id(number),
+        7 => id_at(now.plus_ms(5_000), number),
+        _ => id_at(now, number),
+    }
+}
 
 pub fn ladder_of(n: u8) -> Ladder {
     ladder(["none", "0ms 1s 5s", "1s"][usize::from(n) % 3])

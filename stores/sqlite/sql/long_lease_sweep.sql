@@ -1,0 +1,1 @@
+DELETE FROM long_leases WHERE until_ms < ?1

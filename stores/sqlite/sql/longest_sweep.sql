@@ -1,1 +1,0 @@
-DELETE FROM longest WHERE at_ms < ?1

@@ -1,0 +1,1 @@
+SELECT pause_ms FROM pauses WHERE queue = ?1
