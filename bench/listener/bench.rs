@@ -13,6 +13,9 @@ use windlass_testkit::mongo::{Options, ReplicaSet};
 use windlass_testkit::program::Program;
 
 const HOME: &str = "airank";
+/// Unrelated inserts of one run, in thousands; and how long listeners are let settle before.
+const NEIGHBOURS_BATCHES: usize = 200;
+const SETTLE_MS: u64 = 4_000;
 
 struct Bench {
     set: ReplicaSet,
@@ -278,15 +281,17 @@ async fn neighbours() {
             let program = listening.then(|| bench.program(port, &[]));
             if listening {
                 bench.live(port, 500).await;
+                // The first look of recovery at each of them is over: a steady state is measured.
+                pause(SETTLE_MS).await;
             }
             let began = monotonic_ns();
-            for batch in 0..50 {
+            for batch in 0..NEIGHBOURS_BATCHES {
                 let many = (0..1_000).map(
                     |n| doc! { "_id": format!("{round}-{listening}-{batch}-{n}"), "pad": "x".repeat(200) },
                 );
                 other.insert_many(many).await.expect("inserts");
             }
-            let rate = 50_000.0 / ((monotonic_ns() - began) as f64 / 1e9);
+            let rate = (NEIGHBOURS_BATCHES * 1_000) as f64 / ((monotonic_ns() - began) as f64 / 1e9);
             if listening {
                 with.push(rate)
             } else {
