@@ -1,6 +1,7 @@
 //! What the listener reaches, on a real replica set of one node on this machine, with the program that is built.
 //!
-//! `cargo run -p windlass-listener --release --example listener_bench -- [throughput|status|latency|burst|takeover|neighbours|memory]…`
+//! `bench/listener/run [ROUNDS] [throughput|status|latency|burst|takeover|neighbours|memory]…`. Beside seconds it tells
+//! processor time: on a machine that others use, that says more.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -12,6 +13,9 @@ use windlass_testkit::mongo::{Options, ReplicaSet};
 use windlass_testkit::program::Program;
 
 const HOME: &str = "airank";
+/// Unrelated inserts of one run, in thousands; and how long listeners are let settle before.
+const NEIGHBOURS_BATCHES: usize = 200;
+const SETTLE_MS: u64 = 4_000;
 
 struct Bench {
     set: ReplicaSet,
@@ -53,6 +57,23 @@ impl Bench {
                 return;
             }
             pause(100).await;
+        }
+    }
+
+    /// The process of the instance that is there.
+    async fn pid(&self) -> u64 {
+        let instances = self.own("listener_instances");
+        let newest = instances.find_one(doc! {}).sort(doc! { "lastSeen": -1 }).await;
+        let instance = newest.expect("an answer").expect("an instance");
+        u64::try_from(instance.get_i64("pid").expect("its number")).unwrap_or(0)
+    }
+
+    /// Waits until so many documents have their status.
+    async fn statuses(&self, wanted: u64) {
+        let done = doc! { "metadata.listener.status": "complete" };
+        // An index would cost the updates that are measured.
+        while self.people().count_documents(done.clone()).await.expect("a count") < wanted {
+            pause(50).await;
         }
     }
 
@@ -100,6 +121,42 @@ fn port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port()
 }
 
+/// The server and the program, and the processor time that they had when the measure began.
+struct Cpu {
+    server: (u64, f64),
+    program: (u64, f64),
+    began: u64,
+}
+
+impl Cpu {
+    async fn begin(bench: &Bench) -> Self {
+        let status = bench.client.database("admin").run_command(doc! { "serverStatus": 1 }).await;
+        let server = status.ok().and_then(|status| status.get_i64("pid").ok()).unwrap_or(0) as u64;
+        let program = bench.pid().await;
+        Self { server: (server, used(server)), program: (program, used(program)), began: monotonic_ns() }
+    }
+
+    /// Says what each event has cost.
+    fn tell(&self, events: usize) {
+        let each = |(pid, before): (u64, f64)| (used(pid) - before) * 1e6 / events as f64;
+        let seconds = (monotonic_ns() - self.began) as f64 / 1e9;
+        println!(
+            "  processor time an event: {:.0} µs of the server (writers included), {:.0} µs of the program, over {seconds:.1} s",
+            each(self.server),
+            each(self.program)
+        );
+    }
+}
+
+/// The processor time of a process, in seconds; of a clock of 100 ticks a second.
+fn used(pid: u64) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    let ticks =
+        |at: usize| rest.split(' ').nth(at).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or(0.0);
+    (ticks(11) + ticks(12)) / 100.0
+}
+
 fn memory_mib(pid: u64) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let peak =
@@ -115,6 +172,7 @@ async fn throughput(status: bool) {
     let _program = bench.program(port, &[]);
     bench.live(port, 1).await;
     let many = if status { 30_000 } else { 100_000 };
+    let cpu = Cpu::begin(&bench).await;
     let began = monotonic_ns();
     bench.write(many, 500, 0).await;
     let written = (monotonic_ns() - began) as f64 / 1e9;
@@ -124,18 +182,11 @@ async fn throughput(status: bool) {
         many as f64 / seconds
     );
     if status {
-        while bench
-            .people()
-            .count_documents(doc! { "metadata.listener.status": "complete" })
-            .await
-            .expect("a count")
-            < many as u64
-        {
-            pause(20).await;
-        }
+        bench.statuses(many as u64).await;
         let seconds = (monotonic_ns() - began) as f64 / 1e9;
         println!("all statuses after {seconds:.2} s: {:.0} events/s", many as f64 / seconds);
     }
+    cpu.tell(many);
 }
 
 async fn latency() {
@@ -144,6 +195,7 @@ async fn latency() {
     let port = port();
     let _program = bench.program(port, &[]);
     bench.live(port, 1).await;
+    let cpu = Cpu::begin(&bench).await;
     let began = monotonic_ns();
     for tick in 0..2_000_u64 {
         let people = bench.people();
@@ -166,6 +218,9 @@ async fn latency() {
     for (bound, count) in &buckets {
         println!("  within {bound} s: {:.2} %", count * 100.0 / all);
     }
+    let p99 = buckets.iter().find(|(_, count)| *count >= all * 0.99).map_or("?", |(bound, _)| bound);
+    println!("  p99 within {p99} s");
+    cpu.tell(20_000);
 }
 
 /// A line of the histogram: its bound, and how many lie below it.
@@ -188,15 +243,7 @@ async fn burst() {
         .await
         .expect("inserts");
     let seconds = bench.rows(5_000, began).await;
-    while bench
-        .people()
-        .count_documents(doc! { "metadata.listener.status": "complete" })
-        .await
-        .expect("a count")
-        < 5_000
-    {
-        pause(5).await;
-    }
+    bench.statuses(5_000).await;
     println!(
         "a burst of 5,000: rows after {seconds:.2} s, statuses after {:.2} s",
         (monotonic_ns() - began) as f64 / 1e9
@@ -234,15 +281,17 @@ async fn neighbours() {
             let program = listening.then(|| bench.program(port, &[]));
             if listening {
                 bench.live(port, 500).await;
+                // The first look of recovery at each of them is over: a steady state is measured.
+                pause(SETTLE_MS).await;
             }
             let began = monotonic_ns();
-            for batch in 0..50 {
+            for batch in 0..NEIGHBOURS_BATCHES {
                 let many = (0..1_000).map(
                     |n| doc! { "_id": format!("{round}-{listening}-{batch}-{n}"), "pad": "x".repeat(200) },
                 );
                 other.insert_many(many).await.expect("inserts");
             }
-            let rate = 50_000.0 / ((monotonic_ns() - began) as f64 / 1e9);
+            let rate = (NEIGHBOURS_BATCHES * 1_000) as f64 / ((monotonic_ns() - began) as f64 / 1e9);
             if listening {
                 with.push(rate)
             } else {
@@ -271,17 +320,17 @@ async fn memory() {
     let port = port();
     let _program = bench.program(port, &[]);
     bench.live(port, 1).await;
+    let cpu = Cpu::begin(&bench).await;
     let began = monotonic_ns();
     bench.write(600_000, 1_000, 0).await;
     let seconds = bench.rows(600_000, began).await;
-    let instance =
-        bench.own("listener_instances").find_one(doc! {}).await.expect("an answer").expect("an instance");
-    let pid = u64::try_from(instance.get_i64("pid").expect("its number")).unwrap_or(0);
+    let pid = bench.pid().await;
     println!(
         "600,000 events in {seconds:.1} s ({:.0}/s), memory at most {:.0} MiB",
         600_000.0 / seconds,
         memory_mib(pid)
     );
+    cpu.tell(600_000);
 }
 
 #[tokio::main]

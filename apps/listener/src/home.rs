@@ -205,6 +205,9 @@ impl Home {
         self.history
             .create_index(IndexModel::builder().keys(doc! { "document": 1, "at": -1 }).build())
             .await?;
+        self.history
+            .create_index(IndexModel::builder().keys(doc! { "documents": 1, "at": -1 }).build())
+            .await?;
         self.dead
             .create_index(IndexModel::builder().keys(doc! { "listener": 1, "state": 1, "dueAt": 1 }).build())
             .await?;

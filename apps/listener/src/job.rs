@@ -52,6 +52,8 @@ enum Form {
     Job(Box<StoreJob>),
     /// Nothing can be, and why.
     Unfit(String),
+    /// It was.
+    Written,
 }
 
 /// Where a job came from: for the status, the history, and a dead letter.
@@ -124,8 +126,13 @@ impl NewJob {
     pub(crate) fn row(&self) -> Option<&Document> {
         match &self.form {
             Form::Row(row) => Some(row),
-            Form::Job(_) | Form::Unfit(_) => None,
+            Form::Job(_) | Form::Unfit(_) | Form::Written => None,
         }
+    }
+
+    /// It is durable: what is left is what is told of it.
+    pub(crate) fn forget_form(&mut self) {
+        self.form = Form::Written;
     }
 
     /// As a job of the store; or why it cannot be one.
@@ -134,6 +141,7 @@ impl NewJob {
             Form::Job(job) => Ok(StoreJob::clone(job)),
             Form::Unfit(why) => Err(why),
             Form::Row(_) => Err("it is a row of Agenda's"),
+            Form::Written => Err("it is written already"),
         }
     }
 }
@@ -163,7 +171,7 @@ fn store_job(listener: &Listener, event: &Event, id: ObjectId, data: Document) -
     };
     let bytes = match &form {
         Form::Job(job) => job.spec.payload.as_str().len() + 200,
-        Form::Row(_) | Form::Unfit(_) => 200,
+        Form::Row(_) | Form::Unfit(_) | Form::Written => 200,
     };
     (id.to_string(), form, bytes)
 }

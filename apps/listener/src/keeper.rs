@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::{FutureExt, StreamExt};
-use mongodb::bson::{Bson, Document};
+use mongodb::bson::{Bson, Document, doc};
 use mongodb::error::Error;
 use windlass_app::AppError;
 
@@ -107,6 +107,8 @@ pub(crate) async fn look(context: &Arc<Context>) -> Result<u64, Error> {
         }
     }
     context.listed_boot_ms.store(context.home.world.boot_ms(), Ordering::Relaxed);
+    let open_gaps = context.home.gaps.count_documents(doc! { "state": "open" }).await?;
+    context.metrics.open_gaps.store(open_gaps, Ordering::Relaxed);
     release_stopped(context).await?;
     let spread = Spread::of(&holdings, &context.instance, context.home.now().timestamp_millis(), lock_ms);
     add(&context.metrics.stale_seen, spread.stale);

@@ -18,6 +18,7 @@ mod commit;
 mod context;
 mod event;
 mod filter;
+mod history;
 mod home;
 mod http;
 mod job;

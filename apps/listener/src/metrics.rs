@@ -19,6 +19,8 @@ pub(crate) struct Metrics {
     pub(crate) status_failures: AtomicU64,
     pub(crate) dead: AtomicU64,
     pub(crate) gaps: AtomicU64,
+    /// Gaps of all listeners that nobody has looked through yet, as they were last counted.
+    pub(crate) open_gaps: AtomicU64,
     pub(crate) locks_taken: AtomicU64,
     pub(crate) locks_lost: AtomicU64,
     pub(crate) locks_stolen: AtomicU64,

@@ -10,14 +10,13 @@ use windlass_engine::core::query::{JobFilter, ListRequest};
 use windlass_engine::core::store::Store;
 
 use crate::event::id_text;
+use crate::history::{self, SHOWN_MAX};
 use crate::home::Home;
 use crate::lane::LaneId;
 use crate::listener::{Listener, Neighbour, applied, validate};
 use crate::settings::JobsTarget;
 use crate::token::Token;
 
-/// Entries of a document's history that are shown.
-const HISTORY_MAX: i64 = 20;
 /// Rows of a list that are shown.
 const LIST_MAX: i64 = 1_000;
 
@@ -167,15 +166,9 @@ pub(crate) async fn remove(home: &Home, id: &str) -> Result<Document, OfficeErro
 
 /// What happened to a document: the last entries of a month, its rows, and what it waits for.
 pub(crate) async fn history(home: &Home, id: &str) -> Result<Value, OfficeError> {
-    let mut entries = Vec::new();
-    let mut found =
-        home.history.find(doc! { "document": id }).sort(doc! { "at": -1 }).limit(HISTORY_MAX).await?;
-    while let Some(mut entry) = found.try_next().await? {
-        entry.remove("_id");
-        entries.push(as_json(entry));
-    }
+    let entries: Vec<Value> = history::of(home, id).await?.into_iter().map(as_json).collect();
     let mut letters = Vec::new();
-    let mut found = home.dead.find(doc! { "document": id }).limit(HISTORY_MAX).await?;
+    let mut found = home.dead.find(doc! { "document": id }).limit(SHOWN_MAX as i64).await?;
     while let Some(letter) = found.try_next().await? {
         letters.push(as_json(letter));
     }
@@ -193,7 +186,7 @@ async fn jobs_of(home: &Home, id: &str) -> Result<Vec<Value>, OfficeError> {
         JobsTarget::Agenda => {
             let of_document = doc! { "data.documentId": id };
             let found = home.jobs.find(of_document).sort(doc! { "nextRunAt": -1, "lastRunAt": -1 });
-            let mut found = found.limit(HISTORY_MAX).projection(doc! { "data.change": 0 }).await?;
+            let mut found = found.limit(SHOWN_MAX as i64).projection(doc! { "data.change": 0 }).await?;
             while let Some(row) = found.try_next().await? {
                 jobs.push(as_json(row));
             }
@@ -201,7 +194,7 @@ async fn jobs_of(home: &Home, id: &str) -> Result<Vec<Value>, OfficeError> {
         JobsTarget::Windlass => {
             let filter = JobFilter { text: Some(id.to_owned()), ..JobFilter::default() };
             let Ok(filter) = filter.checked() else { return Ok(jobs) };
-            let request = ListRequest { filter, limit: HISTORY_MAX as u32, after: None };
+            let request = ListRequest { filter, limit: SHOWN_MAX as u32, after: None };
             let page = home.store().await?.list(request).await.map_err(Error::custom)?;
             for job in page.jobs {
                 let data: Value = job.spec.payload.read().unwrap_or_default();
@@ -244,7 +237,7 @@ pub(crate) async fn retry(home: &Home, again: Again) -> Result<u64, OfficeError>
         && let Again::Document(id) = &again
     {
         // It is not known as failed: it is done again by its last job's place.
-        let last = home.history.find_one(doc! { "document": id }).sort(doc! { "at": -1 }).await?;
+        let last = history::of(home, id).await?.into_iter().next();
         let letter =
             last.ok_or_else(|| OfficeError::NotFound(format!("nothing is known of document {id}")))?;
         let key = jobs_of(home, id).await?.into_iter().find_map(|job| {

@@ -225,6 +225,17 @@ pub(crate) fn problems(context: &Context) -> Vec<String> {
     wrong
 }
 
+/// What an operator should know of, and what no restart would mend: so it makes nobody unhealthy.
+pub(crate) fn warnings(context: &Context) -> Vec<String> {
+    match get(&context.metrics.open_gaps) {
+        0 => Vec::new(),
+        gaps => vec![format!(
+            "history was lost, and what it may have held is being looked for (open gaps: {gaps}); \
+             `windlass listener gaps` shows them"
+        )],
+    }
+}
+
 /// Lines of the moment, for `/metrics`.
 pub(crate) fn gauges(context: &Context) -> Vec<(&'static str, &'static str, String, f64)> {
     let now = context.home.world.boot_ms();
@@ -235,6 +246,12 @@ pub(crate) fn gauges(context: &Context) -> Vec<(&'static str, &'static str, Stri
             "listeners, or parts of them, that this instance has",
             String::new(),
             context.registry.len() as f64,
+        ),
+        (
+            "open_gaps",
+            "losses of history that nobody has looked through yet",
+            String::new(),
+            get(&context.metrics.open_gaps) as f64,
         ),
         (
             "heartbeat_age_seconds",

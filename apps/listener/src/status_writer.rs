@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use windlass_app::AppError;
 
 use crate::context::Context;
-use crate::event::id_text;
+use crate::history;
 use crate::home::{is_passing, number};
 use crate::job::{NewJob, Origin};
 use crate::metrics::add;
@@ -62,7 +62,7 @@ fn settle(context: &Context, batch: &[NewJob]) {
     }
 }
 
-async fn write(context: &Context, batch: &[NewJob]) {
+async fn write(context: &Arc<Context>, batch: &[NewJob]) {
     let mut places: BTreeMap<(&str, &str), Vec<&NewJob>> = BTreeMap::new();
     for job in batch {
         places.entry((&job.origin.database, &job.origin.collection)).or_default().push(job);
@@ -90,7 +90,7 @@ async fn write(context: &Context, batch: &[NewJob]) {
             }
         }
     }
-    history(context, batch).await;
+    history::note_jobs(context, batch).await;
 }
 
 async fn update(context: &Context, database: &str, collection: &str, jobs: &[&NewJob]) -> Result<(), Error> {
@@ -159,32 +159,4 @@ pub(crate) fn complete(
     doc! { "$set": { field.path(): {
         "status": "complete", "lastRun": context.home.now(), "listenerId": listener, "jobId": job,
     } } }
-}
-
-/// What happened to documents, for whoever asks; gone after a month.
-async fn history(context: &Context, batch: &[NewJob]) {
-    let entries = batch.iter().map(|job| entry(context, &job.origin, "job", Some(&job.name), None));
-    let _ = context.home.history.insert_many(entries).ordered(false).await;
-}
-
-/// An entry of a document's history.
-pub(crate) fn entry(
-    context: &Context,
-    origin: &Origin,
-    what: &str,
-    job: Option<&str>,
-    why: Option<&str>,
-) -> Document {
-    doc! {
-        "document": id_text(&origin.document),
-        "database": &origin.database,
-        "collection": &origin.collection,
-        "listener": &origin.listener,
-        "operationType": origin.operation,
-        "what": what,
-        "jobId": job,
-        "error": why,
-        "instance": &context.instance,
-        "at": context.home.now(),
-    }
 }

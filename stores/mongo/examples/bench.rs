@@ -33,10 +33,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     drain(&store, "mail", 2_000).await?;
     in_vain(&store, "nothing").await?;
     in_vain(&store, "later").await?;
-    let began = now();
+    beside(&store, few + jobs + 10_000).await?;
+    let (began, cpu) = (now(), cpu_ms());
     let other = MongoStore::connect(&url).await?;
-    println!("opened by another in {:.2} s; memory of both {:.0} MiB", seconds(began), memory_mib());
-    by_two(store, other, few + jobs + 2_000).await
+    println!(
+        "opened by another in {:.2} s ({:.0} ms of CPU); memory of both {:.0} MiB",
+        seconds(began),
+        cpu_ms() - cpu,
+        memory_mib()
+    );
+    by_two(store, other, few + jobs + 40_000).await
 }
 
 /// One enqueues and another works, so that each meets what the other wrote.
@@ -58,6 +64,35 @@ async fn by_two(store: Arc<MongoStore>, other: Arc<MongoStore>, from: usize) -> 
     }
     writing.await?;
     say("two programs, one enqueues and one works", MANY, began);
+    Ok(())
+}
+
+/// Claims of one, beside jobs of ever more queues of others.
+async fn beside(store: &MongoStore, from: usize) -> Result<(), Box<dyn Error>> {
+    const ASKED: usize = 200;
+    let (mut others, mut made) = (0, from);
+    for queues in [10, 1_000, 10_000] {
+        while others < queues {
+            let many = (queues - others).min(1_000);
+            let jobs: Result<Vec<NewJob>, _> =
+                (0..many).map(|n| new_job(&format!("other-{}", others + n), made + n, Start::Now)).collect();
+            store.enqueue(jobs?).await?;
+            (others, made) = (others + many, made + many);
+        }
+        fill(store, "one", made, ASKED, ASKED, Start::Now).await?;
+        let (began, cpu) = (now(), cpu_ms());
+        for at in 0..ASKED {
+            let request = ClaimRequest { limit: 1, ..claim("one", made + at)? };
+            assert_eq!(store.claim(request).await?.leases.len(), 1);
+        }
+        made += ASKED;
+        let each = (cpu_ms() - cpu) / ASKED as f64;
+        say(
+            &format!("claims of one beside {queues} queues of others ({each:.2} ms of CPU each)"),
+            ASKED,
+            began,
+        );
+    }
     Ok(())
 }
 
@@ -123,6 +158,15 @@ fn new_job(queue: &str, number: usize, start: Start) -> Result<NewJob, Box<dyn E
     let payload = Json::payload(format!(r#"{{"to":"someone@example.com","n":{number}}}"#))?;
     let spec = JobSpec::new(Kind::new("send")?, QueueName::new(queue)?, payload);
     Ok(NewJob { id: JobId(Uuid::from_u128(number as u128 + 1)), spec, start })
+}
+
+/// The processor time of this process, in milliseconds.
+fn cpu_ms() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    let ticks =
+        |at: usize| rest.split(' ').nth(at).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or(0.0);
+    (ticks(11) + ticks(12)) * 10.0
 }
 
 fn memory_mib() -> f64 {

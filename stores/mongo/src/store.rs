@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mongodb::bson::oid::ObjectId;
 use mongodb::options::ClientOptions;
@@ -16,14 +17,17 @@ use windlass_core::time::Time;
 use windlass_core::wake::Work;
 
 use crate::error::failed;
+use crate::journal::history::Turn;
 use crate::journal::op::{Answer, Op};
-use crate::journal::{Copy, Journal};
+use crate::journal::{Appended, Copy, Journal};
 use crate::options::Options;
 use crate::wake;
 use crate::writer::{Wish, Writer};
 
 /// How many calls wait at most for the writer; more are refused.
 const WISHES_MAX: usize = 10_000;
+/// How often a new epoch is tried to be written down while others write.
+const TURNS_MAX: usize = 100;
 
 /// A store on a replica set. It closes when it is dropped.
 pub struct MongoStore {
@@ -40,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) program: ObjectId,
     /// What is true, as far as we have read.
     pub(crate) copy: Mutex<Copy>,
+    /// Whether the history may be another than the one that we know: we have just come, or the journal fell silent.
+    pub(crate) is_unsure: AtomicBool,
     pub(crate) wakes: WakeFns,
 }
 
@@ -67,16 +73,16 @@ impl MongoStore {
     /// Opens the store in a database of a client that is there already.
     pub async fn of(database: &Database, options: Options) -> Result<Arc<Self>, StoreError> {
         let journal = Journal::open(database).await?;
-        let mut copy = Copy::default();
-        journal.follow(&mut copy).await?;
         let (wishes, asked) = mpsc::channel(WISHES_MAX);
         let shared = Arc::new(Shared {
             journal,
             options,
             program: ObjectId::new(),
-            copy: Mutex::new(copy),
+            copy: Mutex::default(),
+            is_unsure: AtomicBool::new(true),
             wakes: WakeFns::default(),
         });
+        shared.prepare(&mut *shared.copy.lock().await).await?;
         let writer = tokio::spawn(Writer::new(shared.clone()).run(asked));
         let listener = tokio::spawn(wake::listen(shared.clone()));
         Ok(Arc::new(Self { shared, wishes, tasks: [writer, listener] }))
@@ -118,12 +124,57 @@ impl Shared {
     /// another node with another clock has become the primary.
     pub(crate) async fn follow(&self, copy: &mut Copy) -> Result<Time, StoreError> {
         let told = self.journal.follow(copy).await?;
+        let now = self.time(copy, told).await?;
+        if copy.lost.is_some() {
+            self.turn(copy, now).await?;
+        }
+        Ok(now)
+    }
+
+    /// As [`Shared::follow`], for whoever is about to write: the primary must be the one that the journal names.
+    pub(crate) async fn prepare(&self, copy: &mut Copy) -> Result<Time, StoreError> {
+        let (told, primary) = futures::try_join!(self.journal.follow(copy), self.journal.primary())?;
+        let now = self.time(copy, told).await?;
+        let is_known = copy.history.as_ref().is_some_and(|history| history.primary == primary);
+        if copy.lost.is_some() || !is_known || self.is_unsure.load(Ordering::Acquire) {
+            self.is_unsure.store(false, Ordering::Release);
+            let turned = self.turn(copy, now).await;
+            if turned.is_err() {
+                self.is_unsure.store(true, Ordering::Release);
+            }
+            turned?;
+        }
+        Ok(now.max(copy.at))
+    }
+
+    async fn time(&self, copy: &Copy, told: Option<Time>) -> Result<Time, StoreError> {
         let now = match (&self.options.clock, told) {
             (Some(clock), _) => return Ok(clock.wall()),
             (None, Some(now)) => now,
             (None, None) => self.journal.now().await?,
         };
         Ok(now.max(copy.at))
+    }
+
+    /// Writes down what has become of the history, unless somebody else was first.
+    async fn turn(&self, copy: &mut Copy, now: Time) -> Result<(), StoreError> {
+        for _ in 0..TURNS_MAX {
+            let here = self.journal.history().await?;
+            let Some(turn) = Turn::due(copy, here, now)? else { return Ok(()) };
+            let op = Arc::new(Op::Turn(turn));
+            let entry = copy.next(now, self.program, vec![op.clone()]);
+            match self.journal.append(&entry).await? {
+                Appended::Done { bytes } => {
+                    entry.replay(copy, bytes);
+                    if let Op::Turn(turn) = &*op {
+                        turn.tell();
+                    }
+                    return Ok(());
+                }
+                Appended::Taken => drop(self.journal.follow(copy).await?),
+            }
+        }
+        Err(StoreError::Busy("too many write to this store at once. Nothing was changed".to_owned()))
     }
 
     /// Refuses jobs beyond what a store may keep.

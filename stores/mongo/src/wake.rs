@@ -1,6 +1,7 @@
 //! Hears of entries that other programs write, and wakes who waits for work.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -18,7 +19,8 @@ pub(crate) async fn listen(shared: Arc<Shared>) {
         if let Err(error) = listen_once(&shared).await {
             tracing::debug!(%error, "the journal is not heard");
         }
-        // What was not heard may have been work.
+        // What was not heard may have been work, or the end of the journal that we know.
+        shared.is_unsure.store(true, Ordering::Release);
         shared.wake(&Work::Anywhere);
         drop(tokio::time::timeout(PAUSE, std::future::pending::<()>()).await);
     }

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use mongodb::ClientSession;
-use mongodb::bson::oid::ObjectId;
 use mongodb::error::Error;
 use tokio::sync::MutexGuard;
 use windlass_core::error::StoreError;
@@ -56,7 +55,7 @@ impl MongoStore {
         check_jobs(&jobs)?;
         let shared: &Shared = &self.shared;
         let mut copy = shared.copy.lock().await;
-        let at = shared.follow(&mut copy).await?;
+        let at = shared.prepare(&mut copy).await?;
         let work = Work::in_queues(jobs.iter().map(|job| &job.spec.queue));
         let (known, new) = apart(&copy, jobs);
         shared.full(copy.book.len(), new.len())?;
@@ -64,7 +63,7 @@ impl MongoStore {
             return Ok(Within { shared, copy, entry: None, work, known });
         }
         let ops = vec![Arc::new(Op::Enqueue(new.into_iter().map(New).collect()))];
-        let entry = Entry { number: copy.number + 1, mark: ObjectId::new(), at, by: shared.program, ops };
+        let entry = copy.next(at, shared.program, ops);
         let bytes = shared.journal.append_within(&entry, session).await.map_err(raced)?;
         Ok(Within { shared, copy, entry: Some((entry, bytes)), work, known })
     }

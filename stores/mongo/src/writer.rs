@@ -6,14 +6,13 @@
 
 use std::sync::Arc;
 
-use mongodb::bson::oid::ObjectId;
 use tokio::sync::{mpsc, oneshot};
 use windlass_core::book::Book;
 use windlass_core::error::StoreError;
 use windlass_core::time::Time;
 use windlass_core::wake::Work;
 
-use crate::journal::entry::{Done, Entry};
+use crate::journal::entry::Done;
 use crate::journal::op::{Answer, Op};
 use crate::journal::{Appended, Copy};
 use crate::store::Shared;
@@ -66,14 +65,14 @@ impl Writer {
         let shared = &self.shared;
         for _ in 0..TRIES_MAX {
             let mut copy = shared.copy.lock().await;
-            let at = shared.follow(&mut copy).await?;
+            let at = shared.prepare(&mut copy).await?;
             let mut done = self.done_already(ops, &mut copy.book, at);
             let open = ops.iter().zip(&done).filter(|(_, done)| done.is_none());
             let ops: Vec<Arc<Op>> = open.map(|(op, _)| op.clone()).collect();
             if ops.is_empty() {
                 return Ok(done.into_iter().flatten().collect());
             }
-            let entry = Entry { number: copy.number + 1, mark: ObjectId::new(), at, by: shared.program, ops };
+            let entry = copy.next(at, shared.program, ops);
             if let Appended::Done { bytes } = shared.journal.append(&entry).await? {
                 let mut written = entry.replay(&mut copy, bytes).into_iter();
                 done.iter_mut().filter(|done| done.is_none()).for_each(|done| *done = written.next());

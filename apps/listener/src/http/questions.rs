@@ -9,6 +9,7 @@ use serde_json::json as value;
 use windlass_app::door::{Answered, Refusal, json};
 
 use super::{Rooms, database, ok, refused};
+use crate::metrics::get;
 use crate::office::{self, Again};
 use crate::report;
 
@@ -22,7 +23,10 @@ pub(super) async fn health(State(rooms): State<Rooms>) -> Answered {
     let word = if wrong.is_empty() { "ok" } else { "unhealthy" };
     Ok(json(
         status,
-        &value!({ "status": word, "reasons": wrong, "instance": rooms.instance, "lanes": rooms.registry.len() }),
+        &value!({
+            "status": word, "reasons": wrong, "warnings": report::warnings(&rooms), "instance": rooms.instance,
+            "lanes": rooms.registry.len(), "open_gaps": get(&rooms.metrics.open_gaps),
+        }),
     ))
 }
 

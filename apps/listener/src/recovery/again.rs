@@ -9,6 +9,7 @@ use mongodb::error::Error;
 use super::entry_id;
 use crate::context::Context;
 use crate::event::{Event, Operation};
+use crate::history;
 use crate::home::number;
 use crate::job::{Cause, Making, NewJob};
 use crate::lane::Handle;
@@ -16,7 +17,7 @@ use crate::listener::Listener;
 use crate::metrics::add;
 use crate::sink::{Trouble, write_within};
 use crate::status_field::StatusField;
-use crate::status_writer::{complete, entry};
+use crate::status_writer::complete;
 use crate::token::Token;
 
 /// How long one look may take.
@@ -191,7 +192,7 @@ async fn redo(
     add(&context.metrics.recovered, 1);
     add(&context.metrics.jobs, 1);
     handle.jobs.fetch_add(1, Ordering::Relaxed);
-    let _ = home.history.insert_one(entry(context, &job.origin, "again", Some(&job.name), None)).await;
+    history::note(context, &job.origin, "again", &job.name, None).await;
     Ok(true)
 }
 

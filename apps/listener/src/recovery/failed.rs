@@ -1,26 +1,30 @@
 //! Jobs that failed for good: their documents are told.
 
+use std::collections::{HashMap, HashSet};
+
 use futures::TryStreamExt;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::error::Error;
-use windlass_engine::JobRecord;
-use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
+use windlass_engine::core::query::{Cursor, JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::Store;
+use windlass_engine::{JobRecord, Kind, QueueName};
 
 use super::ledger::{self, Booked};
 use crate::context::Context;
 use crate::event::id_text;
+use crate::history;
 use crate::job::Origin;
 use crate::lane::Handle;
 use crate::listener::Listener;
 use crate::metrics::add;
 use crate::settings::JobsTarget;
 use crate::sink::Trouble;
-use crate::status_writer::entry;
 
-/// How many pages of failed jobs of the store are looked at; the newest, of listeners or of anybody else.
-const PAGES_MAX: usize = 50;
+/// How many pages of failed jobs of a queue and kind are looked at at once; twice as many each time.
+const PAGES_MAX: usize = 25;
+/// How many failures are remembered as told.
+const TOLD_MAX: usize = 100_000;
 
 /// A job that failed for good, and where its document is.
 #[derive(Debug, Clone)]
@@ -64,26 +68,66 @@ impl Failed {
     }
 }
 
-/// Jobs of the store that failed for good, one look for all listeners. Agenda's rows are looked for by listener.
-pub(super) async fn of_store(context: &Context) -> Result<Vec<Failed>, Trouble> {
+/// What is remembered of failed jobs of the store between two looks; a hint, which saves asking.
+#[derive(Default)]
+pub(super) struct Looked {
+    /// How far back the jobs of a queue and kind were looked at.
+    back_to: HashMap<(QueueName, Kind), Cursor>,
+    /// Failures that are booked, and of which their documents know.
+    told: HashSet<(String, DateTime)>,
+}
+
+/// Jobs of the store that failed for good, one look for all listeners: of their queues and kinds alone, so that what
+/// others have stored hides nothing. The newest each time, and some of those further back. Agenda's rows are looked
+/// for by listener.
+pub(super) async fn of_store(context: &Context, looked: &mut Looked) -> Result<Vec<Failed>, Trouble> {
     let mut found = Vec::new();
-    if context.home.target != JobsTarget::Windlass || context.registry.len() == 0 {
+    if context.home.target != JobsTarget::Windlass {
         return Ok(found);
     }
-    let store = context.home.store().await?;
-    let filter = JobFilter { states: vec![StateName::Failed], ..JobFilter::default() };
-    let mut request = ListRequest { filter, limit: PAGE_MAX, after: None };
+    let listeners = context.registry.all().into_iter().filter_map(|handle| handle.seen().listener);
+    let places: HashSet<(QueueName, Kind)> = listeners
+        .filter_map(|listener| {
+            Some((QueueName::new(&listener.queue).ok()?, Kind::new(&listener.job_name).ok()?))
+        })
+        .collect();
+    looked.back_to.retain(|place, _| places.contains(place));
+    for place in places {
+        let (mut new, next) = pages(context, &place, None).await?;
+        if next.is_some() {
+            let from = looked.back_to.remove(&place).or(next);
+            let (old, next) = pages(context, &place, from).await?;
+            new.extend(old);
+            // At the end it begins again behind the newest.
+            looked.back_to.extend(next.map(|next| (place, next)));
+        }
+        found.extend(new.iter().filter_map(Failed::of_job));
+    }
+    found.retain(|failed| !looked.told.contains(&(failed.job.clone(), failed.at)));
+    // Those of a document in the order in which they failed.
+    found.sort_by_key(|failed| failed.at);
+    Ok(found)
+}
+
+/// Some pages of failed jobs of a queue and kind, the newest first, and where to go on.
+async fn pages(
+    context: &Context,
+    (queue, kind): &(QueueName, Kind),
+    from: Option<Cursor>,
+) -> Result<(Vec<JobRecord>, Option<Cursor>), Trouble> {
+    let (queue, kind) = (Some(queue.clone()), Some(kind.clone()));
+    let filter = JobFilter { states: vec![StateName::Failed], queue, kind, ..JobFilter::default() };
+    let mut request = ListRequest { filter, limit: PAGE_MAX, after: from };
+    let mut jobs = Vec::new();
     for _ in 0..PAGES_MAX {
-        let page = store.list(request.clone()).await?;
-        found.extend(page.jobs.iter().filter_map(Failed::of_job));
-        match page.next {
-            Some(next) => request.after = Some(next),
-            None => break,
+        let page = context.home.store().await?.list(request.clone()).await?;
+        jobs.extend(page.jobs);
+        request.after = page.next;
+        if request.after.is_none() {
+            break;
         }
     }
-    // Those of a document in the order in which they failed.
-    found.reverse();
-    Ok(found)
+    Ok((jobs, request.after))
 }
 
 /// Tells documents of jobs of the store.
@@ -92,11 +136,16 @@ pub(super) async fn note_jobs(
     handle: &Handle,
     listener: &Listener,
     failed: &[Failed],
+    looked: &mut Looked,
 ) -> Result<(), Error> {
     let id = listener.id();
     for failed in failed.iter().filter(|failed| failed.listener == id) {
         if handle.id.takes(listener, &failed.document) {
             note(context, listener, failed).await?;
+            if looked.told.len() >= TOLD_MAX {
+                looked.told.clear();
+            }
+            looked.told.insert((failed.job.clone(), failed.at));
         }
     }
     Ok(())
@@ -145,8 +194,7 @@ async fn note(context: &Context, listener: &Listener, failed: &Failed) -> Result
         wall_ms: None,
     };
     let what = if dead { "dead" } else { "failed" };
-    let entry = entry(context, &origin, what, Some(&failed.job), Some(&failed.why));
-    let _ = context.home.history.insert_one(entry).await;
+    history::note(context, &origin, what, &failed.job, Some(&failed.why)).await;
     if dead {
         add(&context.metrics.dead, 1);
         tracing::error!(listener = %failed.listener, document = %id_text(&failed.document), error = failed.why, "A document is given up, and is a dead letter");

@@ -28,7 +28,7 @@ use crate::settings::JobsTarget;
 use crate::sink::Trouble;
 use crate::status_field::StatusField;
 
-use self::failed::Failed;
+use self::failed::{Failed, Looked};
 pub(crate) use ledger::entry_id;
 
 /// What recovery remembers between two looks; a hint.
@@ -41,8 +41,9 @@ struct Memory {
 /// Recovers at the start, when it is told to, and every so often.
 pub(crate) async fn run(context: Arc<Context>) -> Result<(), AppError> {
     let memory = Memory::default();
+    let mut looked = Looked::default();
     loop {
-        let failed = failed::of_store(&context).await.unwrap_or_else(|trouble| {
+        let failed = failed::of_store(&context, &mut looked).await.unwrap_or_else(|trouble| {
             tracing::warn!(
                 error = trouble.why(),
                 "Failed jobs of the store cannot be looked at now, and will be"
@@ -53,7 +54,7 @@ pub(crate) async fn run(context: Arc<Context>) -> Result<(), AppError> {
             if context.stop.is_asked() {
                 return Ok(());
             }
-            if let Err(trouble) = recover(&context, &memory, &handle, &failed).await {
+            if let Err(trouble) = recover(&context, &memory, &handle, &failed, &mut looked).await {
                 // One listener that fails never holds up another.
                 handle.failed(&trouble.why());
                 context.metrics.failed(&handle.id.text(), trouble.code());
@@ -75,6 +76,7 @@ async fn recover(
     memory: &Memory,
     handle: &Arc<Handle>,
     failed: &[Failed],
+    looked: &mut Looked,
 ) -> Result<(), Trouble> {
     let seen = handle.seen();
     let Some(listener) = seen.listener.filter(|listener| listener.is_active) else { return Ok(()) };
@@ -84,7 +86,7 @@ async fn recover(
     }
     match context.home.target {
         JobsTarget::Agenda => failed::note_rows(context, handle, &listener).await?,
-        JobsTarget::Windlass => failed::note_jobs(context, handle, &listener, failed).await?,
+        JobsTarget::Windlass => failed::note_jobs(context, handle, &listener, failed, looked).await?,
     }
     again::due(context, handle, &listener).await?;
     for database in databases(context, &listener.target).await? {

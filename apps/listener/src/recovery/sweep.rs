@@ -31,6 +31,8 @@ pub(super) async fn gaps(context: &Context, handle: &Handle, listener: &Listener
             "state": "reconciled", "reconciledAt": context.home.now(), "scanned": outcome.scanned, "jobs": outcome.jobs,
         } };
         context.home.gaps.update_one(doc! { "_id": id }, done).await?;
+        let open = context.home.gaps.count_documents(doc! { "state": "open" }).await?;
+        context.metrics.open_gaps.store(open, Ordering::Relaxed);
         tracing::warn!(listener = %listener.id(), gap = id, jobs = outcome.jobs, "A gap was looked through");
     }
     Ok(())
@@ -165,10 +167,7 @@ async fn take(
     add(&context.metrics.jobs, jobs.len());
     handle.jobs.fetch_add(jobs.len() as u64, Ordering::Relaxed);
     let many = jobs.len() as i64;
-    let told: Vec<NewJob> = jobs.into_iter().filter(|job| job.origin.status_field.is_some()).collect();
-    if !told.is_empty() {
-        handle.pending.fetch_add(told.len() as u64, Ordering::AcqRel);
-        let _ = context.statuses.send(told).await;
-    }
+    handle.pending.fetch_add(jobs.len() as u64, Ordering::AcqRel);
+    let _ = context.statuses.send(jobs).await;
     Ok(many)
 }

@@ -234,10 +234,11 @@ impl Desk {
         }
     }
 
-    /// Has the status of these written. Waits where that is far behind: this is how the stream is held back.
-    async fn tell(&self, jobs: Vec<NewJob>) {
-        let jobs: Vec<NewJob> = jobs.into_iter().filter(|job| job.origin.status_field.is_some()).collect();
-        for job in &jobs {
+    /// Has the status of these and their history written. Waits where that is far behind: this is how the stream is held
+    /// back.
+    async fn tell(&self, mut jobs: Vec<NewJob>) {
+        for job in &mut jobs {
+            job.forget_form();
             if let Some(handle) = self.context.registry.get(&job.lane) {
                 handle.pending.fetch_add(1, Ordering::AcqRel);
             }

@@ -48,6 +48,7 @@ pub(crate) async fn record(context: &Context, lane: &mut Lane, code: i32) -> Res
     }
     session.commit_transaction().await?;
     add(&context.metrics.gaps, 1);
+    add(&context.metrics.open_gaps, 1);
     context.metrics.failed(&id_text(&lane.id().listener), code);
     lane.handle.failed(&format!("history was lost ({code}); gap {id} is recorded and scanned"));
     tracing::error!(listener = %lane.id().text(), gap = %id, code, "History was lost: the gap is recorded, and documents in it are looked for");

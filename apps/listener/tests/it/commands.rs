@@ -128,6 +128,22 @@ async fn status_locks_metrics_and_health() {
     let check = scene.run(&["check"]).await;
     assert!(check.status.success(), "{check:?}");
     assert!(scene.json(&["gaps"]).await.as_array().unwrap().is_empty());
+    // A gap that nobody has looked through makes nobody unhealthy, and everybody says so.
+    let gap = doc! { "_id": "gap", "listener": "another", "lane": "another", "state": "open" };
+    scene.own("listener_gaps").insert_one(gap).await.unwrap();
+    let open_gaps = async |wanted: u64| {
+        eventually("health counts the gaps", async || {
+            let (code, health) = scene.get(&idle, "/healthz").await?;
+            (code == 200 && health["open_gaps"] == wanted).then_some(health)
+        })
+        .await
+    };
+    let health = open_gaps(1).await;
+    assert!(health["warnings"][0].as_str().unwrap().contains("history was lost"), "{health}");
+    let (_, metrics) = scene.text(&idle, "GET", "/metrics", "").await.unwrap();
+    assert!(metrics.contains("windlass_listener_open_gaps 1"), "{metrics}");
+    scene.own("listener_gaps").delete_one(doc! { "_id": "gap" }).await.unwrap();
+    assert_eq!(open_gaps(0).await["warnings"], serde_json::json!([]));
 }
 
 /// Replay reads the history again; what has its job makes no second one, and what was taken away is made anew.

@@ -329,3 +329,38 @@ async fn t24_a_change_while_its_job_runs_has_a_job_of_its_own() {
     let second = rows.iter().find(|row| row.get_object_id("_id").unwrap() != id).unwrap();
     assert!(*second.get_datetime("nextRunAt").unwrap() > due);
 }
+
+/// A listener without a status writes nothing into its documents, and their history is told all the same; so are deletes,
+/// which have no document to write into.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_without_a_status_has_a_history() {
+    let scene = Scene::new().await;
+    scene.listener("all", doc! {}).await;
+    let one = scene.start("one").await;
+    scene.live(&["all"], &[&one]).await;
+    let people = scene.people();
+    people.insert_one(doc! { "_id": "x" }).await.unwrap();
+    for n in 0..30 {
+        people.update_one(doc! { "_id": "x" }, doc! { "$set": { "n": n } }).await.unwrap();
+    }
+    people.delete_one(doc! { "_id": "x" }).await.unwrap();
+    people.insert_one(doc! { "_id": "y" }).await.unwrap();
+    scene.until("all", 33).await;
+    let shown = eventually("all of it is noted", async || {
+        let shown = scene.json(&["doc", "x"]).await;
+        (shown["history"][0]["operationType"] == "delete").then_some(shown)
+    })
+    .await;
+    let entries = shown["history"].as_array().unwrap();
+    assert_eq!(entries.len(), 20, "the last twenty: {shown}");
+    let rows: std::collections::HashSet<String> =
+        scene.rows("all").await.iter().map(|row| row.get_object_id("_id").unwrap().to_hex()).collect();
+    for entry in entries {
+        assert!(entry["what"] == "job" && entry["document"] == "x" && entry["listener"] == "all", "{entry}");
+        assert!(rows.contains(entry["jobId"].as_str().unwrap()), "{entry}");
+        assert!(entry["instance"].as_str().unwrap().starts_with("one-"), "{entry}");
+    }
+    assert!(entries[1..].iter().all(|entry| entry["operationType"] == "update"), "{shown}");
+    let other = scene.json(&["doc", "y"]).await;
+    assert_eq!(other["history"].as_array().unwrap().len(), 1, "{other}");
+}

@@ -5,10 +5,15 @@ use std::sync::Arc;
 
 use mongodb::bson::{Document, doc};
 use serde_json::Value;
+use uuid::Uuid;
+use windlass_engine::core::id::WorkerName;
+use windlass_engine::core::job::{JobSpec, NewJob, Start};
+use windlass_engine::core::json::Json;
 use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::state::StateName;
-use windlass_engine::core::store::Store;
-use windlass_engine::{JobRecord, QueueName, QueuePolicy};
+use windlass_engine::core::store::{ClaimRequest, Leased, Settlement, Source, Store};
+use windlass_engine::core::transition::Outcome;
+use windlass_engine::{JobId, JobRecord, Kind, QueueName, QueuePolicy};
 use windlass_mongo::MongoStore;
 use windlass_testkit::eventually::{answered_within, eventually};
 
@@ -187,4 +192,54 @@ async fn what_cannot_be_a_job_of_the_store_is_refused_or_a_dead_letter() {
     })
     .await;
     assert_eq!(all(&store).await.len(), 20);
+}
+
+/// A job of a listener that failed is noticed, however many jobs of others have failed since.
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_jobs_of_others_hide_none_of_ours() {
+    const OTHERS: u128 = 10_200;
+    let scene = scene().await;
+    let store = store(&scene).await;
+    scene.listener("all", doc! { "operationType": ["insert"], "statusField": "metadata.listener" }).await;
+    let one = scene.start_with("one", &[("LISTENER_RECOVERY_SECONDS", "3600")]);
+    scene.live(&["all"], &[&one]).await;
+    scene.people().insert_one(doc! { "_id": "x" }).await.unwrap();
+    until(&scene, &store, 1).await;
+    fail(&store, "listener", 1, 0).await;
+    for first in (0..OTHERS).step_by(600) {
+        let job = |number: u128| {
+            let spec =
+                JobSpec::new(Kind::new("other").unwrap(), QueueName::new("others").unwrap(), Json::null());
+            NewJob { id: JobId(Uuid::from_u128(number + 1)), spec, start: Start::Now }
+        };
+        store.enqueue((first..first + 600).map(job).collect()).await.unwrap();
+        fail(&store, "others", 600, first + 1).await;
+    }
+    drop(one);
+    let two = scene.start("two").await;
+    scene.live(&["all"], &[&two]).await;
+    eventually("the document is told", async || {
+        let told = doc! { "_id": "x", "metadata.listener.error": "planted" };
+        scene.people().find_one(told).await.unwrap()
+    })
+    .await;
+}
+
+/// Takes as many jobs of a queue, and lets them fail for good.
+async fn fail(store: &MongoStore, queue: &str, jobs: u32, round: u128) {
+    let request = ClaimRequest {
+        request_id: Uuid::from_u128(round),
+        worker: WorkerName::new("failing").unwrap(),
+        queues: vec![QueueName::new(queue).unwrap()],
+        kinds: None,
+        limit: jobs,
+        lease_ms: None,
+    };
+    let leases = store.claim(request).await.unwrap().leases;
+    assert_eq!(leases.len(), jobs as usize);
+    let end = |leased: &Leased| Settlement {
+        lease: leased.lease_ref(),
+        outcome: Outcome::Failed { error: "planted".to_owned() },
+    };
+    store.settle(leases.iter().map(end).collect()).await.unwrap();
 }

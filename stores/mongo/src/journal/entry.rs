@@ -15,8 +15,8 @@ use super::op::{Answer, Op};
 /// What an operation means. It is raised with every change of `core` that makes an operation do something else, since
 /// programs that disagree about that must not share a journal. Entries of meaning 1 held only what had been tried and
 /// had changed something; 2 also holds what is refused, or changes nothing, once its turn comes; in 3 one operation
-/// cancels or retries many jobs.
-pub(crate) const MEANING: i32 = 3;
+/// cancels or retries many jobs; in 4 an entry names the one before it, and may begin an epoch.
+pub(crate) const MEANING: i32 = 4;
 const MEANINGS_READ: std::ops::RangeInclusive<i32> = 1..=MEANING;
 /// How much of an entry is in one document; MongoDB takes 16 MB.
 pub(crate) const PART_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -26,6 +26,8 @@ pub(crate) const PART_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub(crate) struct Entry {
     pub(crate) number: i64,
     pub(crate) mark: ObjectId,
+    /// The mark of the entry before it. Until meaning 4 none was named.
+    pub(crate) after: Option<ObjectId>,
     pub(crate) at: Time,
     /// Which program wrote it.
     pub(crate) by: ObjectId,
@@ -41,6 +43,8 @@ pub(crate) struct Stored {
     #[serde(rename = "_id")]
     pub(crate) number: i64,
     pub(crate) mark: ObjectId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    after: Option<ObjectId>,
     at: DateTime,
     by: ObjectId,
     meaning: i32,
@@ -99,6 +103,7 @@ impl Entry {
         let stored = Stored {
             number: self.number,
             mark: self.mark,
+            after: self.after,
             at: DateTime::from_millis(self.at.ms()),
             by: self.by,
             meaning: MEANING,
@@ -111,7 +116,7 @@ impl Entry {
 
     /// The entry of a document, and how many bytes its operations have.
     pub(crate) fn read(stored: Stored, parts: Vec<Part>) -> Result<(Self, usize), StoreError> {
-        let Stored { number, mark, at, by, meaning, body, parts: _, now: _ } = stored;
+        let Stored { number, mark, after, at, by, meaning, body, parts: _, now: _ } = stored;
         if !MEANINGS_READ.contains(&meaning) {
             return Err(StoreError::Schema(format!(
                 "entry {number} of the journal was written by a program that understands operations otherwise \
@@ -125,13 +130,22 @@ impl Entry {
         let unreadable =
             |why: String| StoreError::Broken(format!("entry {number} of the journal cannot be read: {why}"));
         let ops = serde_json::from_slice(&body).map_err(|error| unreadable(error.to_string()))?;
-        Ok((Self { number, mark, at: Time::from_ms(at.timestamp_millis()), by, ops }, body.len()))
+        Ok((Self { number, mark, after, at: Time::from_ms(at.timestamp_millis()), by, ops }, body.len()))
     }
 
     /// Does to a copy what it says, and answers what became of each operation. What is refused is refused in every
-    /// copy alike, and changes nothing.
+    /// copy alike, and changes nothing. So is all of an entry that was written behind another one than is here.
     pub(crate) fn replay(&self, copy: &mut Copy, bytes: usize) -> Vec<Done> {
-        let done = self.ops.iter().map(|op| op.apply(&mut copy.book, self.at)).collect();
+        let is_void = self.after.is_some_and(|after| after != copy.mark);
+        let mut done = Vec::with_capacity(self.ops.len());
+        for op in &self.ops {
+            done.push(match &**op {
+                _ if is_void => Err(StoreError::Unavailable("the history of the store was cut".to_owned())),
+                Op::Turn(turn) => turn.apply(copy, self.at),
+                op => op.apply(&mut copy.book, self.at),
+            });
+        }
+        copy.before = Some(copy.mark);
         copy.number = self.number;
         copy.mark = self.mark;
         copy.at = self.at;

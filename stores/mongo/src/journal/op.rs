@@ -18,6 +18,7 @@ use windlass_core::store::{
 use windlass_core::time::Time;
 use windlass_core::transition::Outcome;
 
+use super::history::Turn;
 use super::record_form::Batch;
 
 /// One operation.
@@ -44,6 +45,8 @@ pub(crate) enum Op {
     ForgetWorker(WorkerName),
     Prune,
     Records(Batch),
+    /// Not asked for by anybody: the history is another.
+    Turn(Turn),
 }
 
 /// What an operation is answered.

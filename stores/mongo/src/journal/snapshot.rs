@@ -39,7 +39,8 @@ impl Journal {
         }
         let newest = doc! {
             "number": copy.number, "name": &name, "parts": count, "at": copy.at.ms(), "mark": copy.mark,
-            "bytes": bytes.len() as i64,
+            "bytes": bytes.len() as i64, "before": copy.before,
+            "history": copy.history.as_ref().and_then(|history| bson::serialize_to_bson(history).ok()),
         };
         let older = doc! { "_id": NEWEST, "number": { "$lt": copy.number } };
         let replaced = self.snapshots.update_one(older, doc! { "$set": newest }).upsert(true).await;
@@ -56,6 +57,13 @@ impl Journal {
         self.entries.delete_many(doc! { "_id": { "$lt": old } }).await.map_err(failed)?;
         self.parts.delete_many(doc! { "number": { "$lt": old } }).await.map_err(failed)?;
         Ok(())
+    }
+
+    /// Whether there is a snapshot behind this entry.
+    pub(crate) async fn has_snapshot_behind(&self, number: i64) -> Result<bool, StoreError> {
+        let behind = doc! { "_id": NEWEST, "number": { "$gt": number } };
+        let found = self.snapshots.find_one(behind).read_concern(ReadConcern::majority()).await;
+        Ok(found.map_err(failed)?.is_some())
     }
 
     /// The newest snapshot; an empty book where there is none.
@@ -80,7 +88,13 @@ impl Journal {
             book: Book::from_document(document)?,
             number: whole("number")?,
             mark: newest.get_object_id("mark").map_err(|error| unreadable(error.to_string()))?,
+            before: newest.get_object_id("before").ok(),
             at: Time::from_ms(whole("at")?),
+            history: newest
+                .get_document("history")
+                .ok()
+                .and_then(|history| bson::deserialize_from_document(history.clone()).ok()),
+            lost: None,
             bytes: 0,
             snapshot_bytes: bytes,
             since: whole("number")?,
