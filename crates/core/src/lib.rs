@@ -42,6 +42,7 @@ pub mod memory;
 pub mod query;
 pub mod record;
 pub mod secret;
+pub mod steer;
 pub mod store;
 pub mod trace;
 pub mod wake;

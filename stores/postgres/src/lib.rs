@@ -51,6 +51,7 @@ mod scan;
 mod schedules;
 mod scribe;
 mod settle;
+mod steer;
 mod store;
 mod tls;
 mod wake;

@@ -154,6 +154,12 @@ impl Schedule {
         runs
     }
 
+    /// The runs that its line gives at or before `at`, newest first, whether or not a job was enqueued for them.
+    pub fn runs_before(&self, at: Time, most: usize) -> Vec<Time> {
+        let newest = self.policy.newest_at(at);
+        std::iter::successors(newest, |run| self.policy.newest_at(run.plus_ms(-1))).take(most).collect()
+    }
+
     /// When it is due next, seen from what is dealt with.
     pub fn next_due(&self) -> Option<Time> {
         if self.policy.paused {
