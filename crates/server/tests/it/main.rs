@@ -16,4 +16,5 @@ mod pages;
 mod remote;
 mod schemathesis;
 mod secrets;
+mod steer;
 mod wakes;
