@@ -8,6 +8,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Invalid;
 
 /// An audit ends early when it has found as much as this, and a bite names no more.
@@ -57,6 +59,22 @@ impl AuditBite {
     /// All of it in one bite.
     pub fn whole(findings: Vec<String>) -> Self {
         Self { findings, next: None, done: 1, of: 1 }
+    }
+}
+
+/// Something in the set-up of a store that may lose something, or slows it down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Risk {
+    /// What it is, in a sentence.
+    pub what: String,
+    /// What to do about it.
+    pub next: String,
+}
+
+impl Risk {
+    /// A risk and what to do about it.
+    pub fn new(what: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { what: what.into(), next: next.into() }
     }
 }
 

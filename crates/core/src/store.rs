@@ -32,6 +32,8 @@ use crate::time::Time;
 use crate::transition::Outcome;
 use crate::wake::{Registered, Registration, Work};
 
+pub use crate::audit::Risk;
+pub use crate::policy::schedule::{Fired, FiredRun};
 pub use crate::steer::{
     CancelAnswer, DeleteAnswer, QueueDeletion, Rerun, RerunAnswer, RetryAnswer, RunNowAnswer, STEER_MAX,
     check_steered,
@@ -364,28 +366,6 @@ pub struct BudgetStatus {
     pub free_at: Option<Time>,
 }
 
-/// What the schedules did.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Fired {
-    /// The runs that enqueued a job.
-    pub runs: Vec<FiredRun>,
-    /// In how many milliseconds the next schedule is due.
-    pub next_in_ms: Option<u64>,
-}
-
-/// A run of a schedule that enqueued a job, or found the one before not over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FiredRun {
-    /// The schedule.
-    pub schedule: ScheduleName,
-    /// The run.
-    pub run: Time,
-    /// The job that is there now.
-    pub job_id: JobId,
-    /// The job was there before: this run was left out.
-    pub skipped: bool,
-}
-
 /// A source that the engine owns.
 #[async_trait]
 pub trait Store: Source {
@@ -560,22 +540,6 @@ pub trait Store: Source {
 
     /// The epoch that the store is in.
     async fn epoch(&self) -> Result<EpochStatus, StoreError>;
-}
-
-/// Something in the set-up of a store that may lose something, or slows it down.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Risk {
-    /// What it is, in a sentence.
-    pub what: String,
-    /// What to do about it.
-    pub next: String,
-}
-
-impl Risk {
-    /// A risk and what to do about it.
-    pub fn new(what: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { what: what.into(), next: next.into() }
-    }
 }
 
 /// The epoch of a store, and until when it holds something back.

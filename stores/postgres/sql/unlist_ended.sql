@@ -1,5 +1,5 @@
--- Takes jobs that are deleted off the list of those that have ended. What is left is reckoned from the row as it is when it
--- is locked, and not as it was when it was found.
+-- Takes jobs that are deleted off the list of those that have ended. What is left is reckoned from the row as it is
+-- when it is locked, and not as it was when it was found.
 WITH gone AS MATERIALIZED (
     SELECT u.queue, u.ended_ms, array_agg(u.seq) AS seqs
       FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u(queue, ended_ms, seq) GROUP BY u.queue, u.ended_ms

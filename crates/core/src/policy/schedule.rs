@@ -186,6 +186,28 @@ impl Schedule {
     }
 }
 
+/// What the schedules did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Fired {
+    /// The runs that enqueued a job.
+    pub runs: Vec<FiredRun>,
+    /// In how many milliseconds the next schedule is due.
+    pub next_in_ms: Option<u64>,
+}
+
+/// A run of a schedule that enqueued a job, or found the one before not over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FiredRun {
+    /// The schedule.
+    pub schedule: ScheduleName,
+    /// The run.
+    pub run: Time,
+    /// The job that is there now.
+    pub job_id: JobId,
+    /// The job was there before: this run was left out.
+    pub skipped: bool,
+}
+
 /// The namespace of the ids of scheduled jobs.
 const NAMESPACE: Uuid = Uuid::from_u128(0x7769_6e64_6c61_5373_9c68_6564_756c_6501);
 

@@ -116,6 +116,6 @@ mod tests {
         view.since = Some("1h".to_owned());
         view.wanted.error = Some("row #".to_owned());
         assert_eq!(view.of_any_state().address(None), "/jobs?queue=a%26b&since=1h&error=row%20%23");
-        assert_eq!(view.as_json(), r##"{"error":"row #","queue":"a&b"}"##);
+        assert_eq!(view.as_json(), r##"{"queue":"a&b","error":"row #"}"##);
     }
 }
