@@ -75,7 +75,7 @@ fn ahead(schedule: &Schedule, now: Time) -> Markup {
 
 fn behind(schedule: &Schedule, past: &[Past], now: Time) -> Markup {
     html! {
-        @if past.is_empty() { p.quiet { "No job of a run is kept. They go with the retention of their queue." } }
+        @if past.is_empty() { p.quiet { (if schedule.last_run.is_none() { "It has not run yet." } else { "No job of a run is kept: they go with the retention of their queue." }) } }
         @else {
             table.rows {
                 thead { tr { th { "run" } th { "job" } th.num { "began late by" } th.num { "took" } th { "id" } } }
