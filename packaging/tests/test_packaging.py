@@ -101,6 +101,7 @@ class TestPackages(Packaging):
         self.assertEqual(run(bin / "windlass", "--version").strip(), self.version)
         self.assertEqual(self.version.split()[-1], run(bin / "python", "-c", "import windlass; print(windlass.__version__)").strip())
         self.assertEqual(self.serve_for_a_moment([str(bin / "windlass")]), "200")
+        self.assertIn(".SH NAME", (bin.parent / "share/man/man1/windlass-jobs.1").read_text())
         run(*pip, "uninstall", "-y", "windlass")
         self.assertFalse((bin / "windlass").exists(), "nothing is left behind")
 

@@ -8,7 +8,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 #[cfg(feature = "demo")]
 use crate::command::demo;
 use crate::command::{
-    bench, budgets, cancel, completions, config, doctor, enqueue, explain, init, job, jobs, logs, mcp,
+    bench, budgets, cancel, completions, config, doctor, enqueue, explain, init, job, jobs, logs, man, mcp,
     migrate, queues, retry, schedules, serve, top, work, workers,
 };
 
@@ -55,9 +55,9 @@ pub enum Verb {
     Retry(retry::RetryArgs),
     /// Say why a job is not running
     Explain(explain::ExplainArgs),
-    /// List queues; set their policy; pause and resume them
+    /// List queues; set their policy; pause, resume and delete them
     Queues(queues::QueuesArgs),
-    /// List budgets; set what they allow; let them cool down
+    /// List budgets; set what they allow; let them cool down; delete them
     Budgets(budgets::BudgetsArgs),
     /// List schedules; set, pause, run and delete them
     Schedules(schedules::SchedulesArgs),
@@ -79,6 +79,8 @@ pub enum Verb {
     Config(config::ConfigArgs),
     /// Print a completion script for your shell
     Completions(completions::CompletionsArgs),
+    /// Write manual pages into a folder
+    Man(man::ManArgs),
 }
 
 /// Which store.

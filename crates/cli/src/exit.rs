@@ -7,6 +7,24 @@ use windlass_engine::core::error::{Invalid, StoreError};
 
 use crate::command::which::Unnamed;
 
+/// Something that a command was asked for and is refused, with its code; `main` says it, as text or as JSON.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Told {
+    code: Code,
+    message: String,
+}
+
+/// There is no such thing.
+pub fn not_found(message: impl Into<String>) -> anyhow::Error {
+    Told { code: Code::NotFound, message: message.into() }.into()
+}
+
+/// It is refused; nothing was changed.
+pub fn refused(message: impl Into<String>) -> anyhow::Error {
+    Told { code: Code::Refused, message: message.into() }.into()
+}
+
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
@@ -25,6 +43,9 @@ pub enum Code {
 impl Code {
     /// The code for an error.
     pub fn of(error: &anyhow::Error) -> Self {
+        if let Some(told) = error.chain().find_map(|cause| cause.downcast_ref::<Told>()) {
+            return told.code;
+        }
         if error.chain().any(|cause| cause.is::<Invalid>()) {
             return Self::Usage;
         }

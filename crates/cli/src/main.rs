@@ -9,6 +9,7 @@ mod demo;
 mod exit;
 mod left_out;
 mod mcp;
+mod names;
 mod output;
 mod sample;
 mod top;
@@ -24,6 +25,7 @@ use crate::args::Args;
 fn main() -> ExitCode {
     #[cfg(feature = "demo")]
     demo::end_with_parent();
+    clap_complete::CompleteEnv::with_factory(|| apps::with_apps(Args::command(), true)).complete();
     let matches = apps::with_apps(Args::command(), false).get_matches_from(args::placed(std::env::args_os()));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ended = match runtime {

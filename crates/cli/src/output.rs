@@ -73,6 +73,17 @@ pub fn print_json<T: serde::Serialize + ?Sized>(value: &T) -> anyhow::Result<()>
     Ok(windlass_app::output::print_json(value)?)
 }
 
+/// What became of one thing: for programs its sort, its name and a word, for people a sentence.
+pub fn outcome(json: bool, sort: &str, name: &str, word: &str, said: &str) -> anyhow::Result<()> {
+    match json {
+        true => print_json(&serde_json::json!({ sort: name, "outcome": word })),
+        false => {
+            windlass_app::say!("{} {said}", plain(name));
+            Ok(())
+        }
+    }
+}
+
 /// The first `width` letters of a text, on one line.
 pub fn cut(text: &str, width: usize) -> String {
     let text = plain(text);

@@ -36,11 +36,15 @@ pub enum What {
     Canceled,
     /// Somebody started a new life of a final job.
     Retried,
+    /// Somebody made a job due that was for later.
+    MadeDue,
+    /// Somebody took it out of the store.
+    Deleted,
 }
 
 impl What {
     /// All of them.
-    pub const ALL: [What; 11] = [
+    pub const ALL: [What; 13] = [
         Self::Enqueued,
         Self::Claimed,
         Self::Completed,
@@ -52,6 +56,8 @@ impl What {
         Self::CancelRequested,
         Self::Canceled,
         Self::Retried,
+        Self::MadeDue,
+        Self::Deleted,
     ];
 
     /// The word.
@@ -68,6 +74,8 @@ impl What {
             Self::CancelRequested => "cancel_requested",
             Self::Canceled => "canceled",
             Self::Retried => "retried",
+            Self::MadeDue => "made_due",
+            Self::Deleted => "deleted",
         }
     }
 

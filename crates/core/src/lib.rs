@@ -44,6 +44,7 @@ pub mod query;
 pub mod record;
 pub mod risk;
 pub mod secret;
+pub mod steer;
 pub mod store;
 pub mod ticket;
 pub mod trace;

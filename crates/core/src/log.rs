@@ -5,12 +5,15 @@
 //! then and at its end; what a crash leaves is what was written before.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::error::StoreError;
+use crate::error::{Invalid, StoreError};
 use crate::id::{JobId, RecordKey, ShelfName};
 use crate::json::Json;
-use crate::record::{BatchAnswer, IfRev, Keep, Put, RECORD_BYTES_MAX, RecordBatch, RecordWrite, Records};
+use crate::record::{
+    BatchAnswer, IfRev, Keep, Put, READ_MAX, RECORD_BYTES_MAX, RecordBatch, RecordWrite, Records, WRITES_MAX,
+};
 use crate::store::{LeaseRef, Written};
 use crate::time::Time;
 
@@ -117,8 +120,30 @@ pub async fn read(records: &dyn Records, job: JobId) -> Result<Vec<LogPage>, Sto
     Ok(pages)
 }
 
+/// Forgets what the attempts of jobs said that are deleted.
+pub async fn forget(records: &dyn Records, jobs: impl Iterator<Item = JobId>) -> Result<(), StoreError> {
+    let places = |job| (0..LOGS_MAX).map(move |place| key(job, place));
+    let keys = jobs.flat_map(places).collect::<Result<Vec<_>, _>>()?;
+    for keys in keys.chunks(READ_MAX.min(WRITES_MAX)) {
+        let found = records.read(ShelfName::new(SHELF)?, keys.to_vec()).await?;
+        let newest = found.iter().flatten().map(|record| record.rev).max();
+        let Some(newest) = newest else { continue };
+        let there = keys.iter().zip(&found).filter(|(_, record)| record.is_some());
+        let gone = |(key, _): (&RecordKey, _)| {
+            Ok(RecordWrite { shelf: ShelfName::new(SHELF)?, key: key.clone(), if_rev: IfRev::Any, put: None })
+        };
+        let writes = there.map(gone).collect::<Result<Vec<_>, Invalid>>()?;
+        // A revision is given once, so that this is the id of this batch alone.
+        let digest = Sha256::digest(format!("{SHELF} forgets {newest}"));
+        let request_id =
+            Uuid::from_slice(&digest[..16]).map_err(|why| StoreError::Broken(why.to_string()))?;
+        records.write(RecordBatch { writes, ..RecordBatch::new(request_id) }).await?;
+    }
+    Ok(())
+}
+
 /// Attempts take turns in the places of their job.
-fn key(job: JobId, place: u64) -> Result<RecordKey, crate::error::Invalid> {
+fn key(job: JobId, place: u64) -> Result<RecordKey, Invalid> {
     RecordKey::new(format!("{job}/{place}"))
 }
 

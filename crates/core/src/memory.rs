@@ -18,9 +18,10 @@ use crate::policy::schedule::{Schedule, SchedulePolicy};
 use crate::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use crate::record::{BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan, check_read, check_text};
 use crate::store::{
-    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, EpochStatus, Expired, Fired, LeaseRef,
-    Offer, OfferFn, OfferFns, ProgressWrite, RenewAnswer, RetryAnswer, Settlement, Source, Spent, StepWrite,
-    Store, WakeFn, WakeFns, WorkerBeat, Written, check_steered,
+    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, DeleteAnswer, Enqueued, EpochStatus, Expired,
+    Fired, LeaseRef, Offer, OfferFn, OfferFns, ProgressWrite, QueueDeletion, RenewAnswer, Rerun, RerunAnswer,
+    RetryAnswer, RunNowAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn, WakeFns, WorkerBeat,
+    Written, check_steered,
 };
 use crate::time::{Clock, Time};
 use crate::wake::{Registration, Work};
@@ -162,6 +163,27 @@ impl Store for MemoryStore {
         Ok(answers)
     }
 
+    async fn run_now_all(&self, ids: Vec<JobId>) -> Result<Vec<RunNowAnswer>, StoreError> {
+        check_steered(&ids)?;
+        let answers = self.book().run_now(&ids, self.time());
+        self.wake(&Work::Anywhere);
+        Ok(answers)
+    }
+
+    async fn rerun_all(&self, wishes: Vec<Rerun>) -> Result<Vec<RerunAnswer>, StoreError> {
+        check_steered(&wishes)?;
+        let answers = self.book().rerun(&wishes, self.time());
+        self.wake(&Work::Anywhere);
+        Ok(answers)
+    }
+
+    async fn delete_all(&self, ids: Vec<JobId>) -> Result<Vec<DeleteAnswer>, StoreError> {
+        check_steered(&ids)?;
+        let answers = self.book().delete(&ids, self.time());
+        self.wake(&Work::Anywhere);
+        Ok(answers)
+    }
+
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
         Ok(self.book().explain(id, self.time()))
     }
@@ -180,6 +202,12 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    async fn delete_queue(&self, name: QueueName) -> Result<QueueDeletion, StoreError> {
+        let answer = self.book().delete_queue(&name);
+        self.wake(&Work::Anywhere);
+        Ok(answer)
+    }
+
     async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
         Ok(self.book().budgets(self.time()))
     }
@@ -187,6 +215,12 @@ impl Store for MemoryStore {
     async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
         self.book().put_budget(name, policy);
         Ok(())
+    }
+
+    async fn delete_budget(&self, name: BudgetName) -> Result<bool, StoreError> {
+        let answer = self.book().delete_budget(&name);
+        self.wake(&Work::Anywhere);
+        Ok(answer)
     }
 
     async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {

@@ -33,7 +33,12 @@ use crate::time::Time;
 use crate::transition::Outcome;
 use crate::wake::{Registered, Registration, Work};
 
+pub use crate::policy::schedule::{Fired, FiredRun};
 pub use crate::risk::Risk;
+pub use crate::steer::{
+    CancelAnswer, DeleteAnswer, QueueDeletion, Rerun, RerunAnswer, RetryAnswer, RunNowAnswer, STEER_MAX,
+    check_steered,
+};
 pub use crate::ticket::LeaseRef;
 
 /// How many jobs one enqueue may carry.
@@ -53,17 +58,6 @@ pub fn check_jobs(jobs: &[NewJob]) -> Result<(), StoreError> {
         if specs.insert(job.id, &job.spec).is_some_and(|twin| *twin != job.spec) {
             return Err(StoreError::Conflict(job.id));
         }
-    }
-    Ok(())
-}
-
-/// How many jobs one call may cancel or retry.
-pub const STEER_MAX: usize = 1_000;
-
-/// Refuses to cancel or retry more jobs than one call may. Every store asks this first.
-pub fn check_steered(ids: &[JobId]) -> Result<(), StoreError> {
-    if ids.len() > STEER_MAX {
-        return Err(Invalid::new("jobs", format!("are more than {STEER_MAX}")).into());
     }
     Ok(())
 }
@@ -352,32 +346,6 @@ pub struct Holder {
     pub worker: Option<WorkerName>,
 }
 
-/// What became of a wish to cancel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CancelAnswer {
-    /// It was queued; it will never start.
-    Canceled,
-    /// It is running; its worker will be told.
-    Requested,
-    /// It is over already; nothing changed.
-    Final,
-    /// There is no such job.
-    NotFound,
-}
-
-/// What became of a wish to retry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RetryAnswer {
-    /// It has a new life.
-    Retried,
-    /// It is not over; nothing changed.
-    NotFinal,
-    /// Its dedupe key now belongs to this job; nothing changed.
-    Taken(JobId),
-    /// There is no such job.
-    NotFound,
-}
-
 /// A budget as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetStatus {
@@ -391,28 +359,6 @@ pub struct BudgetStatus {
     pub used_day: u32,
     /// When something of it may be spent again, when nothing may now.
     pub free_at: Option<Time>,
-}
-
-/// What the schedules did.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Fired {
-    /// The runs that enqueued a job.
-    pub runs: Vec<FiredRun>,
-    /// In how many milliseconds the next schedule is due.
-    pub next_in_ms: Option<u64>,
-}
-
-/// A run of a schedule that enqueued a job, or found the one before not over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FiredRun {
-    /// The schedule.
-    pub schedule: ScheduleName,
-    /// The run.
-    pub run: Time,
-    /// The job that is there now.
-    pub job_id: JobId,
-    /// The job was there before: this run was left out.
-    pub skipped: bool,
 }
 
 /// A source that the engine owns.
@@ -476,6 +422,36 @@ pub trait Store: Source {
         only(self.retry_all(vec![id]).await?)
     }
 
+    /// Makes queued jobs due that wait for their time, at most [`STEER_MAX`], and answers in the order asked.
+    async fn run_now_all(&self, ids: Vec<JobId>) -> Result<Vec<RunNowAnswer>, StoreError>;
+
+    /// Starts new lives of final jobs from a step of theirs on, at most [`STEER_MAX`], and answers in the order asked.
+    async fn rerun_all(&self, wishes: Vec<Rerun>) -> Result<Vec<RerunAnswer>, StoreError>;
+
+    /// Takes jobs out of the store that are queued or final, at most [`STEER_MAX`], and answers in the order asked.
+    async fn delete_all(&self, ids: Vec<JobId>) -> Result<Vec<DeleteAnswer>, StoreError>;
+
+    /// [`Store::delete_all`] with what their attempts said, where the store keeps that.
+    async fn delete_with_logs(&self, ids: Vec<JobId>) -> Result<Vec<DeleteAnswer>, StoreError> {
+        let answers = self.delete_all(ids.clone()).await?;
+        if let Ok(records) = self.records() {
+            let gone =
+                |(id, answer): (&JobId, &DeleteAnswer)| (*answer == DeleteAnswer::Deleted).then_some(*id);
+            crate::log::forget(records, ids.iter().zip(&answers).filter_map(gone)).await?;
+        }
+        Ok(answers)
+    }
+
+    /// [`Store::run_now_all`] of one job.
+    async fn run_now(&self, id: JobId) -> Result<RunNowAnswer, StoreError> {
+        only(self.run_now_all(vec![id]).await?)
+    }
+
+    /// [`Store::rerun_all`] of one job.
+    async fn rerun(&self, wish: Rerun) -> Result<RerunAnswer, StoreError> {
+        only(self.rerun_all(vec![wish]).await?)
+    }
+
     /// Why a job is not running; nothing when there is no such job.
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError>;
 
@@ -488,11 +464,18 @@ pub trait Store: Source {
     /// Pauses a queue, or lets it go on. Jobs that are running go on.
     async fn pause_queue(&self, name: QueueName, paused: bool) -> Result<(), StoreError>;
 
+    /// Takes the policy of a queue away, and its pause. Refused while it has jobs that are not final.
+    async fn delete_queue(&self, name: QueueName) -> Result<QueueDeletion, StoreError>;
+
     /// The budgets, by name.
     async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError>;
 
     /// Sets what a budget allows; what was spent stays spent.
     async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError>;
+
+    /// Takes a budget away, with what was spent of it: jobs that name it have no bound by it any more. Answers whether it
+    /// was there.
+    async fn delete_budget(&self, name: BudgetName) -> Result<bool, StoreError>;
 
     /// The schedules, by name.
     async fn schedules(&self) -> Result<Vec<Schedule>, StoreError>;

@@ -310,6 +310,64 @@ pub fn retry(job: &mut Job, now: Time) -> Option<Moved> {
     Some(Moved { what, delete: false })
 }
 
+/// Why a job cannot be run again from a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoRerun {
+    /// It is not over.
+    NotFinal,
+    /// It has stored no step of that name.
+    NoStep,
+}
+
+/// Starts a new life of a final job that keeps the steps before `from`, in the order in which they were stored: that one
+/// and all behind it are run again.
+pub fn rerun(job: &mut Job, from: &StepName, now: Time) -> Result<Moved, NoRerun> {
+    let Some(kept) = job.steps.iter().position(|step| step.name == *from) else {
+        return Err(if job.state.name().is_final() { NoRerun::NoStep } else { NoRerun::NotFinal });
+    };
+    let moved = retry(job, now).ok_or(NoRerun::NotFinal)?;
+    job.steps.truncate(kept);
+    Ok(moved)
+}
+
+/// What became of a wish to run a job now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunNow {
+    /// It was for later, and is due now.
+    Due(Moved),
+    /// It was due already; nothing changed.
+    AlreadyDue,
+    /// It is running; nothing changed.
+    Running,
+    /// It is over; nothing changed.
+    Final,
+}
+
+/// Makes a queued job due that waits for its time: delayed, parked, or on its ladder. It keeps its place in the order, and
+/// whatever else holds it back (a key, a limit, a pause, a budget) still does.
+pub fn run_now(job: &mut Job, now: Time) -> RunNow {
+    match &job.state {
+        State::Queued if job.run_at <= now => RunNow::AlreadyDue,
+        State::Queued => {
+            let what = requeue(job, now, What::MadeDue);
+            job.record(note(now, what));
+            RunNow::Due(Moved { what, delete: false })
+        }
+        State::Running(_) => RunNow::Running,
+        State::Completed { .. } | State::Failed { .. } | State::Canceled { .. } => RunNow::Final,
+    }
+}
+
+/// Takes a job out of the store that is queued or final. Refuses (with `None`) one that is running: its worker would go on.
+pub fn delete(job: &mut Job, now: Time) -> Option<Moved> {
+    match &job.state {
+        State::Running(_) => return None,
+        State::Queued => drop(end_canceled(job, now)),
+        State::Completed { .. } | State::Failed { .. } | State::Canceled { .. } => {}
+    }
+    Some(Moved { what: What::Deleted, delete: true })
+}
+
 /// Ends what a program left unfinished, for queues that do not survive a restart.
 pub fn end_by_restart(job: &mut Job, policy: &QueuePolicy, now: Time) -> Option<Moved> {
     if job.state.name().is_final() {

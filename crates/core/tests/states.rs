@@ -10,8 +10,9 @@ use windlass_core::job::{Job, JobSpec, NewJob, Start};
 use windlass_core::json::Json;
 use windlass_core::policy::queue::{OnCrash, QueuePolicy};
 use windlass_core::state::{State, StateName};
+use windlass_core::step::Step;
 use windlass_core::time::Time;
-use windlass_core::transition::{self, Cancel, Expiry, Outcome};
+use windlass_core::transition::{self, Cancel, Expiry, NoRerun, Outcome, RunNow};
 
 const NOW: Time = Time::from_ms(1_000_000);
 const LEASE_MS: u32 = 30_000;
@@ -57,7 +58,7 @@ fn lost<T>(taken: Result<T, transition::Lost>) -> String {
     if taken.is_ok() { "taken".to_owned() } else { "lease lost".to_owned() }
 }
 
-const TRIES: [Try; 22] = [
+const TRIES: [Try; 25] = [
     Try {
         name: "claim",
         run: |job| match job.state {
@@ -123,6 +124,36 @@ const TRIES: [Try; 22] = [
         run: |job| match transition::retry(job, NOW) {
             Some(moved) => moved.what.to_string(),
             None => "it is not over".to_owned(),
+        },
+    },
+    Try {
+        name: "run again from a step",
+        run: |job| {
+            job.steps = vec![Step { name: step(), output: Json::null(), attempt: 1, stored_at: NOW }];
+            match transition::rerun(job, &step(), NOW) {
+                Ok(moved) => moved.what.to_string(),
+                Err(NoRerun::NotFinal) => "it is not over".to_owned(),
+                Err(NoRerun::NoStep) => "it has no such step".to_owned(),
+            }
+        },
+    },
+    Try {
+        name: "run now, before its time",
+        run: |job| {
+            job.run_at = NOW.plus_ms(1);
+            match transition::run_now(job, NOW) {
+                RunNow::Due(moved) => moved.what.to_string(),
+                RunNow::AlreadyDue => "it is due".to_owned(),
+                RunNow::Running => "it is running".to_owned(),
+                RunNow::Final => "it is over".to_owned(),
+            }
+        },
+    },
+    Try {
+        name: "delete",
+        run: |job| match transition::delete(job, NOW) {
+            Some(moved) => format!("{}, and out of the store", moved.what),
+            None => "it is running".to_owned(),
         },
     },
     Try {
@@ -228,7 +259,8 @@ fn final_states_are_left_by_a_retry_alone() {
             run(&mut moved);
             if moved.state.name() != job.state.name() {
                 left.insert(job.state.name());
-                assert!(!job.state.name().is_final() || name == "retry", "{name} leaves {from}");
+                let retries = ["retry", "run again from a step"].contains(&name);
+                assert!(!job.state.name().is_final() || retries, "{name} leaves {from}");
             }
         }
     }

@@ -91,7 +91,7 @@ pub async fn audit(store: &dyn Store, mut so_far: impl FnMut(u64, u64)) -> Resul
 }
 
 async fn jobs_in(store: &dyn Store, state: StateName, jobs_max: usize) -> Result<Vec<Job>, StoreError> {
-    find(store, &JobFilter { states: vec![state], ..JobFilter::default() }, jobs_max).await
+    find(store, &JobFilter { states: vec![state], ..JobFilter::default() }.into(), jobs_max).await
 }
 
 /// Nobody works at all, and jobs could run.

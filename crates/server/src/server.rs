@@ -20,7 +20,7 @@ use windlass_engine::core::store::Store;
 use windlass_engine::world::{RealWorld, World};
 use windlass_listen::House;
 
-use crate::api::Api;
+use crate::api::{Api, actions};
 use crate::feed;
 use crate::sample::Sample;
 use crate::settings::Settings;
@@ -84,6 +84,8 @@ async fn serve_until(listener: TcpListener, shutdown: BoxFuture<'_, ()>, server:
     api.settings.check(addr).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let mut tasks = JoinSet::new();
     tasks.spawn(feed::run(api.clone()));
+    tasks.spawn(actions::write_down(api.clone()));
+    let ending = api.clone();
     let opened = Arc::new(Notify::new());
     if !api.settings.no_housekeeping {
         let housekeeper = Housekeeper::new(api.store.clone()).in_world(api.world.clone());
@@ -109,5 +111,6 @@ async fn serve_until(listener: TcpListener, shutdown: BoxFuture<'_, ()>, server:
     opened.notify_one();
     windlass_listen::serve(listener, shutdown, house, answer).await;
     tasks.shutdown().await;
+    actions::write_rest(&ending).await;
     Ok(())
 }

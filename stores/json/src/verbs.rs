@@ -15,8 +15,8 @@ use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::record::Records;
 use windlass_core::store::{
-    BudgetStatus, CancelAnswer, Enqueued, EpochStatus, Fired, RetryAnswer, Risk, Store, WorkerBeat,
-    check_steered,
+    BudgetStatus, CancelAnswer, DeleteAnswer, Enqueued, EpochStatus, Fired, QueueDeletion, Rerun,
+    RerunAnswer, RetryAnswer, Risk, RunNowAnswer, Store, WorkerBeat, check_steered,
 };
 use windlass_core::time::Time;
 use windlass_core::wake::Work;
@@ -77,6 +77,36 @@ impl Store for JsonStore {
         .await
     }
 
+    async fn run_now_all(&self, ids: Vec<JobId>) -> Result<Vec<RunNowAnswer>, StoreError> {
+        check_steered(&ids)?;
+        self.write_and_wake(Work::Anywhere, |book, now| {
+            let answer = book.run_now(&ids, now);
+            let changed = answer.contains(&RunNowAnswer::Due);
+            Ok(Change { answer, changed })
+        })
+        .await
+    }
+
+    async fn rerun_all(&self, wishes: Vec<Rerun>) -> Result<Vec<RerunAnswer>, StoreError> {
+        check_steered(&wishes)?;
+        self.write_and_wake(Work::Anywhere, |book, now| {
+            let answer = book.rerun(&wishes, now);
+            let changed = answer.contains(&RerunAnswer::Retried);
+            Ok(Change { answer, changed })
+        })
+        .await
+    }
+
+    async fn delete_all(&self, ids: Vec<JobId>) -> Result<Vec<DeleteAnswer>, StoreError> {
+        check_steered(&ids)?;
+        self.write_and_wake(Work::Anywhere, |book, now| {
+            let answer = book.delete(&ids, now);
+            let changed = answer.contains(&DeleteAnswer::Deleted);
+            Ok(Change { answer, changed })
+        })
+        .await
+    }
+
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
         self.read(|book, now| book.explain(id, now))
     }
@@ -101,6 +131,14 @@ impl Store for JsonStore {
         .await
     }
 
+    async fn delete_queue(&self, name: QueueName) -> Result<QueueDeletion, StoreError> {
+        self.write_and_wake(Work::Anywhere, |book, _| {
+            let answer = book.delete_queue(&name);
+            Ok(Change { answer, changed: answer == QueueDeletion::Deleted })
+        })
+        .await
+    }
+
     async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
         self.read(|book, now| book.budgets(now))
     }
@@ -109,6 +147,14 @@ impl Store for JsonStore {
         self.write_and_wake(Work::Anywhere, |book, _| {
             book.put_budget(name, policy);
             Ok(DONE)
+        })
+        .await
+    }
+
+    async fn delete_budget(&self, name: BudgetName) -> Result<bool, StoreError> {
+        self.write_and_wake(Work::Anywhere, |book, _| {
+            let answer = book.delete_budget(&name);
+            Ok(Change { answer, changed: answer })
         })
         .await
     }

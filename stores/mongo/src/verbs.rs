@@ -14,8 +14,8 @@ use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::record::Records;
 use windlass_core::store::{
-    BudgetStatus, CancelAnswer, Enqueued, EpochStatus, Fired, RetryAnswer, Store, WorkerBeat, check_jobs,
-    check_steered,
+    BudgetStatus, CancelAnswer, DeleteAnswer, Enqueued, EpochStatus, Fired, QueueDeletion, Rerun,
+    RerunAnswer, RetryAnswer, RunNowAnswer, Store, WorkerBeat, check_jobs, check_steered,
 };
 use windlass_core::time::Time;
 use windlass_core::wake::Work;
@@ -74,6 +74,21 @@ impl Store for MongoStore {
         answered!(self.change(Op::Retry(ids.into()), Some(Work::Anywhere)).await?, Answer::Retried)
     }
 
+    async fn run_now_all(&self, ids: Vec<JobId>) -> Result<Vec<RunNowAnswer>, StoreError> {
+        check_steered(&ids)?;
+        answered!(self.change(Op::RunNow(ids.into()), Some(Work::Anywhere)).await?, Answer::RunNow)
+    }
+
+    async fn rerun_all(&self, wishes: Vec<Rerun>) -> Result<Vec<RerunAnswer>, StoreError> {
+        check_steered(&wishes)?;
+        answered!(self.change(Op::Rerun(wishes), Some(Work::Anywhere)).await?, Answer::Rerun)
+    }
+
+    async fn delete_all(&self, ids: Vec<JobId>) -> Result<Vec<DeleteAnswer>, StoreError> {
+        check_steered(&ids)?;
+        answered!(self.change(Op::Delete(ids.into()), Some(Work::Anywhere)).await?, Answer::DeletedJobs)
+    }
+
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
         self.look(|book, now| book.explain(id, now)).await
     }
@@ -92,6 +107,10 @@ impl Store for MongoStore {
         Ok(())
     }
 
+    async fn delete_queue(&self, name: QueueName) -> Result<QueueDeletion, StoreError> {
+        answered!(self.change(Op::DeleteQueue(name), Some(Work::Anywhere)).await?, Answer::DeletedQueue)
+    }
+
     async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
         self.look(|book, now| book.budgets(now)).await
     }
@@ -99,6 +118,10 @@ impl Store for MongoStore {
     async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
         self.change(Op::PutBudget(name, policy), Some(Work::Anywhere)).await?;
         Ok(())
+    }
+
+    async fn delete_budget(&self, name: BudgetName) -> Result<bool, StoreError> {
+        answered!(self.change(Op::DeleteBudget(name), Some(Work::Anywhere)).await?, Answer::Deleted)
     }
 
     async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {

@@ -38,6 +38,15 @@ impl PostgresStore {
         Ok(())
     }
 
+    pub(crate) async fn delete_budget_once(&self, name: &BudgetName) -> Result<bool, Fault> {
+        let params: [crate::link::Param<'_>; 1] = [(&name.as_str(), Type::TEXT)];
+        let gone = self.link().await?.rows(include_str!("../sql/delete_budget.sql"), &params).await?;
+        if !gone.is_empty() {
+            self.wake.work(Work::Anywhere);
+        }
+        Ok(!gone.is_empty())
+    }
+
     pub(crate) async fn cool_down_once(&self, name: &BudgetName, for_ms: u64) -> Result<(), Fault> {
         let for_ms = i64::try_from(for_ms).unwrap_or(i64::MAX).min(Time::MAX.ms());
         let params: [crate::link::Param<'_>; 3] =

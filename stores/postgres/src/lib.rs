@@ -47,6 +47,7 @@ mod scan;
 mod schedules;
 mod scribe;
 mod settle;
+mod steer;
 mod store;
 mod ticket;
 mod tls;

@@ -45,13 +45,16 @@ impl Moving {
     }
 
     /// [`Moving::lock`], by the ids of jobs.
-    async fn lock_by_id(&mut self, ids: &[JobId]) -> Result<HashMap<JobId, Stored>, Fault> {
+    pub(crate) async fn lock_by_id(&mut self, ids: &[JobId]) -> Result<HashMap<JobId, Stored>, Fault> {
         let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
         Ok(self.lock(&ids).await?.into_iter().map(|stored| (stored.job.id, stored)).collect())
     }
 
     /// Who holds the dedupe keys of these jobs now.
-    async fn holders_of(&self, jobs: impl Iterator<Item = &Stored>) -> Result<HashMap<String, JobId>, Fault> {
+    pub(crate) async fn holders_of(
+        &self,
+        jobs: impl Iterator<Item = &Stored>,
+    ) -> Result<HashMap<String, JobId>, Fault> {
         let keys: Vec<&str> =
             jobs.filter_map(|stored| stored.job.spec.dedupe_key.as_ref()).map(|key| key.as_str()).collect();
         if keys.is_empty() {

@@ -4,19 +4,23 @@ use tokio_postgres::types::Type;
 use windlass_core::id::QueueName;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::query::{QueueStatus, WORKER_FORGET_MS};
-use windlass_core::store::{CLAIM_MEMORY_MS, EVENTS_KEPT, PRUNE_MAX};
+use windlass_core::store::{CLAIM_MEMORY_MS, EVENTS_KEPT, PRUNE_MAX, QueueDeletion};
 use windlass_core::time::Time;
 use windlass_core::wake::Work;
 
 use crate::error::Fault;
-use crate::link::Param;
+use crate::link::{Link, Param};
 use crate::row::read_policy;
 use crate::store::PostgresStore;
 
 impl PostgresStore {
     pub(crate) async fn queues_once(&self) -> Result<Vec<QueueStatus>, Fault> {
+        self.queues_by(&self.link().await?).await
+    }
+
+    async fn queues_by(&self, link: &Link) -> Result<Vec<QueueStatus>, Fault> {
         let params: [Param<'_>; 1] = [(&self.given_now(), Type::INT8)];
-        let rows = self.link().await?.rows(include_str!("../sql/queues.sql"), &params).await?;
+        let rows = link.rows(include_str!("../sql/queues.sql"), &params).await?;
         let status = |row: &tokio_postgres::Row| {
             let name: &str = row.try_get(0)?;
             Ok(QueueStatus {
@@ -41,6 +45,27 @@ impl PostgresStore {
         // The policy is only for a queue that nobody has configured yet.
         self.write_queue(include_str!("../sql/pause_queue.sql"), name, &QueuePolicy::default(), paused, &[])
             .await
+    }
+
+    pub(crate) async fn delete_queue_once(&self, name: &QueueName) -> Result<QueueDeletion, Fault> {
+        let link = self.link().await?;
+        link.begin().await?;
+        let params: [Param<'_>; 1] = [(&name.as_str(), Type::TEXT)];
+        let there = !link.rows(include_str!("../sql/lock_queue.sql"), &params).await?.is_empty();
+        let status = self.queues_by(&link).await?.into_iter().find(|status| status.name == *name);
+        let answer = match status.filter(|_| there) {
+            None => QueueDeletion::NotFound,
+            Some(QueueStatus { queued: 0, running: 0, .. }) => {
+                link.rows(include_str!("../sql/delete_queue.sql"), &params).await?;
+                QueueDeletion::Deleted
+            }
+            Some(QueueStatus { queued, running, .. }) => QueueDeletion::InUse { queued, running },
+        };
+        link.commit().await?;
+        if answer == QueueDeletion::Deleted {
+            self.wake.work(Work::Anywhere);
+        }
+        Ok(answer)
     }
 
     async fn write_queue(

@@ -20,9 +20,10 @@ use windlass_core::record::{
     BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan, check_read, check_text,
 };
 use windlass_core::store::{
-    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, EpochStatus, Expired, Fired, Holder,
-    LeaseRef, OfferFn, ProgressWrite, RenewAnswer, RetryAnswer, Risk, Settlement, Source, Spent, StepWrite,
-    Store, WakeFn, WorkerBeat, Written, check_jobs, check_steered,
+    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, DeleteAnswer, Enqueued, EpochStatus, Expired,
+    Fired, Holder, LeaseRef, OfferFn, ProgressWrite, QueueDeletion, RenewAnswer, Rerun, RerunAnswer,
+    RetryAnswer, Risk, RunNowAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn, WorkerBeat,
+    Written, check_jobs, check_steered,
 };
 use windlass_core::time::Time;
 use windlass_core::wake::{Registration, Work};
@@ -202,6 +203,21 @@ impl Store for PostgresStore {
         call!(self, self.retry_once(&ids))
     }
 
+    async fn run_now_all(&self, ids: Vec<JobId>) -> Result<Vec<RunNowAnswer>, StoreError> {
+        check_steered(&ids)?;
+        call!(self, self.run_now_once(&ids))
+    }
+
+    async fn rerun_all(&self, wishes: Vec<Rerun>) -> Result<Vec<RerunAnswer>, StoreError> {
+        check_steered(&wishes)?;
+        call!(self, self.rerun_once(&wishes))
+    }
+
+    async fn delete_all(&self, ids: Vec<JobId>) -> Result<Vec<DeleteAnswer>, StoreError> {
+        check_steered(&ids)?;
+        call!(self, self.delete_once(&ids))
+    }
+
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
         call!(self, self.explain_once(id))
     }
@@ -219,12 +235,20 @@ impl Store for PostgresStore {
         call!(self, self.pause_queue_once(&name, paused))
     }
 
+    async fn delete_queue(&self, name: QueueName) -> Result<QueueDeletion, StoreError> {
+        call!(self, self.delete_queue_once(&name))
+    }
+
     async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
         call!(self, self.budgets_once())
     }
 
     async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
         call!(self, self.put_budget_once(&name, policy))
+    }
+
+    async fn delete_budget(&self, name: BudgetName) -> Result<bool, StoreError> {
+        call!(self, self.delete_budget_once(&name))
     }
 
     async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {

@@ -12,6 +12,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod forms;
 mod http_call;
 mod refusal;
 mod source;

@@ -26,6 +26,10 @@ pub(crate) struct Refused {
 struct Details {
     id: Option<JobId>,
     job_id: Option<JobId>,
+    #[serde(default)]
+    queued: u64,
+    #[serde(default)]
+    running: u64,
     begin: Option<String>,
 }
 
@@ -49,6 +53,11 @@ impl Refused {
     /// The other job that a refusal speaks of.
     pub(crate) fn other(&self) -> Option<JobId> {
         self.details.job_id
+    }
+
+    /// How many jobs a refusal speaks of: queued, and running.
+    pub(crate) fn held(&self) -> (u64, u64) {
+        (self.details.queued, self.details.running)
     }
 
     pub(crate) fn is_invalid(&self) -> bool {

@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::Method;
-use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 use windlass_core::audit::{AuditBite, AuditFrom};
 use windlass_core::eligible::Explanation;
 use windlass_core::epoch::Epoch;
@@ -22,16 +20,18 @@ use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{Cursor, ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::record::Records;
 use windlass_core::store::{
-    BudgetStatus, CancelAnswer, Enqueued, EpochStatus, Fired, RetryAnswer, Risk, Store, WorkerBeat, Written,
-    check_steered,
+    BudgetStatus, CancelAnswer, DeleteAnswer, Enqueued, EpochStatus, Fired, QueueDeletion, Rerun,
+    RerunAnswer, RetryAnswer, Risk, RunNowAnswer, Store, WorkerBeat, Written, check_steered,
 };
 use windlass_core::time::Time;
 
+use crate::forms::{
+    AuditWire, BudgetsWire, EnqueuedEntry, EnqueuedWire, EpochWire, EventsWire, ExplainWire, LogWire,
+    LogsWire, NowWire, OutcomeWire, PageWire, QueuesWire, RerunWire, SchedulesWire, WorkersWire,
+};
 use crate::http_call::{Caller, NOTHING, part};
 use crate::wake::Listener;
-use crate::wire::{
-    BudgetWire, JobWire, NewJobWire, NewJobsWire, QueueWire, SchedulePolicyWire, ScheduleWire,
-};
+use crate::wire::{JobWire, NewJobWire, NewJobsWire, SchedulePolicyWire};
 
 /// How a server is spoken to.
 #[derive(Clone)]
@@ -80,82 +80,6 @@ impl RemoteStore {
         let _: serde::de::IgnoredAny = self.caller.send_json(Method::PUT, path, body).await?;
         Ok(())
     }
-}
-
-#[derive(Deserialize)]
-struct EnqueuedWire {
-    jobs: Vec<EnqueuedEntry>,
-}
-
-#[derive(Deserialize)]
-struct EnqueuedEntry {
-    id: JobId,
-    deduplicated: bool,
-}
-
-#[derive(Deserialize)]
-struct PageWire {
-    jobs: Vec<JobWire>,
-    next_cursor: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct OutcomeWire {
-    outcome: String,
-}
-
-#[derive(Deserialize)]
-struct ExplainWire {
-    explanation: Explanation,
-}
-
-#[derive(Deserialize)]
-struct QueuesWire {
-    queues: Vec<QueueWire>,
-}
-
-#[derive(Deserialize)]
-struct BudgetsWire {
-    budgets: Vec<BudgetWire>,
-}
-
-#[derive(Deserialize)]
-struct SchedulesWire {
-    schedules: Vec<ScheduleWire>,
-}
-
-#[derive(Deserialize)]
-struct WorkersWire {
-    workers: Vec<WorkerStatus>,
-}
-
-#[derive(Serialize)]
-struct LogWire {
-    fence: u64,
-    dropped: u64,
-    text: String,
-}
-
-#[derive(Deserialize)]
-struct LogsWire {
-    logs: Vec<LogPage>,
-}
-
-#[derive(Deserialize)]
-struct AuditWire {
-    findings: Vec<String>,
-    #[serde(default)]
-    risks: Vec<Risk>,
-    next: Option<String>,
-    #[serde(default = "one")]
-    done: u64,
-    #[serde(default = "one")]
-    of: u64,
-}
-
-/// A server of before answers with all in one bite.
-fn one() -> u64 {
-    1
 }
 
 impl RemoteStore {
@@ -260,6 +184,67 @@ impl Store for RemoteStore {
         }
     }
 
+    async fn run_now_all(&self, ids: Vec<JobId>) -> Result<Vec<RunNowAnswer>, StoreError> {
+        check_steered(&ids)?;
+        let mut answers = Vec::with_capacity(ids.len());
+        for id in ids {
+            answers.push(self.run_now(id).await?);
+        }
+        Ok(answers)
+    }
+
+    async fn run_now(&self, id: JobId) -> Result<RunNowAnswer, StoreError> {
+        let path = format!("/v1/jobs/{id}/run");
+        match self.caller.ask::<OutcomeWire>(Method::POST, &path, NOTHING).await? {
+            Ok(done) if done.outcome == "made_due" => Ok(RunNowAnswer::Due),
+            Ok(_) => Ok(RunNowAnswer::AlreadyDue),
+            Err(refused) if refused.is_not_found() => Ok(RunNowAnswer::NotFound),
+            Err(refused) if refused.code() == "running" => Ok(RunNowAnswer::Running),
+            Err(refused) if refused.code() == "final" => Ok(RunNowAnswer::Final),
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
+    async fn rerun_all(&self, wishes: Vec<Rerun>) -> Result<Vec<RerunAnswer>, StoreError> {
+        check_steered(&wishes)?;
+        let mut answers = Vec::with_capacity(wishes.len());
+        for wish in wishes {
+            answers.push(self.rerun(wish).await?);
+        }
+        Ok(answers)
+    }
+
+    async fn rerun(&self, Rerun { job_id, from }: Rerun) -> Result<RerunAnswer, StoreError> {
+        let path = format!("/v1/jobs/{job_id}/rerun");
+        match self.caller.ask::<OutcomeWire>(Method::POST, &path, Some(&RerunWire { from })).await? {
+            Ok(_) => Ok(RerunAnswer::Retried),
+            Err(refused) if refused.code() == "no_step" => Ok(RerunAnswer::NoStep),
+            Err(refused) if refused.is_not_found() => Ok(RerunAnswer::NotFound),
+            Err(refused) if refused.code() == "not_final" => Ok(RerunAnswer::NotFinal),
+            Err(refused) => match (refused.code(), refused.other()) {
+                ("dedupe_key_taken", Some(other)) => Ok(RerunAnswer::Taken(other)),
+                _ => Err(refused.into()),
+            },
+        }
+    }
+
+    async fn delete_all(&self, ids: Vec<JobId>) -> Result<Vec<DeleteAnswer>, StoreError> {
+        check_steered(&ids)?;
+        let mut answers = Vec::with_capacity(ids.len());
+        for id in ids {
+            let path = format!("/v1/jobs/{id}");
+            answers.push(
+                match self.caller.ask::<serde::de::IgnoredAny>(Method::DELETE, &path, NOTHING).await? {
+                    Ok(_) => DeleteAnswer::Deleted,
+                    Err(refused) if refused.is_not_found() => DeleteAnswer::NotFound,
+                    Err(refused) if refused.code() == "running" => DeleteAnswer::Running,
+                    Err(refused) => return Err(refused.into()),
+                },
+            );
+        }
+        Ok(answers)
+    }
+
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
         let path = format!("/v1/jobs/{id}/explain");
         match self.caller.ask::<ExplainWire>(Method::GET, &path, NOTHING).await? {
@@ -283,6 +268,19 @@ impl Store for RemoteStore {
         self.act(Method::POST, &format!("/v1/queues/{}/{verb}", part(name.as_str()))).await
     }
 
+    async fn delete_queue(&self, name: QueueName) -> Result<QueueDeletion, StoreError> {
+        let path = format!("/v1/queues/{}", part(name.as_str()));
+        match self.caller.ask::<serde::de::IgnoredAny>(Method::DELETE, &path, NOTHING).await? {
+            Ok(_) => Ok(QueueDeletion::Deleted),
+            Err(refused) if refused.is_not_found() => Ok(QueueDeletion::NotFound),
+            Err(refused) if refused.code() == "in_use" => {
+                let (queued, running) = refused.held();
+                Ok(QueueDeletion::InUse { queued, running })
+            }
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
     async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
         let answer: BudgetsWire = self.caller.get("/v1/budgets").await?;
         Ok(answer.budgets.into_iter().map(BudgetStatus::from).collect())
@@ -290,6 +288,15 @@ impl Store for RemoteStore {
 
     async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
         self.put(&format!("/v1/budgets/{}", part(name.as_str())), &policy).await
+    }
+
+    async fn delete_budget(&self, name: BudgetName) -> Result<bool, StoreError> {
+        let path = format!("/v1/budgets/{}", part(name.as_str()));
+        match self.caller.ask::<serde::de::IgnoredAny>(Method::DELETE, &path, NOTHING).await? {
+            Ok(_) => Ok(true),
+            Err(refused) if refused.is_not_found() => Ok(false),
+            Err(refused) => Err(refused.into()),
+        }
     }
 
     async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {
@@ -374,30 +381,6 @@ impl Store for RemoteStore {
         let epoch = Epoch { number, instance, floor, began_at, first_seq, lossy };
         Ok(EpochStatus { epoch, paused_until })
     }
-}
-
-#[derive(Deserialize)]
-struct EventsWire {
-    position: String,
-    events: Vec<Event>,
-}
-
-#[derive(Deserialize)]
-struct NowWire {
-    at: Time,
-    /// A server of before does not say it.
-    epoch: Option<EpochWire>,
-}
-
-#[derive(Deserialize)]
-struct EpochWire {
-    number: u64,
-    instance: Uuid,
-    floor: u64,
-    began_at: Time,
-    first_seq: u64,
-    lossy: bool,
-    paused_until: Option<Time>,
 }
 
 fn query(request: &ListRequest) -> String {

@@ -54,6 +54,13 @@ pub fn put(tx: &mut Tx<'_>, name: &BudgetName, policy: BudgetPolicy) -> Done<()>
     save(tx.conn, &budget)
 }
 
+/// Takes a budget away; answers whether it was there.
+pub fn delete(tx: &mut Tx<'_>, name: &BudgetName) -> Done<bool> {
+    let deleted = tx.sql(include_str!("../sql/budget_delete.sql"))?.execute(params![name.as_str()])? > 0;
+    tx.wake |= deleted;
+    Ok(deleted)
+}
+
 /// Lets a budget cool down.
 pub fn cool_down(tx: &mut Tx<'_>, name: &BudgetName, for_ms: u64) -> Done<()> {
     let mut budget = load_or_new(tx, name)?;

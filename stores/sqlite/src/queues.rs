@@ -7,6 +7,7 @@ use windlass_core::book::Queue;
 use windlass_core::id::QueueName;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::query::QueueStatus;
+use windlass_core::store::QueueDeletion;
 use windlass_core::time::Time;
 
 use crate::fail::Done;
@@ -37,6 +38,21 @@ pub fn put(tx: &mut Tx<'_>, name: &QueueName, policy: &QueuePolicy) -> Done<()> 
 /// Pauses a queue, or lets it go on.
 pub fn pause(tx: &mut Tx<'_>, name: &QueueName, paused: bool) -> Done<()> {
     change(tx, name, |queue| queue.paused = paused)
+}
+
+/// Takes a queue's policy and its pause away, when it has no jobs that are not final.
+pub fn delete(tx: &mut Tx<'_>, name: &QueueName) -> Done<QueueDeletion> {
+    if load(tx.conn, name.as_str())?.is_none() {
+        return Ok(QueueDeletion::NotFound);
+    }
+    let Tally { queued, running, finished: _ } = tally::of_queue(tx.conn, name.as_str())?;
+    if queued + running > 0 {
+        return Ok(QueueDeletion::InUse { queued: queued.unsigned_abs(), running: running.unsigned_abs() });
+    }
+    tx.sql(include_str!("../sql/queue_delete.sql"))?.execute(params![name.as_str()])?;
+    tx.queue_changed();
+    tx.wake = true;
+    Ok(QueueDeletion::Deleted)
 }
 
 fn change(tx: &mut Tx<'_>, name: &QueueName, change: impl FnOnce(&mut Queue)) -> Done<()> {

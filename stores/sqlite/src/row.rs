@@ -167,7 +167,8 @@ pub fn by_seq(conn: &Connection, seq: u64) -> Done<Option<Stored>> {
     Stored::first(&mut select, params![crate::head::signed(seq)?])
 }
 
-fn load_steps(conn: &Connection, seq: u64) -> Done<Vec<Step>> {
+/// The steps of a job, in the order in which they were stored.
+pub fn load_steps(conn: &Connection, seq: u64) -> Done<Vec<Step>> {
     let mut select = conn.prepare_cached(include_str!("../sql/steps_load.sql"))?;
     let mut rows = select.query(params![crate::head::signed(seq)?])?;
     let mut steps = Vec::new();

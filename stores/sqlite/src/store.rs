@@ -21,9 +21,10 @@ use windlass_core::record::{
     BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan, check_read, check_text,
 };
 use windlass_core::store::{
-    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, EpochStatus, Expired, Fired, Holder,
-    LeaseRef, OfferFn, PRUNE_MAX, ProgressWrite, RenewAnswer, RetryAnswer, Risk, Settlement, Source, Spent,
-    StepWrite, Store, WakeFn, WorkerBeat, Written, check_steered,
+    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, DeleteAnswer, Enqueued, EpochStatus, Expired,
+    Fired, Holder, LeaseRef, OfferFn, PRUNE_MAX, ProgressWrite, QueueDeletion, RenewAnswer, Rerun,
+    RerunAnswer, RetryAnswer, Risk, RunNowAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn,
+    WorkerBeat, Written, check_steered,
 };
 use windlass_core::time::{Clock, Time};
 use windlass_core::wake::Registration;
@@ -184,6 +185,21 @@ impl Store for SqliteStore {
         self.change(move |tx| ids.iter().map(|id| operate::retry(tx, *id)).collect()).await
     }
 
+    async fn run_now_all(&self, ids: Vec<JobId>) -> Result<Vec<RunNowAnswer>, StoreError> {
+        check_steered(&ids)?;
+        self.change(move |tx| ids.iter().map(|id| operate::run_now(tx, *id)).collect()).await
+    }
+
+    async fn rerun_all(&self, wishes: Vec<Rerun>) -> Result<Vec<RerunAnswer>, StoreError> {
+        check_steered(&wishes)?;
+        self.change(move |tx| wishes.iter().map(|wish| operate::rerun(tx, wish)).collect()).await
+    }
+
+    async fn delete_all(&self, ids: Vec<JobId>) -> Result<Vec<DeleteAnswer>, StoreError> {
+        check_steered(&ids)?;
+        self.change(move |tx| ids.iter().map(|id| operate::delete(tx, *id)).collect()).await
+    }
+
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
         self.read(move |view| explain::explain(view, id)).await
     }
@@ -200,12 +216,20 @@ impl Store for SqliteStore {
         self.change(move |tx| queues::pause(tx, &name, paused)).await
     }
 
+    async fn delete_queue(&self, name: QueueName) -> Result<QueueDeletion, StoreError> {
+        self.change(move |tx| queues::delete(tx, &name)).await
+    }
+
     async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
         self.read(|view| budgets::list(view.conn, view.now)).await
     }
 
     async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
         self.change(move |tx| budgets::put(tx, &name, policy)).await
+    }
+
+    async fn delete_budget(&self, name: BudgetName) -> Result<bool, StoreError> {
+        self.change(move |tx| budgets::delete(tx, &name)).await
     }
 
     async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {

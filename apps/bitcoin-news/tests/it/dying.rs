@@ -145,6 +145,18 @@ impl Store for Dying {
         self.op(self.store.retry_all(ids)).await
     }
 
+    async fn run_now_all(&self, ids: Vec<JobId>) -> Result<Vec<RunNowAnswer>, StoreError> {
+        self.op(self.store.run_now_all(ids)).await
+    }
+
+    async fn rerun_all(&self, wishes: Vec<Rerun>) -> Result<Vec<RerunAnswer>, StoreError> {
+        self.op(self.store.rerun_all(wishes)).await
+    }
+
+    async fn delete_all(&self, ids: Vec<JobId>) -> Result<Vec<DeleteAnswer>, StoreError> {
+        self.op(self.store.delete_all(ids)).await
+    }
+
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
         self.op(self.store.explain(id)).await
     }
@@ -161,12 +173,20 @@ impl Store for Dying {
         self.op(self.store.pause_queue(name, paused)).await
     }
 
+    async fn delete_queue(&self, name: QueueName) -> Result<QueueDeletion, StoreError> {
+        self.op(self.store.delete_queue(name)).await
+    }
+
     async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
         self.op(self.store.budgets()).await
     }
 
     async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
         self.op(self.store.put_budget(name, policy)).await
+    }
+
+    async fn delete_budget(&self, name: BudgetName) -> Result<bool, StoreError> {
+        self.op(self.store.delete_budget(name)).await
     }
 
     async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {

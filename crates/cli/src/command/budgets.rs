@@ -8,8 +8,8 @@ use windlass_engine::core::time::Span;
 use windlass_server::text;
 
 use crate::args::PlaceArgs;
-use crate::exit::Code;
-use crate::output::{plain, print_json, table, until};
+use crate::exit::{Code, not_found};
+use crate::output::{outcome, plain, print_json, table, until};
 use crate::say;
 use crate::wiring::open_place;
 
@@ -31,6 +31,7 @@ enum Act {
     /// Set what a budget allows; what is not said stays, and 0 takes a bound away
     Set {
         /// The budget
+        #[arg(add = crate::names::budgets())]
         name: BudgetName,
         /// How many jobs that name it may run at once
         #[arg(long)]
@@ -42,9 +43,16 @@ enum Act {
         #[arg(long)]
         per_day: Option<u32>,
     },
+    /// Take a budget away: jobs that name it have no bound by it any more
+    Delete {
+        /// The budget
+        #[arg(add = crate::names::budgets())]
+        name: BudgetName,
+    },
     /// Let nothing be spent for some time; 0s ends that
     CoolDown {
         /// The budget
+        #[arg(add = crate::names::budgets())]
         name: BudgetName,
         /// For how long: 30s, 5m
         span: Span,
@@ -67,14 +75,22 @@ pub async fn run(args: BudgetsArgs, json: bool) -> anyhow::Result<Code> {
                 per_day: bound(per_day, old.per_day),
             };
             store.put_budget(name.clone(), policy).await?;
-            say!("{} is set", plain(name.as_str()));
+            outcome(json, "budget", name.as_str(), "set", "is set")?;
         }
+        Some(Act::Delete { name }) => match store.delete_budget(name.clone()).await? {
+            true => outcome(json, "budget", name.as_str(), "deleted", "is gone")?,
+            false => {
+                let said = plain(name.as_str());
+                return Err(not_found(format!("there is no budget {said}; `windlass budgets` lists them")));
+            }
+        },
         Some(Act::CoolDown { name, span }) => {
             store.cool_down(name.clone(), span.ms()).await?;
-            match span.ms() {
-                0 => say!("{} cools down no more", plain(name.as_str())),
-                _ => say!("{} cools down for {span}", plain(name.as_str())),
-            }
+            let (word, said) = match span.ms() {
+                0 => ("cool_down_ended", "cools down no more".to_owned()),
+                _ => ("cools_down", format!("cools down for {span}")),
+            };
+            outcome(json, "budget", name.as_str(), word, &said)?;
         }
     }
     Ok(Code::Done)

@@ -1,11 +1,16 @@
 //! `windlass config`: looks at `windlass.toml` before a server does.
 
+use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 
+use anyhow::Context;
 use clap::{Args, Subcommand};
 
+use windlass::{OpenError, without_password};
+
+use super::serve::LISTEN;
 use crate::config::{Config, FILE, find};
-use crate::exit::Code;
+use crate::exit::{Code, not_found};
 use crate::output::print_json;
 use crate::say;
 
@@ -18,7 +23,7 @@ pub struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum Act {
-    /// Read it, and say what is wrong; nothing is changed
+    /// Read it, and say what `windlass serve` would refuse; nothing is changed
     Check {
         /// The file; windlass.toml when it is not said
         #[arg(long, env = "WINDLASS_CONFIG", value_name = "FILE")]
@@ -26,20 +31,14 @@ enum Act {
     },
 }
 
-/// Checks the file.
+/// Checks the file by all that a server checks before it serves, but for its port, its database and its programs.
 pub fn run(args: ConfigArgs, json: bool) -> anyhow::Result<Code> {
     let Act::Check { config } = args.act;
-    let Some(file) = find(config.as_deref()) else {
-        eprintln!("there is no {FILE} here; docs/guide/config.md shows what one may say");
-        return Ok(Code::NotFound);
-    };
-    let config = match Config::read(&file) {
-        Ok(config) => config,
-        Err(error) => {
-            eprintln!("error: {error}");
-            return Ok(Code::Failed);
-        }
-    };
+    let file = find(config.as_deref()).ok_or_else(|| {
+        not_found(format!("there is no {FILE} here; docs/guide/config.md shows what one may say"))
+    })?;
+    let config = Config::read(&file)?;
+    check(&config).with_context(|| file.display().to_string())?;
     let counts = [
         ("queues", config.queues.len()),
         ("budgets", config.budgets.len()),
@@ -54,4 +53,27 @@ pub fn run(args: ConfigArgs, json: bool) -> anyhow::Result<Code> {
     let said: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
     say!("{} is right: {}", file.display(), said.join(", "));
     Ok(Code::Done)
+}
+
+/// How the URL of a store begins.
+const SCHEMES: [&str; 8] =
+    ["sqlite", "json", "postgres", "postgresql", "mongodb", "mongodb+srv", "http", "https"];
+
+/// What a server would refuse.
+fn check(config: &Config) -> anyhow::Result<()> {
+    let settings = config.settings(std::env::var("WINDLASS_TOKEN").ok())?;
+    let listen = config.listen.as_deref().unwrap_or(LISTEN);
+    let addresses = listen.to_socket_addrs().with_context(|| {
+        format!("listen: {listen:?} is no address such as {LISTEN}; nothing could listen there")
+    })?;
+    for address in addresses {
+        settings.check(address).context("listen")?;
+    }
+    if let Some(store) = &config.store {
+        let scheme = store.split_once(':').map_or("", |(scheme, _)| scheme);
+        if !SCHEMES.contains(&scheme) {
+            return Err(anyhow::Error::from(OpenError::Unknown(without_password(store))).context("store"));
+        }
+    }
+    Ok(())
 }

@@ -11,7 +11,7 @@ use windlass_server::text;
 
 use super::which::{ShortId, short};
 use crate::args::PlaceArgs;
-use crate::exit::Code;
+use crate::exit::{Code, not_found};
 use crate::output::{ago, plain, print_json, until};
 use crate::say;
 use crate::wiring::open_place;
@@ -23,6 +23,7 @@ const WAITING_MAX: usize = 20;
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// The job's id, or its last digits; without one, the newest that wait
+    #[arg(add = crate::names::jobs())]
     id: Option<ShortId>,
     #[command(flatten)]
     place: PlaceArgs,
@@ -34,8 +35,7 @@ pub async fn run(args: ExplainArgs, json: bool) -> anyhow::Result<Code> {
     let Some(id) = &args.id else { return explain_waiting(&*store, json).await };
     let id = id.resolve(&*store).await?;
     let Some(explanation) = store.explain(id).await? else {
-        eprintln!("there is no job {id}");
-        return Ok(Code::NotFound);
+        return Err(not_found(format!("there is no job {id}; `windlass jobs` lists them")));
     };
     if json {
         print_json(&text::explanation(id, explanation))?;
@@ -48,7 +48,7 @@ pub async fn run(args: ExplainArgs, json: bool) -> anyhow::Result<Code> {
 /// Explains the newest queued jobs, a line each.
 async fn explain_waiting(store: &dyn Store, json: bool) -> anyhow::Result<Code> {
     let filter = JobFilter { states: vec![StateName::Queued], ..JobFilter::default() };
-    let jobs = find(store, &filter, WAITING_MAX).await?;
+    let jobs = find(store, &filter.into(), WAITING_MAX).await?;
     if jobs.is_empty() && !json {
         eprintln!("no job waits");
     }

@@ -1,4 +1,4 @@
-//! Which jobs: the options that `jobs`, `retry` and `cancel` share.
+//! Which jobs: the options that all verbs for jobs share.
 
 use clap::Args;
 use windlass_engine::core::id::{Key, Kind, QueueName};
@@ -6,6 +6,7 @@ use windlass_engine::core::query::JobFilter;
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::Store;
 use windlass_engine::core::time::{Span, Time};
+use windlass_server::search::Wanted;
 
 /// Everything that is said must hold.
 #[derive(Debug, Clone, Args)]
@@ -14,10 +15,10 @@ pub struct FilterArgs {
     #[arg(long, value_delimiter = ',', value_name = "STATE")]
     pub state: Vec<StateName>,
     /// In this queue
-    #[arg(long)]
+    #[arg(long, add = crate::names::queues())]
     pub queue: Option<QueueName>,
     /// Of this kind
-    #[arg(long)]
+    #[arg(long, add = crate::names::kinds())]
     pub kind: Option<Kind>,
     /// With this key
     #[arg(long)]
@@ -31,6 +32,9 @@ pub struct FilterArgs {
     /// With this text in its id, kind, key or payload
     #[arg(long)]
     pub text: Option<String>,
+    /// Whose newest error says this: a part of it, or a group of failures as the dashboard shows it
+    #[arg(long, value_name = "TEXT")]
+    pub error: Option<String>,
 }
 
 /// A moment, or how long ago it was.
@@ -60,7 +64,7 @@ impl Moment {
 impl FilterArgs {
     /// Whether nothing was said.
     pub fn is_empty(&self) -> bool {
-        let Self { state, queue, kind, key, since, until, text } = self;
+        let Self { state, queue, kind, key, since, until, text, error } = self;
         state.is_empty()
             && queue.is_none()
             && kind.is_none()
@@ -68,10 +72,11 @@ impl FilterArgs {
             && since.is_none()
             && until.is_none()
             && text.is_none()
+            && error.is_none()
     }
 
     /// The filter, with times by the store's clock.
-    pub async fn resolve(&self, store: &dyn Store) -> anyhow::Result<JobFilter> {
+    pub async fn resolve(&self, store: &dyn Store) -> anyhow::Result<Wanted> {
         let now = store.now().await?;
         let filter = JobFilter {
             states: self.state.clone(),
@@ -82,6 +87,6 @@ impl FilterArgs {
             until: self.until.map(|moment| moment.resolve(now)),
             text: self.text.clone(),
         };
-        Ok(filter.checked()?)
+        Ok(Wanted { filter: filter.checked()?, error: self.error.clone() })
     }
 }

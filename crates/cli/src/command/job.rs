@@ -8,7 +8,7 @@ use windlass_server::text;
 use super::explain::sentence;
 use super::which::ShortId;
 use crate::args::PlaceArgs;
-use crate::exit::Code;
+use crate::exit::{Code, not_found};
 use crate::output::{cut, plain, print_json, table};
 use crate::say;
 use crate::wiring::open_place;
@@ -17,6 +17,7 @@ use crate::wiring::open_place;
 #[derive(Debug, Args)]
 pub struct JobArgs {
     /// The job's id, or its last digits
+    #[arg(add = crate::names::jobs())]
     id: ShortId,
     #[command(flatten)]
     place: PlaceArgs,
@@ -27,8 +28,7 @@ pub async fn run(args: JobArgs, json: bool) -> anyhow::Result<Code> {
     let store = open_place(&args.place).await?;
     let id = args.id.resolve(&*store).await?;
     let Some(job) = store.get(id).await? else {
-        eprintln!("there is no job {id}");
-        return Ok(Code::NotFound);
+        return Err(not_found(format!("there is no job {id}; `windlass jobs` lists them")));
     };
     if json {
         print_json(&text::job(job))?;

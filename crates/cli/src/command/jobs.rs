@@ -34,7 +34,7 @@ pub struct JobsArgs {
     list: ListArgs,
 }
 
-/// What else is done with jobs; each is a verb of its own, too.
+/// What else is done with jobs; most are verbs of their own, too.
 #[derive(Debug, Subcommand)]
 enum Act {
     /// List them, newest first: what `jobs` does by itself
@@ -47,6 +47,10 @@ enum Act {
     Cancel(super::cancel::CancelArgs),
     /// Start a new life of some that are over
     Retry(super::retry::RetryArgs),
+    /// Make queued ones due that wait for their time
+    Run(super::run::RunArgs),
+    /// Delete some that are queued or over
+    Delete(super::delete::DeleteArgs),
     /// Say why one is not running
     Explain(super::explain::ExplainArgs),
 }
@@ -75,14 +79,16 @@ pub async fn run(args: JobsArgs, json: bool) -> anyhow::Result<Code> {
         Some(Act::Logs(args)) => super::logs::run(args, json).await,
         Some(Act::Cancel(args)) => super::cancel::run(args, json).await,
         Some(Act::Retry(args)) => super::retry::run(args, json).await,
+        Some(Act::Run(args)) => super::run::run(args, json).await,
+        Some(Act::Delete(args)) => super::delete::run(args, json).await,
         Some(Act::Explain(args)) => super::explain::run(args, json).await,
     }
 }
 
 async fn list(args: ListArgs, json: bool) -> anyhow::Result<Code> {
     let store = open_place(&args.place).await?;
-    let filter = args.filter.resolve(&*store).await?;
-    let jobs = find(&*store, &filter, args.limit).await?;
+    let wanted = args.filter.resolve(&*store).await?;
+    let jobs = find(&*store, &wanted, args.limit).await?;
     if json {
         for job in jobs {
             print_json(&text::listed(job))?;

@@ -6,7 +6,7 @@ use windlass_engine::world::{RealWorld, World};
 
 use super::which::ShortId;
 use crate::args::PlaceArgs;
-use crate::exit::Code;
+use crate::exit::{Code, not_found};
 use crate::output::print_json;
 use crate::wiring::open_place;
 
@@ -21,6 +21,7 @@ const LOOK_MS: u64 = 500;
 )]
 pub struct LogsArgs {
     /// The job's id, or its last digits
+    #[arg(add = crate::names::jobs())]
     id: ShortId,
     /// Go on until the job is over; with --json a line for each piece that is new
     #[arg(long, short)]
@@ -34,8 +35,7 @@ pub async fn run(args: LogsArgs, json: bool) -> anyhow::Result<Code> {
     let store = open_place(&args.place).await?;
     let id = args.id.resolve(&*store).await?;
     if store.get(id).await?.is_none() {
-        eprintln!("there is no job {id}");
-        return Ok(Code::NotFound);
+        return Err(not_found(format!("there is no job {id}; `windlass jobs` lists them")));
     }
     let world = RealWorld::new();
     let mut shown = Shown::default();

@@ -5,6 +5,7 @@ pub mod budgets;
 pub mod cancel;
 pub mod completions;
 pub mod config;
+pub mod delete;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod doctor;
@@ -15,10 +16,12 @@ pub mod init;
 pub mod job;
 pub mod jobs;
 pub mod logs;
+pub mod man;
 pub mod mcp;
 pub mod migrate;
 pub mod queues;
 pub mod retry;
+pub mod run;
 pub mod schedules;
 pub mod serve;
 mod spoken;
@@ -56,5 +59,6 @@ pub async fn run(verb: Verb, json: bool) -> anyhow::Result<Code> {
         Verb::Migrate(args) => migrate::run(args).await,
         Verb::Config(args) => config::run(args, json),
         Verb::Completions(args) => completions::run(args),
+        Verb::Man(args) => man::run(args),
     }
 }

@@ -4,13 +4,13 @@ use clap::{Args, Subcommand};
 use windlass_engine::core::id::QueueName;
 use windlass_engine::core::policy::ladder::Ladder;
 use windlass_engine::core::policy::queue::{OnCrash, QueuePolicy};
-use windlass_engine::core::store::Store;
+use windlass_engine::core::store::{QueueDeletion, Store};
 use windlass_engine::core::time::Span;
 use windlass_server::text;
 
 use crate::args::PlaceArgs;
-use crate::exit::Code;
-use crate::output::{ago, plain, print_json, table};
+use crate::exit::{Code, not_found, refused};
+use crate::output::{ago, outcome, plain, print_json, table};
 use crate::say;
 use crate::wiring::open_place;
 
@@ -34,11 +34,19 @@ enum Act {
     /// Start no more of its jobs
     Pause {
         /// The queue
+        #[arg(add = crate::names::queues())]
         name: QueueName,
     },
     /// Let it go on
     Resume {
         /// The queue
+        #[arg(add = crate::names::queues())]
+        name: QueueName,
+    },
+    /// Take its policy and its pause away; refused while it has jobs that are not over
+    Delete {
+        /// The queue
+        #[arg(add = crate::names::queues())]
         name: QueueName,
     },
 }
@@ -46,6 +54,7 @@ enum Act {
 #[derive(Debug, Args)]
 struct Policy {
     /// The queue
+    #[arg(add = crate::names::queues())]
     name: QueueName,
     /// How many of its jobs may run at once over the whole fleet; 0 for no limit
     #[arg(long)]
@@ -86,17 +95,35 @@ pub async fn run(args: QueuesArgs, json: bool) -> anyhow::Result<Code> {
     let store = open_place(&args.place).await?;
     match args.act {
         None => list(&*store, json).await?,
-        Some(Act::Set(policy)) => set(&*store, *policy).await?,
+        Some(Act::Set(policy)) => set(&*store, *policy, json).await?,
         Some(Act::Pause { name }) => {
             store.pause_queue(name.clone(), true).await?;
-            say!("{} is paused; jobs that are running go on", plain(name.as_str()));
+            outcome(json, "queue", name.as_str(), "paused", "is paused; jobs that are running go on")?;
         }
         Some(Act::Resume { name }) => {
             store.pause_queue(name.clone(), false).await?;
-            say!("{} goes on", plain(name.as_str()));
+            outcome(json, "queue", name.as_str(), "resumed", "goes on")?;
         }
+        Some(Act::Delete { name }) => delete(&*store, name, json).await?,
     }
     Ok(Code::Done)
+}
+
+async fn delete(store: &dyn Store, name: QueueName, json: bool) -> anyhow::Result<()> {
+    let said = plain(name.as_str());
+    match store.delete_queue(name.clone()).await? {
+        QueueDeletion::Deleted => {
+            let kept = "is gone; what has ended in it stays for as long as in any other queue";
+            outcome(json, "queue", name.as_str(), "deleted", kept)
+        }
+        QueueDeletion::InUse { queued, running } => Err(refused(format!(
+            "{said} has jobs that are not over: {queued} queued, {running} running; `windlass jobs cancel --queue {said}` \
+             ends them"
+        ))),
+        QueueDeletion::NotFound => Err(not_found(format!(
+            "nobody has set the policy of {said}, or paused it; `windlass queues` lists them"
+        ))),
+    }
 }
 
 async fn list(store: &dyn Store, json: bool) -> anyhow::Result<()> {
@@ -126,7 +153,7 @@ async fn list(store: &dyn Store, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn set(store: &dyn Store, wish: Policy) -> anyhow::Result<()> {
+async fn set(store: &dyn Store, wish: Policy, json: bool) -> anyhow::Result<()> {
     let Policy { name, limit, ladder, lease, on_crash, crashes_max, retention_days, delete_finished, ageing } =
         wish;
     let known = store.queues().await?.into_iter().find(|queue| queue.name == name);
@@ -148,6 +175,5 @@ async fn set(store: &dyn Store, wish: Policy) -> anyhow::Result<()> {
     policy.retention_days = retention_days.unwrap_or(policy.retention_days);
     policy.delete_finished = delete_finished.unwrap_or(policy.delete_finished);
     store.put_queue(name.clone(), policy).await?;
-    say!("{} is set", plain(name.as_str()));
-    Ok(())
+    outcome(json, "queue", name.as_str(), "set", "is set")
 }

@@ -12,8 +12,8 @@ use windlass_engine::{Client, Enqueued};
 use windlass_server::text;
 
 use crate::args::PlaceArgs;
-use crate::exit::Code;
-use crate::output::{plain, print_json, table, until};
+use crate::exit::{Code, not_found};
+use crate::output::{outcome, plain, print_json, table, until};
 use crate::say;
 use crate::wiring::open_place;
 
@@ -36,21 +36,25 @@ enum Act {
     /// Leave out its runs
     Pause {
         /// The schedule
+        #[arg(add = crate::names::schedules())]
         name: ScheduleName,
     },
     /// Let it go on
     Resume {
         /// The schedule
+        #[arg(add = crate::names::schedules())]
         name: ScheduleName,
     },
     /// Enqueue its job now, as one of its runs would
     Run {
         /// The schedule
+        #[arg(add = crate::names::schedules())]
         name: ScheduleName,
     },
     /// Take it away; jobs that it enqueued stay
     Delete {
         /// The schedule
+        #[arg(add = crate::names::schedules())]
         name: ScheduleName,
     },
 }
@@ -58,6 +62,7 @@ enum Act {
 #[derive(Debug, Args)]
 struct Wish {
     /// The schedule
+    #[arg(add = crate::names::schedules())]
     name: ScheduleName,
     /// Five fields, or six with seconds in front
     #[arg(long)]
@@ -103,13 +108,13 @@ pub async fn run(args: SchedulesArgs, json: bool) -> anyhow::Result<Code> {
     let store = open_place(&args.place).await?;
     match args.act {
         None => list(&*store, json).await,
-        Some(Act::Set(wish)) => set(&*store, *wish).await,
-        Some(Act::Pause { name }) => pause(&*store, name, true).await,
-        Some(Act::Resume { name }) => pause(&*store, name, false).await,
+        Some(Act::Set(wish)) => set(&*store, *wish, json).await,
+        Some(Act::Pause { name }) => pause(&*store, name, true, json).await,
+        Some(Act::Resume { name }) => pause(&*store, name, false, json).await,
         Some(Act::Run { name }) => run_now(store, name, json).await,
         Some(Act::Delete { name }) => match store.delete_schedule(name.clone()).await? {
-            true => said(&name, "is gone"),
-            false => not_found(&name),
+            true => said(&name, "deleted", "is gone", json),
+            false => nobody(&name),
         },
     }
 }
@@ -143,7 +148,7 @@ async fn list(store: &dyn Store, json: bool) -> anyhow::Result<Code> {
     Ok(Code::Done)
 }
 
-async fn set(store: &dyn Store, wish: Wish) -> anyhow::Result<Code> {
+async fn set(store: &dyn Store, wish: Wish, json: bool) -> anyhow::Result<Code> {
     let policy = SchedulePolicy {
         cron: wish.cron,
         zone: wish.zone,
@@ -156,19 +161,22 @@ async fn set(store: &dyn Store, wish: Wish) -> anyhow::Result<Code> {
         job: JobSpec::new(wish.kind, wish.queue, Json::payload(wish.payload)?),
     };
     store.put_schedule(wish.name.clone(), policy).await?;
-    said(&wish.name, "is set")
+    said(&wish.name, "set", "is set", json)
 }
 
-async fn pause(store: &dyn Store, name: ScheduleName, paused: bool) -> anyhow::Result<Code> {
-    let Some(mut schedule) = find(store, &name).await? else { return not_found(&name) };
+async fn pause(store: &dyn Store, name: ScheduleName, paused: bool, json: bool) -> anyhow::Result<Code> {
+    let Some(mut schedule) = find(store, &name).await? else { return nobody(&name) };
     schedule.policy.paused = paused;
     store.put_schedule(name.clone(), schedule.policy).await?;
-    said(&name, if paused { "is paused" } else { "goes on" })
+    match paused {
+        true => said(&name, "paused", "is paused", json),
+        false => said(&name, "resumed", "goes on", json),
+    }
 }
 
 async fn run_now(store: Arc<dyn Store>, name: ScheduleName, json: bool) -> anyhow::Result<Code> {
     let run = Client::new(store).run_schedule(&name).await?;
-    let Some(Enqueued { id, deduplicated }) = run else { return not_found(&name) };
+    let Some(Enqueued { id, deduplicated }) = run else { return nobody(&name) };
     if json {
         print_json(&serde_json::json!({ "job_id": id, "deduplicated": deduplicated }))?;
         return Ok(Code::Done);
@@ -184,12 +192,12 @@ async fn find(store: &dyn Store, name: &ScheduleName) -> anyhow::Result<Option<S
     Ok(store.schedules().await?.into_iter().find(|schedule| schedule.name == *name))
 }
 
-fn said(name: &ScheduleName, what: &str) -> anyhow::Result<Code> {
-    say!("{} {what}", plain(name.as_str()));
+fn said(name: &ScheduleName, word: &str, said: &str, json: bool) -> anyhow::Result<Code> {
+    outcome(json, "schedule", name.as_str(), word, said)?;
     Ok(Code::Done)
 }
 
-fn not_found(name: &ScheduleName) -> anyhow::Result<Code> {
-    eprintln!("there is no schedule {}; `windlass schedules` lists them", plain(name.as_str()));
-    Ok(Code::NotFound)
+fn nobody(name: &ScheduleName) -> anyhow::Result<Code> {
+    let name = plain(name.as_str());
+    Err(not_found(format!("there is no schedule {name}; `windlass schedules` lists them")))
 }

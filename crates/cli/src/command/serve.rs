@@ -16,7 +16,7 @@ use crate::exit::Code;
 use crate::sample::{self, Stage};
 use crate::wiring::{make_store, without_password};
 
-const LISTEN: &str = "127.0.0.1:7717";
+pub const LISTEN: &str = "127.0.0.1:7717";
 const STORE: &str = "sqlite:windlass.db";
 
 /// Where to listen.

@@ -167,7 +167,7 @@ fn dashed_from_end(digits: &str) -> String {
 #[derive(Debug, Clone, Args)]
 pub struct WhichArgs {
     /// The jobs' ids, or the last digits of each
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", add = crate::names::jobs())]
     pub ids: Vec<ShortId>,
     #[command(flatten)]
     pub filter: FilterArgs,
@@ -194,11 +194,11 @@ impl WhichArgs {
         if !self.ids.is_empty() {
             return Ok(ids);
         }
-        let mut filter = self.filter.resolve(store).await?;
-        if filter.states.is_empty() {
-            filter.states = states.to_vec();
+        let mut wanted = self.filter.resolve(store).await?;
+        if wanted.filter.states.is_empty() {
+            wanted.filter.states = states.to_vec();
         }
-        let mut jobs = find(store, &filter, MATCHES_MAX).await?;
+        let mut jobs = find(store, &wanted, MATCHES_MAX).await?;
         jobs.retain(|job| fit(job.state.name()));
         Ok(jobs.iter().rev().map(|job| job.id).collect())
     }

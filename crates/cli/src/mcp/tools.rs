@@ -132,7 +132,7 @@ async fn run(store: &dyn Store, name: &str, given: &Value) -> anyhow::Result<Val
             all("budgets", store.budgets().await?, |budget| text::budget(budget, now))
         }
         "list_schedules" => all("schedules", store.schedules().await?, text::schedule),
-        "list_jobs" => all("jobs", find(store, &filter(given)?, LISTED_MAX).await?, text::listed),
+        "list_jobs" => all("jobs", find(store, &filter(given)?.into(), LISTED_MAX).await?, text::listed),
         "get_job" => {
             let job = store.get(id(store, given).await?).await?.context("there is no such job")?;
             Ok(serde_json::to_value(text::job(job))?)
@@ -189,7 +189,7 @@ async fn many(
     if filter.states.is_empty() {
         filter.states = states.to_vec();
     }
-    let jobs = find(store, &filter, CHANGED_MAX).await?;
+    let jobs = find(store, &filter.into(), CHANGED_MAX).await?;
     if given["dry_run"].as_bool().unwrap_or(true) {
         return Ok(json!({ would: jobs.len() }));
     }

@@ -13,4 +13,5 @@ mod history;
 mod jobs;
 mod left_out;
 mod snippets;
+mod steer;
 mod tidy;

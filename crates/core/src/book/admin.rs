@@ -14,7 +14,7 @@ use crate::policy::schedule::{Schedule, SchedulePolicy};
 use crate::query::{QueueStatus, WORKER_FORGET_MS, WorkerStatus};
 use crate::state::State;
 use crate::store::{
-    BudgetStatus, CLAIM_MEMORY_MS, EVENTS_MAX, Fired, FiredRun, PRUNE_MAX, Spent, WorkerBeat,
+    BudgetStatus, CLAIM_MEMORY_MS, EVENTS_MAX, Fired, FiredRun, PRUNE_MAX, QueueDeletion, Spent, WorkerBeat,
 };
 use crate::time::Time;
 
@@ -65,6 +65,21 @@ impl Book {
         self.queues.entry(name).or_default().paused = paused;
     }
 
+    /// Takes the policy of a queue away, and its pause, when it has no jobs that are not final.
+    pub fn delete_queue(&mut self, name: &QueueName) -> QueueDeletion {
+        if !self.queues.contains_key(name) {
+            return QueueDeletion::NotFound;
+        }
+        let ours = |seq: &u64| self.jobs[seq].spec.queue == *name;
+        let queued = self.queued.iter().filter(|(_, seq)| ours(seq)).count() as u64;
+        let running = u64::from(self.lanes.running(name));
+        if queued + running > 0 {
+            return QueueDeletion::InUse { queued, running };
+        }
+        self.queues.remove(name);
+        QueueDeletion::Deleted
+    }
+
     /// The budgets.
     pub fn budgets(&self, now: Time) -> Vec<BudgetStatus> {
         self.budgets
@@ -76,6 +91,11 @@ impl Book {
     /// Sets what a budget allows.
     pub fn put_budget(&mut self, name: BudgetName, policy: BudgetPolicy) {
         self.budget_mut(name).set_policy(policy);
+    }
+
+    /// Takes a budget away.
+    pub fn delete_budget(&mut self, name: &BudgetName) -> bool {
+        self.budgets.remove(name).is_some()
     }
 
     /// Lets a budget cool down.

@@ -11,6 +11,7 @@ pub mod find;
 mod lanes;
 pub mod layout;
 pub mod records;
+pub mod steer;
 pub mod write;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

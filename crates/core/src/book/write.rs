@@ -1,15 +1,14 @@
 //! What workers write: renewals, steps, progress, settlements; and what comes
-//! over them from outside: expiry, cancel, retry.
+//! over them from outside: expiry, a restart, a step of the clock.
 
 use super::{Book, Moves};
 use crate::id::JobId;
 use crate::job::Job;
 use crate::store::{
-    CancelAnswer, EXPIRE_MAX, Expired, LeaseRef, ProgressWrite, RenewAnswer, RetryAnswer, Settlement,
-    StepWrite, Written,
+    EXPIRE_MAX, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, StepWrite, Written,
 };
 use crate::time::Time;
-use crate::transition::{self, Cancel, Expiry, Lost, StepStored};
+use crate::transition::{self, Expiry, Lost, StepStored};
 
 impl Book {
     /// Moves the expiry of leases.
@@ -112,45 +111,6 @@ impl Book {
     /// When a lease is to be looked at next.
     pub fn next_look(&self) -> Option<Time> {
         self.running.iter().filter_map(|seq| self.jobs[seq].lease()).map(|lease| lease.look_at()).min()
-    }
-
-    /// Asks for jobs to be canceled, and answers in the order asked.
-    pub fn cancel(&mut self, ids: &[JobId], now: Time) -> Vec<CancelAnswer> {
-        let mut moves = Moves::default();
-        let answers = ids.iter().map(|id| self.cancel_one(*id, now, &mut moves)).collect();
-        self.note(moves, now);
-        answers
-    }
-
-    fn cancel_one(&mut self, id: JobId, now: Time, moves: &mut Moves) -> CancelAnswer {
-        let Some(mut job) = self.job(id).cloned() else { return CancelAnswer::NotFound };
-        let policy = self.policy(&job.spec.queue);
-        let (answer, moved) = match transition::cancel(&mut job, &policy, now) {
-            Cancel::Canceled(moved) => (CancelAnswer::Canceled, moved),
-            Cancel::Requested(moved) => (CancelAnswer::Requested, moved),
-            Cancel::AlreadyRequested => return CancelAnswer::Requested,
-            Cancel::Final => return CancelAnswer::Final,
-        };
-        self.put_moved(job, moved, moves);
-        answer
-    }
-
-    /// Starts new lives of final jobs, and answers in the order asked.
-    pub fn retry(&mut self, ids: &[JobId], now: Time) -> Vec<RetryAnswer> {
-        let mut moves = Moves::default();
-        let answers = ids.iter().map(|id| self.retry_one(*id, now, &mut moves)).collect();
-        self.note(moves, now);
-        answers
-    }
-
-    fn retry_one(&mut self, id: JobId, now: Time, moves: &mut Moves) -> RetryAnswer {
-        let Some(mut job) = self.job(id).cloned() else { return RetryAnswer::NotFound };
-        let Some(moved) = transition::retry(&mut job, now) else { return RetryAnswer::NotFinal };
-        if let Some(seq) = job.spec.dedupe_key.as_ref().and_then(|key| self.by_dedupe.get(key)) {
-            return RetryAnswer::Taken(self.jobs[seq].id);
-        }
-        self.put_moved(job, moved, moves);
-        RetryAnswer::Retried
     }
 
     /// Ends all unfinished jobs of a program that does not survive a restart.

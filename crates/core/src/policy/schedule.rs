@@ -154,6 +154,12 @@ impl Schedule {
         runs
     }
 
+    /// The runs that its line gives at or before `at`, newest first, whether or not a job was enqueued for them.
+    pub fn runs_before(&self, at: Time, most: usize) -> Vec<Time> {
+        let newest = self.policy.newest_at(at);
+        std::iter::successors(newest, |run| self.policy.newest_at(run.plus_ms(-1))).take(most).collect()
+    }
+
     /// When it is due next, seen from what is dealt with.
     pub fn next_due(&self) -> Option<Time> {
         if self.policy.paused {
@@ -178,6 +184,28 @@ impl Schedule {
     fn overlap_key(&self) -> Option<DedupeKey> {
         DedupeKey::new(format!("schedule:{}", self.name)).ok()
     }
+}
+
+/// What the schedules did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Fired {
+    /// The runs that enqueued a job.
+    pub runs: Vec<FiredRun>,
+    /// In how many milliseconds the next schedule is due.
+    pub next_in_ms: Option<u64>,
+}
+
+/// A run of a schedule that enqueued a job, or found the one before not over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FiredRun {
+    /// The schedule.
+    pub schedule: ScheduleName,
+    /// The run.
+    pub run: Time,
+    /// The job that is there now.
+    pub job_id: JobId,
+    /// The job was there before: this run was left out.
+    pub skipped: bool,
 }
 
 /// The namespace of the ids of scheduled jobs.

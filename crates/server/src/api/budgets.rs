@@ -8,7 +8,7 @@ use windlass_engine::core::store::Spent;
 use windlass_engine::core::time::{Span, Time};
 
 use super::Api;
-use crate::answer::{Answered, Refusal, ok};
+use crate::answer::{Answered, Refusal, nothing, ok};
 use crate::ask::Ask;
 use crate::schema::{Duration, Moment};
 use crate::view::BudgetView;
@@ -71,6 +71,16 @@ pub(crate) async fn put(ask: Ask) -> Answered {
     ask.api.store.put_budget(name.clone(), BudgetPolicy { slots, per_second, per_day }).await?;
     tracing::info!(budget = ?name.as_str(), by = ?ask.caller.name, "budget set");
     one(&ask.api, &name).await
+}
+
+/// `DELETE /v1/budgets/{name}`
+pub(crate) async fn delete(ask: Ask) -> Answered {
+    let name: BudgetName = ask.name()?;
+    if !ask.api.store.delete_budget(name.clone()).await? {
+        return Err(Refusal::not_found("budget"));
+    }
+    tracing::info!(budget = ?name.as_str(), by = ?ask.caller.name, "budget deleted");
+    nothing()
 }
 
 /// `POST /v1/budgets/{name}/cool-down`

@@ -1,14 +1,13 @@
-//! One job: enqueue it, look at it, stop it, start it anew; and many at once.
+//! One job: enqueue it, look at it, ask why it waits; and many at once.
 
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use windlass_engine::core::eligible::Explanation;
 use windlass_engine::core::id::JobId;
 use windlass_engine::core::job::{Job, NewJob};
 use windlass_engine::core::policy::queue::QueuePolicy;
-use windlass_engine::core::store::{CancelAnswer, ENQUEUE_MAX, Enqueued, RetryAnswer};
+use windlass_engine::core::store::{ENQUEUE_MAX, Enqueued};
 use windlass_engine::core::time::Span;
 use windlass_engine::core::transition::accept;
 use windlass_engine::world::Ids;
@@ -143,48 +142,6 @@ async fn until_over(ask: &Ask, wait_ms: u64) -> Result<Option<Job>, Refusal> {
             () = api.world.sleep_ms(look_ms.min(left_ms)) => {}
         }
         look_ms = (look_ms * 3 / 2).min(*LOOK_MS.end());
-    }
-}
-
-/// What became of a wish.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Outcome")]
-pub(crate) struct OutcomeView {
-    /// `canceled`, `cancel_requested` or `retried`.
-    outcome: &'static str,
-}
-
-/// `POST /v1/jobs/{id}/cancel`
-pub(crate) async fn cancel(ask: Ask) -> Answered {
-    let id = ask.id()?;
-    let answer = ask.api.store.cancel(id).await?;
-    tracing::info!(job_id = %id, by = ?ask.caller.name, answer = ?answer, "cancel");
-    match answer {
-        CancelAnswer::Canceled => ok(&OutcomeView { outcome: "canceled" }),
-        CancelAnswer::Requested => ok(&OutcomeView { outcome: "cancel_requested" }),
-        CancelAnswer::Final => {
-            Err(Refusal::conflict("final", "the job is over already; nothing was changed"))
-        }
-        CancelAnswer::NotFound => Err(Refusal::not_found("job")),
-    }
-}
-
-/// `POST /v1/jobs/{id}/retry`
-pub(crate) async fn retry(ask: Ask) -> Answered {
-    let id = ask.id()?;
-    let answer = ask.api.store.retry(id).await?;
-    tracing::info!(job_id = %id, by = ?ask.caller.name, answer = ?answer, "retry");
-    match answer {
-        RetryAnswer::Retried => ok(&OutcomeView { outcome: "retried" }),
-        RetryAnswer::NotFinal => {
-            let message = "the job is not over; nothing was changed. Cancel it first, or wait";
-            Err(Refusal::conflict("not_final", message))
-        }
-        RetryAnswer::Taken(other) => {
-            let message = format!("its dedupe key now belongs to job {other}; nothing was changed");
-            Err(Refusal::conflict("dedupe_key_taken", message).details(json!({ "job_id": other })))
-        }
-        RetryAnswer::NotFound => Err(Refusal::not_found("job")),
     }
 }
 

@@ -3,19 +3,23 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use windlass_engine::core::job::Job;
-use windlass_engine::core::query::{Cursor, JobFilter, ListRequest, PAGE_MAX, Page};
+use windlass_engine::core::query::{Cursor, PAGE_MAX, Page};
+use windlass_engine::core::time::{Span, Time};
 
 use super::Api;
 use crate::access::Caller;
 use crate::answer::{Answered, Refusal, ok};
 use crate::ask::Ask;
+use crate::search::{self, Wanted};
 use crate::view::{Detail, JobView};
 
 /// How many jobs a page has when nothing is said.
 const PAGE_DEFAULT: u32 = 50;
 /// What a list can be asked for.
-pub(crate) const PARAMETERS: [&str; 9] =
-    ["state", "queue", "kind", "key", "since", "until", "text", "limit", "cursor"];
+pub(crate) const PARAMETERS: [&str; 10] =
+    ["state", "queue", "kind", "key", "since", "until", "text", "error", "limit", "cursor"];
+/// The longest text that an error can be searched for: that of a group of failures.
+const ERROR_CHARS_MAX: usize = 200;
 
 /// A page of jobs.
 #[derive(Serialize, JsonSchema)]
@@ -27,22 +31,44 @@ pub(crate) struct PageView {
     next_cursor: Option<String>,
 }
 
+/// What a list is asked for.
+pub(crate) struct Asked {
+    pub wanted: Wanted,
+    pub limit: u32,
+    pub after: Option<Cursor>,
+}
+
+impl Asked {
+    /// The page, without what the caller may not see into.
+    pub(crate) async fn page(&self, ask: &Ask) -> Result<Page, Refusal> {
+        let Self { wanted, limit, after } = self;
+        let mut page = search::page(&*ask.api.store, wanted, *limit, *after).await?;
+        page.jobs.retain(|job| may_match(&ask.api, &ask.caller, job, wanted));
+        Ok(page)
+    }
+}
+
 /// `GET /v1/jobs`
 pub(crate) async fn list(ask: Ask) -> Answered {
-    let request = request_of(&ask.query(&PARAMETERS, &["state"])?)?;
-    let text = request.filter.text.clone();
-    let Page { jobs, next } = ask.api.store.list(request).await?;
-    let shown = jobs.into_iter().filter(|job| may_match(&ask.api, &ask.caller, job, text.as_deref()));
+    let asked = asked_of(&ask.api, &ask.query(&PARAMETERS, &["state"])?).await?;
+    let Page { jobs, next } = asked.page(&ask).await?;
     let view = |job: Job| {
         let hidden = ask.api.settings.is_sensitive(&job.spec.kind);
         JobView::new(job, Detail::Listed, hidden)
     };
-    ok(&PageView { jobs: shown.map(view).collect(), next_cursor: next.map(|Cursor(at)| at.to_string()) })
+    let jobs = jobs.into_iter().map(view).collect();
+    ok(&PageView { jobs, next_cursor: next.map(|Cursor(at)| at.to_string()) })
 }
 
-/// A search must not tell what is in a payload that the caller may not see.
-pub(crate) fn may_match(api: &Api, caller: &Caller, job: &Job, text: Option<&str>) -> bool {
-    let Some(text) = text.filter(|_| api.hides(&job.spec.kind, caller)) else { return true };
+/// A search must not tell what is in a payload or an error that the caller may not see.
+pub(crate) fn may_match(api: &Api, caller: &Caller, job: &Job, wanted: &Wanted) -> bool {
+    if !api.hides(&job.spec.kind, caller) {
+        return true;
+    }
+    if wanted.error.is_some() {
+        return false;
+    }
+    let Some(text) = &wanted.filter.text else { return true };
     let text = text.to_ascii_lowercase();
     let key = job.spec.key.as_ref().map_or("", |key| key.as_str());
     [job.id.to_string().as_str(), job.spec.kind.as_str(), key]
@@ -50,17 +76,24 @@ pub(crate) fn may_match(api: &Api, caller: &Caller, job: &Job, text: Option<&str
         .any(|field| field.to_ascii_lowercase().contains(&text))
 }
 
-pub(crate) fn request_of(parameters: &[(String, String)]) -> Result<ListRequest, Refusal> {
-    let mut request = ListRequest { filter: JobFilter::default(), limit: PAGE_DEFAULT, after: None };
+/// Reads what a list is asked for. A length of time is counted back from now, by the store's clock.
+pub(crate) async fn asked_of(api: &Api, parameters: &[(String, String)]) -> Result<Asked, Refusal> {
+    let mut asked = Asked { wanted: Wanted::default(), limit: PAGE_DEFAULT, after: None };
+    let spans = parameters.iter().any(|(name, value)| is_moment(name) && value.parse::<Span>().is_ok());
+    let now = if spans { api.now().await? } else { Time::MIN };
     for (name, value) in parameters {
-        read(&mut request, name, value).map_err(|refusal| named(refusal, name))?;
+        read(&mut asked, name, value, now).map_err(|refusal| named(refusal, name))?;
     }
-    request.filter = request.filter.checked()?;
-    Ok(request)
+    asked.wanted.filter = asked.wanted.filter.checked()?;
+    Ok(asked)
 }
 
-fn read(request: &mut ListRequest, name: &str, value: &str) -> Result<(), Refusal> {
-    let filter = &mut request.filter;
+fn is_moment(name: &str) -> bool {
+    matches!(name, "since" | "until")
+}
+
+fn read(asked: &mut Asked, name: &str, value: &str, now: Time) -> Result<(), Refusal> {
+    let filter = &mut asked.wanted.filter;
     match name {
         "state" => {
             for state in value.split(',') {
@@ -70,16 +103,32 @@ fn read(request: &mut ListRequest, name: &str, value: &str) -> Result<(), Refusa
         "queue" => filter.queue = Some(value.parse()?),
         "kind" => filter.kind = Some(value.parse()?),
         "key" => filter.key = Some(value.parse()?),
-        "since" => filter.since = Some(value.parse()?),
-        "until" => filter.until = Some(value.parse()?),
+        "since" => filter.since = Some(moment(value, now)?),
+        "until" => filter.until = Some(moment(value, now)?),
         "text" => filter.text = Some(value.to_owned()),
-        "limit" => request.limit = page_limit(value)?,
+        "error" => asked.wanted.error = Some(error_text(value)?),
+        "limit" => asked.limit = page_limit(value)?,
         _ => {
-            request.after =
+            asked.after =
                 Some(Cursor(number(value).ok_or_else(|| Refusal::field("cursor", "is not one of ours"))?))
         }
     }
     Ok(())
+}
+
+fn moment(value: &str, now: Time) -> Result<Time, Refusal> {
+    match value.parse::<Span>() {
+        Ok(span) => Ok(now.plus_ms(-i64::try_from(span.ms()).unwrap_or(i64::MAX))),
+        Err(_) => Ok(value.parse()?),
+    }
+}
+
+/// What an error is to say.
+pub(crate) fn error_text(value: &str) -> Result<String, Refusal> {
+    if value.is_empty() || value.chars().count() > ERROR_CHARS_MAX {
+        return Err(Refusal::field("error", format!("must have 1 to {ERROR_CHARS_MAX} letters")));
+    }
+    Ok(value.to_owned())
 }
 
 fn page_limit(value: &str) -> Result<u32, Refusal> {

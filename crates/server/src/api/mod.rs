@@ -1,5 +1,6 @@
 //! The calls, one file for each noun, and what they share.
 
+pub(crate) mod actions;
 pub(crate) mod budgets;
 mod cached;
 pub(crate) mod claim;
@@ -15,7 +16,9 @@ pub(crate) mod queues;
 pub(crate) mod schedules;
 pub(crate) mod sign_in;
 pub(crate) mod stats;
+pub(crate) mod steer;
 pub(crate) mod trouble;
+pub(crate) mod views;
 pub(crate) mod workers;
 pub(crate) mod writes;
 
@@ -59,6 +62,10 @@ pub(crate) struct Api {
     /// Runs over many jobs.
     pub runs: many::Runs,
     pub stats: stats::Cache,
+    /// Who did what.
+    pub actions: actions::Actions,
+    /// How many jobs there are in each state, by what else is wanted.
+    pub counts: pages::Counts,
     pub trouble: Cached<Vec<Finding>>,
     /// For the form of a new job.
     pub suggestions: Cached<Vec<Suggestion>>,
@@ -96,6 +103,8 @@ impl Api {
             roster: Roster::default(),
             runs: many::Runs::default(),
             stats: stats::Cache::default(),
+            actions: actions::Actions::default(),
+            counts: pages::Counts::default(),
             trouble: Cached::new(trouble::CACHE_MS),
             suggestions: Cached::new(pages::SUGGESTIONS_MS),
             waiting: Cached::new(pages::WAITING_MS),

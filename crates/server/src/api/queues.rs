@@ -2,12 +2,14 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use windlass_engine::core::id::QueueName;
 use windlass_engine::core::policy::ladder::Ladder;
 use windlass_engine::core::policy::queue::{OnCrash, QueuePolicy};
+use windlass_engine::core::store::QueueDeletion;
 
 use super::Api;
-use crate::answer::{Answered, Refusal, ok};
+use crate::answer::{Answered, Refusal, nothing, ok};
 use crate::ask::Ask;
 use crate::schema::LadderText;
 use crate::view::QueueView;
@@ -148,6 +150,24 @@ async fn set_paused(ask: Ask, paused: bool) -> Answered {
     ask.api.store.pause_queue(name.clone(), paused).await?;
     tracing::info!(queue = ?name.as_str(), paused, by = ?ask.caller.name, "queue paused or resumed");
     one(&ask.api, &name).await
+}
+
+/// `DELETE /v1/queues/{name}`
+pub(crate) async fn delete(ask: Ask) -> Answered {
+    let name: QueueName = ask.name()?;
+    let answer = ask.api.store.delete_queue(name.clone()).await?;
+    tracing::info!(queue = ?name.as_str(), by = ?ask.caller.name, answer = ?answer, "queue deleted");
+    match answer {
+        QueueDeletion::Deleted => nothing(),
+        QueueDeletion::InUse { queued, running } => {
+            let message = format!(
+                "it has jobs that are not over ({queued} queued, {running} running); nothing was changed. Cancel them or \
+                 wait for their end"
+            );
+            Err(Refusal::conflict("in_use", message).details(json!({ "queued": queued, "running": running })))
+        }
+        QueueDeletion::NotFound => Err(Refusal::not_found("queue: nobody set its policy or paused it")),
+    }
 }
 
 async fn one(api: &Api, name: &QueueName) -> Answered {

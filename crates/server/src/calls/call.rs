@@ -77,12 +77,17 @@ impl Param {
         Param::new("queue", NAME, "In this queue."),
         Param::new("kind", NAME, "Of this kind."),
         Param::new("key", KEY, "With this key."),
-        Param::new("since", MOMENT, "Accepted at or after this."),
-        Param::new("until", MOMENT, "Accepted before this."),
+        Param::new("since", MOMENT_OR_SPAN, "Accepted at or after this moment, or within this time."),
+        Param::new("until", MOMENT_OR_SPAN, "Accepted before this moment, or longer ago than this time."),
         Param::new(
             "text",
             r#"{"type":"string","minLength":1,"maxLength":200}"#,
             "With this text in id, kind, key or payload.",
+        ),
+        Param::new(
+            "error",
+            r#"{"type":"string","minLength":1,"maxLength":200}"#,
+            "Whose newest error says this: a part of its text, or a group of failures as `/v1/stats` gives it.",
         ),
         Param::new("limit", r#"{"type":"integer","minimum":1,"maximum":200}"#, "How many; 50 when left out."),
         Param::new(
@@ -141,7 +146,7 @@ const NAME: &str =
     r#"{"type":"string","minLength":1,"maxLength":128,"pattern":"^[^\\u0000-\\u001f\\u007f-\\u009f]+$"}"#;
 const KEY: &str =
     r#"{"type":"string","minLength":1,"maxLength":512,"pattern":"^[^\\u0000-\\u001f\\u007f-\\u009f]+$"}"#;
-const MOMENT: &str = r#"{"type":"string","format":"date-time"}"#;
+const MOMENT_OR_SPAN: &str = r#"{"anyOf":[{"type":"string","format":"date-time"},{"type":"string","pattern":"^[0-9]{1,6}(ms|s|m|h|d)$"}]}"#;
 
 impl Call {
     pub(crate) fn new(method: Method, path: &'static str, need: Need, id: &'static str, run: Run) -> Self {

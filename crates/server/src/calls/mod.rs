@@ -11,8 +11,8 @@ use http::Method;
 use crate::access::Need;
 use crate::answer::RefusalView;
 use crate::api::{
-    budgets, claim, events, health, jobs, leases, list, log, many, new_job, queues, schedules, sign_in,
-    stats, workers, writes,
+    actions, budgets, claim, events, health, jobs, leases, list, log, many, new_job, queues, schedules,
+    sign_in, stats, steer, views, workers, writes,
 };
 use crate::pages::{self, assets};
 use crate::{sample, view};
@@ -23,12 +23,14 @@ pub(crate) use call::{Call, Param, Size};
 pub(crate) static CALLS: LazyLock<Vec<Call>> = LazyLock::new(|| {
     let tables = [
         jobs_table(),
+        steer_table(),
         log_table(),
         worker_table(),
         queue_table(),
         budget_table(),
         schedule_table(),
         watch_table(),
+        people_table(),
         door_table(),
         pages::table(),
     ];
@@ -59,6 +61,53 @@ fn jobs_table() -> Vec<Call> {
             .does("A page of jobs, newest first. JSON longer than 4 KiB is folded.")
             .asks(Param::LIST)
             .gives::<list::PageView>(200, "A page."),
+        Call::new(Method::GET, "/v1/jobs/{id}", Need::ReadOne, "get_job", |ask| Box::pin(jobs::get(ask)))
+            .does("One job with all that is known of it; waits up to `wait` for it to be over.")
+            .asks(Param::JOB)
+            .gives::<view::JobView>(200, "The job.")
+            .refuses(&[404])
+            .patient(),
+        Call::new(Method::GET, "/v1/jobs/{id}/explain", Need::ReadOne, "explain_job", |ask| {
+            Box::pin(jobs::explain(ask))
+        })
+        .does("Why a job is not running.")
+        .gives::<jobs::ExplainView>(200, "The reason, by the same rules that the claim uses.")
+        .refuses(&[404]),
+    ]
+}
+
+/// What people do with jobs, one by one or many at once.
+fn steer_table() -> Vec<Call> {
+    vec![
+        Call::new(Method::POST, "/v1/jobs/{id}/cancel", Need::Admin, "cancel_job", |ask| {
+            Box::pin(steer::cancel(ask))
+        })
+        .does("Cancel a job: at once when it is queued, through its worker when it is running.")
+        .gives::<steer::OutcomeView>(200, "`canceled` or `cancel_requested`.")
+        .refuses(&[404, 409]),
+        Call::new(Method::POST, "/v1/jobs/{id}/retry", Need::Admin, "retry_job", |ask| {
+            Box::pin(steer::retry(ask))
+        })
+        .does("Start a new life of a final job. Its stored steps stay.")
+        .gives::<steer::OutcomeView>(200, "`retried`.")
+        .refuses(&[404, 409]),
+        Call::new(Method::POST, "/v1/jobs/{id}/run", Need::Admin, "run_job", |ask| Box::pin(steer::run(ask)))
+            .does("Make a queued job due that waits for its time. A key, a limit, a pause or a budget still holds it.")
+            .gives::<steer::OutcomeView>(200, "`made_due` or `already_due`.")
+            .refuses(&[404, 409]),
+        Call::new(Method::POST, "/v1/jobs/{id}/rerun", Need::Admin, "rerun_job", |ask| {
+            Box::pin(steer::rerun(ask))
+        })
+        .does("Start a new life of a final job from a step on. The steps that were stored before it stay.")
+        .takes::<steer::RerunBody>(Size::Small)
+        .gives::<steer::OutcomeView>(200, "`retried`.")
+        .refuses(&[404, 409]),
+        Call::new(Method::DELETE, "/v1/jobs/{id}", Need::Admin, "delete_job", |ask| {
+            Box::pin(steer::delete(ask))
+        })
+        .does("Delete a job that is queued or over, with its steps and what it said.")
+        .gives_nothing(204, "It is gone.")
+        .refuses(&[404, 409]),
         Call::new(Method::POST, "/v1/jobs/retry", Need::Admin, "retry_many", |ask| {
             Box::pin(many::retry(ask))
         })
@@ -73,8 +122,20 @@ fn jobs_table() -> Vec<Call> {
         .takes::<many::CancelManyBody>(Size::Small)
         .gives::<many::RunView>(202, "The run has begun; ask for it by its id.")
         .gives::<many::DryRunView>(200, "What a run would do."),
+        Call::new(Method::POST, "/v1/jobs/run", Need::Admin, "run_many", |ask| Box::pin(many::run_now(ask)))
+            .does("Make all queued jobs due that match a filter, in the background and at a pace; or count them.")
+            .takes::<many::RunManyBody>(Size::Small)
+            .gives::<many::RunView>(202, "The run has begun; ask for it by its id.")
+            .gives::<many::DryRunView>(200, "What a run would do."),
+        Call::new(Method::POST, "/v1/jobs/delete", Need::Admin, "delete_many", |ask| {
+            Box::pin(many::delete(ask))
+        })
+        .does("Delete all jobs in the states that are said and that match a filter, in the background and at a pace; or count them.")
+        .takes::<many::DeleteManyBody>(Size::Small)
+        .gives::<many::RunView>(202, "The run has begun; ask for it by its id.")
+        .gives::<many::DryRunView>(200, "What a run would do."),
         Call::new(Method::GET, "/v1/retries", Need::Read, "list_retry_runs", |ask| Box::pin(many::list(ask)))
-            .does("The runs that retry or cancel many jobs, newest first.")
+            .does("The runs over many jobs, newest first.")
             .gives::<many::RunsView>(200, "The runs of this server."),
         Call::new(Method::GET, "/v1/retries/{id}", Need::Read, "get_retry_run", |ask| {
             Box::pin(many::get(ask))
@@ -87,30 +148,6 @@ fn jobs_table() -> Vec<Call> {
         })
         .does("Stop a run. What was done stays done.")
         .gives::<many::RunView>(200, "The run.")
-        .refuses(&[404]),
-        Call::new(Method::GET, "/v1/jobs/{id}", Need::ReadOne, "get_job", |ask| Box::pin(jobs::get(ask)))
-            .does("One job with all that is known of it; waits up to `wait` for it to be over.")
-            .asks(Param::JOB)
-            .gives::<view::JobView>(200, "The job.")
-            .refuses(&[404])
-            .patient(),
-        Call::new(Method::POST, "/v1/jobs/{id}/cancel", Need::Admin, "cancel_job", |ask| {
-            Box::pin(jobs::cancel(ask))
-        })
-        .does("Cancel a job: at once when it is queued, through its worker when it is running.")
-        .gives::<jobs::OutcomeView>(200, "`canceled` or `cancel_requested`.")
-        .refuses(&[404, 409]),
-        Call::new(Method::POST, "/v1/jobs/{id}/retry", Need::Admin, "retry_job", |ask| {
-            Box::pin(jobs::retry(ask))
-        })
-        .does("Start a new life of a final job. Its stored steps stay.")
-        .gives::<jobs::OutcomeView>(200, "`retried`.")
-        .refuses(&[404, 409]),
-        Call::new(Method::GET, "/v1/jobs/{id}/explain", Need::ReadOne, "explain_job", |ask| {
-            Box::pin(jobs::explain(ask))
-        })
-        .does("Why a job is not running.")
-        .gives::<jobs::ExplainView>(200, "The reason, by the same rules that the claim uses.")
         .refuses(&[404]),
     ]
 }
@@ -202,6 +239,12 @@ fn queue_table() -> Vec<Call> {
         })
         .does("Let a queue go on.")
         .gives::<view::QueueView>(200, "The queue."),
+        Call::new(Method::DELETE, "/v1/queues/{name}", Need::Admin, "delete_queue", |ask| {
+            Box::pin(queues::delete(ask))
+        })
+        .does("Take the policy of a queue away, and its pause. What has ended in it stays for the retention of any queue.")
+        .gives_nothing(204, "They are gone.")
+        .refuses(&[404, 409]),
     ]
 }
 
@@ -222,10 +265,18 @@ fn budget_table() -> Vec<Call> {
         .does("Set what a budget allows. What was spent stays spent.")
         .takes::<budgets::BudgetBody>(Size::Small)
         .gives::<view::BudgetView>(200, "The budget."),
+        Call::new(Method::DELETE, "/v1/budgets/{name}", Need::Admin, "delete_budget", |ask| {
+            Box::pin(budgets::delete(ask))
+        })
+        .does(
+            "Take a budget away, with what was spent of it. Jobs that name it have no bound by it any more.",
+        )
+        .gives_nothing(204, "It is gone.")
+        .refuses(&[404]),
         Call::new(Method::POST, "/v1/budgets/{name}/cool-down", Need::Work, "cool_down", |ask| {
             Box::pin(budgets::cool_down(ask))
         })
-        .does("Let a budget cool down: nothing of it is spent until then.")
+        .does("Let a budget cool down: nothing of it is spent until then. `0s` ends a cool-down.")
         .takes::<budgets::CoolDownBody>(Size::Small)
         .gives::<view::BudgetView>(200, "The budget."),
         Call::new(Method::POST, "/v1/budgets/{name}/spend", Need::Work, "spend", |ask| {
@@ -309,6 +360,29 @@ fn watch_table() -> Vec<Call> {
         Call::new(Method::GET, "/metrics", Need::Read, "metrics", |ask| Box::pin(health::metrics(ask)))
             .does("Metrics as Prometheus reads them.")
             .gives_text(200, "text/plain", "The metrics."),
+    ]
+}
+
+/// What people keep beside the jobs, and what they did.
+fn people_table() -> Vec<Call> {
+    vec![
+        Call::new(Method::GET, "/v1/views", Need::Read, "list_views", |ask| Box::pin(views::list(ask)))
+            .does("The views of the list of jobs that were saved, for everybody.")
+            .gives::<views::ViewsView>(200, "By name."),
+        Call::new(Method::PUT, "/v1/views/{name}", Need::Admin, "put_view", |ask| Box::pin(views::put(ask)))
+            .does("Save a view of the list of jobs, for everybody.")
+            .takes::<views::ViewBody>(Size::Small)
+            .gives_nothing(204, "It is saved.")
+            .refuses(&[409, 422]),
+        Call::new(Method::DELETE, "/v1/views/{name}", Need::Admin, "delete_view", |ask| {
+            Box::pin(views::delete(ask))
+        })
+        .does("Forget a view.")
+        .gives_nothing(204, "It is gone.")
+        .refuses(&[404, 422]),
+        Call::new(Method::GET, "/v1/actions", Need::Read, "list_actions", |ask| Box::pin(actions::list(ask)))
+            .does("Who did what: the newest 200 calls that an admin made to change something, of the last 30 days.")
+            .gives::<actions::ActionsView>(200, "Newest first; none where the store keeps no records."),
     ]
 }
 

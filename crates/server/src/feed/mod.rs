@@ -30,6 +30,7 @@ use windlass_engine::core::time::Time;
 use crate::api::Api;
 use crate::schema::{Id, Moment, Name, PositionText};
 
+pub(crate) use fold::folded;
 pub(crate) use rings::{Latency, LatencyPoints, Percentiles, Rings, Throughput};
 pub(crate) use troubles::{FAILURES_MS, Failures};
 

@@ -21,14 +21,15 @@ impl Ongoing {
     pub(super) fn hear(&mut self, event: &Event) {
         match event.what {
             What::Claimed => self.0.extend(event.jobs.iter().take(KNOWN_MAX.saturating_sub(self.0.len()))),
-            What::Enqueued | What::CancelRequested | What::Retried => {}
+            What::Enqueued | What::CancelRequested | What::Retried | What::MadeDue => {}
             What::Completed
             | What::Retrying
             | What::Failed
             | What::Crashed
             | What::Released
             | What::Parked
-            | What::Canceled => {
+            | What::Canceled
+            | What::Deleted => {
                 for job in &event.jobs {
                     self.0.remove(job);
                 }

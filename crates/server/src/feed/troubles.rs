@@ -25,6 +25,9 @@ const KINDS_MAX: usize = 3;
 /// How many jobs are looked at each time.
 const PICKS_MAX: usize = 64;
 
+/// Instead of an error of a kind that is sensitive.
+const HIDDEN: &str = "(hidden: the kind is sensitive)";
+
 /// The failures that were looked at.
 #[derive(Default)]
 pub(super) struct Troubles(VecDeque<Trouble>);
@@ -61,6 +64,13 @@ pub(crate) struct Failures {
     pub last_job: JobId,
 }
 
+impl Failures {
+    /// Whether the error is known, and may be told.
+    pub(crate) fn is_named(&self) -> bool {
+        !self.error.is_empty() && self.error != HIDDEN
+    }
+}
+
 impl Troubles {
     /// Takes note of a job whose attempt went wrong.
     pub(super) fn note(&mut self, job: &Job, weight: f64, sensitive: bool) {
@@ -71,7 +81,7 @@ impl Troubles {
         }
         self.0.push_back(Trouble {
             at: entry.at,
-            error: if sensitive { "(hidden: the kind is sensitive)".to_owned() } else { error },
+            error: if sensitive { HIDDEN.to_owned() } else { error },
             kind: job.spec.kind.clone(),
             queue: job.spec.queue.clone(),
             job_id: job.id,

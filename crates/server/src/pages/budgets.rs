@@ -100,6 +100,9 @@ fn more(budget: &BudgetView, now: Time) -> Markup {
 fn acts(budget: &BudgetView) -> Markup {
     let name = encoded(budget.name.as_str());
     html! {
+        @if budget.cooling_until.is_some() {
+            button type="button" data-post={ "/v1/budgets/" (name) "/cool-down" } data-body=(r#"{"for": "0s"}"#) data-said="It cools down no more" { "End cool-down" }
+        }
         details.edit {
             summary { "Cool down" }
             form.fields data-post={ "/v1/budgets/" (name) "/cool-down" } data-said="Cools down"
@@ -115,6 +118,8 @@ fn acts(budget: &BudgetView) -> Markup {
                 button.main { "Set" }
             }
         }
+        button.danger type="button" data-delete={ "/v1/budgets/" (name) } data-said="Deleted"
+            data-ask={ "Delete the budget " (budget.name) "?" } data-more="Jobs that name it have no bound by it any more, and what was spent is forgotten." { "Delete" }
     }
 }
 

@@ -77,9 +77,32 @@ pub(super) fn chart(chart: &Chart<'_>) -> Markup {
                         @if line.filled { path class={ "area " (line.class) } d=(area(&line.points, top)) {} }
                         path class={ "line " (line.class) } d=(path(&line.points, top)) {}
                     }
+                    (columns(chart))
                 }
                 span.from { (minutes(chart.span_ms)) " ago" }
                 span.to { "now" }
+            }
+        }
+    }
+}
+
+/// A column for each moment, which says what all lines were then to whoever points at it.
+fn columns(chart: &Chart<'_>) -> Markup {
+    let points = chart.lines.iter().map(|line| line.points.len()).max().unwrap_or(0);
+    let wide = WIDTH / points.max(1) as f64;
+    let said = |index: usize| {
+        let back_ms = chart.span_ms as f64 * (points - index) as f64 / points.max(1) as f64;
+        let values = chart.lines.iter().filter_map(|line| {
+            let value = line.points.get(index).copied().flatten()?;
+            Some(format!("{} {}", line.name, chart.unit.write(value)))
+        });
+        let values = values.collect::<Vec<_>>().join("\n");
+        (!values.is_empty()).then(|| format!("{} ago\n{values}", length(back_ms as u64)))
+    };
+    html! {
+        @for index in 0..points {
+            @if let Some(said) = said(index) {
+                rect.column x=(format!("{:.1}", wide * index as f64)) y="0" width=(format!("{wide:.1}")) height=(HEIGHT) { title { (said) } }
             }
         }
     }

@@ -13,13 +13,14 @@ use crate::ask::Ask;
 use crate::settings::Role;
 
 /// The pages, as the navigation names them.
-const PLACES: [(&str, &str); 6] = [
+const PLACES: [(&str, &str); 7] = [
     ("/", "Overview"),
     ("/jobs", "Jobs"),
     ("/queues", "Queues"),
     ("/budgets", "Budgets"),
     ("/schedules", "Schedules"),
     ("/workers", "Workers"),
+    ("/actions", "Actions"),
 ];
 
 /// The keys, as the help names them.
@@ -30,7 +31,7 @@ const KEYS: [(&str, &str); 8] = [
     ("enter", "open the row"),
     ("x", "select the row"),
     ("esc", "leave, close, select nothing"),
-    ("g then o j q b s w", "go to a page"),
+    ("g then o j q b s w a", "go to a page"),
     ("?", "this help"),
 ];
 

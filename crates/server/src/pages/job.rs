@@ -42,7 +42,7 @@ fn show(job: &JobView, why: Option<Markup>, logs: &[LogView], now: Time, admin: 
         div.head {
             h1 { (state(job.state)) " " span.kind { (job.kind) } }
             span.id { (id) } button.copy type="button" data-copy=(id) { "Copy" }
-            @if admin { span.right { (new_job::again(job)) (buttons(job, &id)) } }
+            @if admin { span.right { (new_job::again(job)) (buttons(job, &id, now)) } }
         }
         @if let Some(why) = why { p.why #why { (why) } }
         @if let Some(reason) = &job.failure_reason {
@@ -51,7 +51,7 @@ fn show(job: &JobView, why: Option<Markup>, logs: &[LogView], now: Time, admin: 
         }
         @if let Some(progress) = job.progress.as_ref().filter(|_| job.state != StateName::Completed) { p.progress { "Progress " (life::progress(progress.as_str())) } }
         (facts(job, now))
-        section { h2 { "Timeline" } (life::timeline(job, now)) }
+        section { h2 { "Timeline" } (life::timeline(job, now, admin)) }
         (output(job, logs, now))
         div.two {
             (part("Payload", "payload", job.payload.as_ref().map(|json| json.as_str()), job))
@@ -92,14 +92,22 @@ fn output(job: &JobView, logs: &[LogView], now: Time) -> Markup {
     }
 }
 
-fn buttons(job: &JobView, id: &str) -> Markup {
+fn buttons(job: &JobView, id: &str, now: Time) -> Markup {
     html! {
+        @if job.state == StateName::Queued && job.run_at > now {
+            button type="button" data-post={ "/v1/jobs/" (id) "/run" } data-said="It is due now"
+                data-ask="Run this job now?" data-more="It is due at once. A key, a limit, a pause or a budget may hold it still." { "Run now" }
+        }
         @if job.state.is_final() {
             button type="button" data-post={ "/v1/jobs/" (id) "/retry" } data-said="Retried: it has a new life"
                 data-ask={ "Retry this job?" } data-more="It starts a new life from attempt 1. Steps that are stored are not run again." { "Retry" }
         } @else {
             button.danger type="button" data-post={ "/v1/jobs/" (id) "/cancel" } data-said="Cancel asked for"
                 data-ask="Cancel this job?" data-more="A queued job ends at once. A running one is told to stop, waited for, then stopped." { "Cancel" }
+        }
+        @if job.state != StateName::Running {
+            button.danger type="button" data-delete={ "/v1/jobs/" (id) } data-said="Deleted" data-then="/jobs"
+                data-ask="Delete this job?" data-more="It is gone with its steps, its history and what it said, and cannot be had back." { "Delete" }
         }
     }
 }

@@ -8,10 +8,13 @@ use windlass_engine::core::state::StateName;
 use windlass_engine::core::time::Time;
 
 use super::bits::{dash, encoded, length, moment, number, outcome, short_id, since, state};
+use super::counts::Numbers;
+use super::filter::View;
 use super::frame::{Sheet, Watch, answer};
-use super::{empty, filter, life, new_job};
+use super::waiting::Split;
+use super::{empty, life, new_job, views};
 use crate::answer::Answered;
-use crate::api::list::{PARAMETERS, may_match, request_of};
+use crate::api::list::{PARAMETERS, asked_of};
 use crate::api::many::RunView;
 use crate::ask::Ask;
 use crate::settings::Role;
@@ -22,34 +25,40 @@ const TICK_SECONDS: u32 = 5;
 
 /// `GET /jobs`
 pub(super) async fn page(ask: Ask) -> Answered {
-    let request = request_of(&given(&ask)?)?;
-    let (wanted, after) = (request.filter.clone(), request.after);
+    let given = given(&ask)?;
+    let asked = asked_of(&ask.api, &given).await?;
+    let view = View::new(asked.wanted.clone(), &given);
     let since = ask.api.store.events_end().await?;
     let now = ask.api.now().await?;
-    let Page { jobs, next } = ask.api.store.list(request).await?;
-    let text = wanted.text.as_deref();
-    let shown = jobs.into_iter().filter(|job| may_match(&ask.api, &ask.caller, job, text));
-    let view = |job: Job| {
+    let Page { jobs, next } = asked.page(&ask).await?;
+    let shown = |job: Job| {
         let hidden = ask.api.settings.is_sensitive(&job.spec.kind);
         JobView::new(job, Detail::Listed, hidden)
     };
-    let jobs: Vec<JobView> = shown.map(view).collect();
+    let jobs: Vec<JobView> = jobs.into_iter().map(shown).collect();
     let admin = ask.caller.role == Role::Admin;
     let known = if admin { Some(new_job::known(&ask).await?) } else { None };
+    // What an error says is looked for job by job: that is too dear for a count. And a count tells whether a text is in a
+    // payload, which is for those alone who may see into all of them.
+    let countable = view.wanted.error.is_none() && (admin || view.wanted.filter.text.is_none());
+    let numbers = if countable { Some(ask.api.counts.of(&ask.api, &view).await?) } else { None };
+    let saved = views::all(&ask.api).await?;
     let body = html! {
         h1.hidden { "Jobs" }
-        (filters(&wanted))
+        (filters(&view))
+        (chips(&view, numbers.as_deref()))
+        (views::saved(&saved, &view, admin))
         @if let Some(known) = &known { (new_job::form(known)) }
         @if admin { (runs(&ask.api.runs.views())) }
-        @if jobs.is_empty() && next.is_none() { (nothing(&wanted, after)) }
+        @if jobs.is_empty() && next.is_none() { (nothing(&view, asked.after)) }
         @else {
-            @if admin { (actions(jobs.len())) }
+            @if admin { (actions(jobs.len(), &view)) }
             (table(&jobs, now, admin))
-            (pages(&wanted, after, next, jobs.len()))
+            (pages(&view, asked.after, next, jobs.len()))
         }
     };
     let watch = Watch::All { since, ticks: TICK_SECONDS };
-    let sheet = Sheet { title: title(&wanted), place: "/jobs", watch, now, body };
+    let sheet = Sheet { title: title(&view), place: "/jobs", watch, now, body };
     Ok(answer(&ask, StatusCode::OK, sheet))
 }
 
@@ -60,13 +69,13 @@ fn given(ask: &Ask) -> Result<Vec<(String, String)>, crate::answer::Refusal> {
     Ok(given)
 }
 
-fn title(wanted: &JobFilter) -> String {
-    let states: Vec<&str> = wanted.states.iter().map(|state| state.as_str()).collect();
+fn title(view: &View) -> String {
+    let states: Vec<&str> = view.wanted.filter.states.iter().map(|state| state.as_str()).collect();
     format!("Jobs {}", states.join(", ")).trim_end().to_owned()
 }
 
-fn filters(wanted: &JobFilter) -> Markup {
-    let JobFilter { states, queue, kind, key, since, until, text } = wanted;
+fn filters(view: &View) -> Markup {
+    let JobFilter { states, queue, kind, key, since: _, until: _, text } = &view.wanted.filter;
     let joined: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
     html! {
         form.filters #filters action="/jobs" method="get" role="search" {
@@ -76,30 +85,80 @@ fn filters(wanted: &JobFilter) -> Markup {
             input name="queue" value=[queue.as_ref()] maxlength="128" placeholder="queue" aria-label="Queue" autocomplete="off" spellcheck="false";
             input name="kind" value=[kind.as_ref()] maxlength="128" placeholder="kind" aria-label="Kind" autocomplete="off" spellcheck="false";
             input name="key" value=[key.as_ref()] maxlength="512" placeholder="key" aria-label="Key" autocomplete="off" spellcheck="false";
-            @if let Some(since) = since { input type="hidden" name="since" value=(since); }
-            @if let Some(until) = until { input type="hidden" name="until" value=(until); }
+            input name="error" value=[view.wanted.error.as_deref()] maxlength="200" placeholder="error" aria-label="Error" autocomplete="off" spellcheck="false";
+            (range(view))
+            @if let Some(until) = &view.until { input type="hidden" name="until" value=(until); }
             button { "Find" }
         }
+    }
+}
+
+/// How far back to look; a moment that somebody wrote into the address stays a choice.
+fn range(view: &View) -> Markup {
+    const RANGES: [(&str, &str); 6] = [
+        ("", "any time"),
+        ("15m", "last 15 minutes"),
+        ("1h", "last hour"),
+        ("6h", "last 6 hours"),
+        ("1d", "last day"),
+        ("7d", "last 7 days"),
+    ];
+    let said = view.since.as_deref().unwrap_or_default();
+    html! {
+        select name="since" aria-label="Accepted" {
+            @for (span, words) in RANGES { option value=(span) selected[span == said] { (words) } }
+            @if RANGES.iter().all(|(span, _)| *span != said) { option value=(said) selected { "since " (said) } }
+        }
+    }
+}
+
+fn chips(view: &View, numbers: Option<&Numbers>) -> Markup {
+    let states = &view.wanted.filter.states;
+    html! {
         nav.chips aria-label="States" {
             @for each in StateName::ALL {
-                a class={ "chip " (each) } href=(filter::toggled(wanted, each)) aria-current=[states.contains(&each).then_some("true")] { (state(each)) }
+                a class={ "chip " (each) } href=(view.toggled(each)) aria-current=[states.contains(&each).then_some("true")] {
+                    (state(each))
+                    @if let Some(numbers) = numbers {
+                        @let (count, more) = numbers.of(each);
+                        " " span.num { (number(count)) @if more { "+" } }
+                    }
+                }
             }
-            @if let Some(since) = since { span.tag { "since " (since) } }
-            @if let Some(until) = until { span.tag { "until " (until) } }
-            @if !filter::is_empty(wanted) { a href="/jobs" { "clear" } }
-            a.right href="/waiting" { "waiting, by reason" }
+            @if let Some(until) = &view.until { span.tag { "until " (until) } }
+            @if !view.is_empty() { a href="/jobs" { "clear" } }
+            span.right {
+                @if let Some(split) = numbers.and_then(|numbers| numbers.split.as_ref()) { (parts(split)) }
+                a href="/waiting" { "waiting, by reason" }
+            }
+        }
+    }
+}
+
+/// What is queued, in four words.
+fn parts(split: &Split) -> Markup {
+    let Split { due, later, retrying, blocked, partly } = split;
+    let parts = [("due", due), ("later", later), ("retrying", retrying), ("blocked", blocked)];
+    html! {
+        span.quiet #split title=(if *partly { "Of the newest queued jobs that were looked at" } else { "All queued jobs" }) {
+            @for (at, (word, count)) in parts.into_iter().filter(|(_, count)| **count > 0).enumerate() {
+                @if at > 0 { " · " }
+                span.num { (number(*count)) } " " (word)
+            }
         }
     }
 }
 
 /// Acts on the rows that are selected, or on all that match; `many.js` says on which.
-fn actions(shown: usize) -> Markup {
+fn actions(shown: usize, view: &View) -> Markup {
     html! {
-        div.actions #actions {
+        div.actions #actions data-filter=(view.as_json()) {
             label { input #select-all type="checkbox" aria-label="Select the rows shown"; span #selected { "select the " (shown) " shown" } }
             button.plain #match-all type="button" { "or all that match" }
             button type="button" data-many="cancel" { "Cancel …" }
             button type="button" data-many="retry" { "Retry …" }
+            button type="button" data-many="run" { "Run now …" }
+            button.danger type="button" data-many="delete" { "Delete …" }
         }
     }
 }
@@ -109,11 +168,21 @@ fn runs(runs: &[RunView]) -> Markup {
     html! {
         @for run in runs.iter().filter(|run| run.state == "running") {
             p.run id={ "run-" (run.id) } {
-                (if run.does == "cancel" { "Canceling" } else { "Retrying" }) " many: "
+                (doing(run.does)) " many: "
                 span.num { (number(run.done)) } " done, " span.num { (number(run.refused)) } " refused, at " (run.pace) " per second. "
                 button type="button" data-post={ "/v1/retries/" (run.id) "/stop" } data-said="Stopped" { "Stop" }
             }
         }
+    }
+}
+
+/// What a run is about.
+fn doing(does: &str) -> &'static str {
+    match does {
+        "cancel" => "Canceling",
+        "run" => "Making due",
+        "delete" => "Deleting",
+        _ => "Retrying",
     }
 }
 
@@ -137,7 +206,7 @@ fn row(job: &JobView, now: Time, admin: bool) -> Markup {
     html! {
         tr id={ "j-" (id) } data-row data-id=(id) data-state=(job.state) {
             @if admin { td.pick { input type="checkbox" aria-label={ "Select " (id) }; } }
-            td { (state(job.state)) }
+            td { (state(job.state)) @if let Some(word) = waits(job, now) { " " span.quiet.w { (word) } } }
             td.kind title=(job.kind) { a.open href={ "/jobs/" (id) } { (job.kind) } }
             td.w title=(job.queue) { a href={ "/jobs?queue=" (encoded(job.queue.as_str())) } { (job.queue) } }
             td.w title=[job.key.as_ref()] { @if let Some(key) = &job.key { a href={ "/jobs?key=" (encoded(key.as_str())) } { (key) } } @else { (dash()) } }
@@ -148,6 +217,12 @@ fn row(job: &JobView, now: Time, admin: bool) -> Markup {
             td.w { a.id href={ "/jobs/" (id) } title=(id) { (short_id(&id)) } }
         }
     }
+}
+
+/// Which sort of queued a job is, as far as its time says.
+fn waits(job: &JobView, now: Time) -> Option<&'static str> {
+    let waits = job.state == StateName::Queued && job.run_at > now;
+    waits.then_some(if job.attempt > 0 { "retrying" } else { "later" })
 }
 
 /// The one thing to know of a job in this state.
@@ -175,8 +250,8 @@ fn took(job: &JobView, now: Time) -> Markup {
     }
 }
 
-fn nothing(wanted: &JobFilter, after: Option<Cursor>) -> Markup {
-    if filter::is_empty(wanted) && after.is_none() {
+fn nothing(view: &View, after: Option<Cursor>) -> Markup {
+    if view.is_empty() && after.is_none() {
         return empty::none(
             "No job yet",
             "A job is enqueued by a program, by the API or by hand:",
@@ -188,12 +263,12 @@ fn nothing(wanted: &JobFilter, after: Option<Cursor>) -> Markup {
     }
 }
 
-fn pages(wanted: &JobFilter, after: Option<Cursor>, next: Option<Cursor>, shown: usize) -> Markup {
+fn pages(view: &View, after: Option<Cursor>, next: Option<Cursor>, shown: usize) -> Markup {
     html! {
         p.pages {
             span.quiet { (shown) @if shown == 1 { " job" } @else { " jobs" } ", newest first" }
-            @if after.is_some() { a href=(filter::address(wanted, None)) { "← newest" } }
-            @if next.is_some() { a rel="next" href=(filter::address(wanted, next)) { "older →" } }
+            @if after.is_some() { a href=(view.address(None)) { "← newest" } }
+            @if next.is_some() { a rel="next" href=(view.address(next)) { "older →" } }
         }
     }
 }

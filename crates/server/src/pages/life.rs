@@ -1,6 +1,7 @@
 //! The life of a job: its attempts and steps along one line of time.
 
 use maud::{Markup, html};
+use windlass_engine::core::id::JobId;
 use windlass_engine::core::job::HISTORY_MAX;
 use windlass_engine::core::time::Time;
 
@@ -31,12 +32,13 @@ pub(super) fn progress(json: &str) -> Markup {
 }
 
 /// The attempts, each with its steps.
-pub(super) fn timeline(job: &JobView, now: Time) -> Markup {
+pub(super) fn timeline(job: &JobView, now: Time, admin: bool) -> Markup {
     let attempts = job.attempts.as_deref().unwrap_or_default();
     let steps = job.steps.as_deref().unwrap_or_default();
     let line = Scale { from: job.created_at, to: job.ended_at.unwrap_or(now) };
     let first = attempts.iter().find_map(|attempt| attempt.started_at);
     let cut = job.cut == Some(true);
+    let again = (admin && job.state.is_final()).then_some(job.id);
     html! {
         table.rows.life {
             thead { tr { th { "what" } th { "when" } th.num { "took" } th.line { (length(line.to.ms_since(line.from))) " in all" } th { span.hidden { "more" } } } }
@@ -61,7 +63,7 @@ pub(super) fn timeline(job: &JobView, now: Time) -> Markup {
                         td.text { span.quiet { "no longer known: the newest " (HISTORY_MAX) " things that happened to a job are kept" } }
                     }
                 }
-                @for attempt in attempts { (attempt_rows(attempt, steps, &line, now)) }
+                @for attempt in attempts { (attempt_rows(attempt, steps, &line, again, now)) }
                 @if let Some(timeline) = &job.timeline {
                     // What somebody did to it, and an end that no attempt tells of.
                     @for entry in timeline.iter().filter(|entry| !told(entry.what, attempts)) {
@@ -77,7 +79,14 @@ fn told(what: &str, attempts: &[AttemptView]) -> bool {
     matches!(what, "enqueued" | "claimed" | "step") || attempts.iter().any(|attempt| attempt.outcome == what)
 }
 
-fn attempt_rows(attempt: &AttemptView, steps: &[StepView], line: &Scale, now: Time) -> Markup {
+/// `again`: the job, when it can be run again from its steps.
+fn attempt_rows(
+    attempt: &AttemptView,
+    steps: &[StepView],
+    line: &Scale,
+    again: Option<JobId>,
+    now: Time,
+) -> Markup {
     let begun = attempt.started_at.unwrap_or(line.from);
     let ended = attempt.ended_at.unwrap_or(now);
     let own = steps
@@ -101,9 +110,19 @@ fn attempt_rows(attempt: &AttemptView, steps: &[StepView], line: &Scale, now: Ti
                 td.nowrap { (moment(step.stored_at, now)) }
                 td.num { (length(step.stored_at.ms_since(from))) }
                 td.line { (line.bar(std::mem::replace(&mut from, step.stored_at), step.stored_at, "step")) }
-                td { (output(step)) }
+                td { @if let Some(id) = again { (rerun(id, step)) } (output(step)) }
             }
         }
+    }
+}
+
+/// Runs the job again from a step.
+fn rerun(id: JobId, step: &StepView) -> Markup {
+    let body = serde_json::json!({ "from": step.name }).to_string();
+    html! {
+        button.plain type="button" data-post={ "/v1/jobs/" (id) "/rerun" } data-body=(body) data-said="It has a new life from this step on"
+            data-ask={ "Run this job again from " (step.name) "?" }
+            data-more="It starts a new life. This step and all that were stored after it are run again; those before it are kept." { "run again from here" }
     }
 }
 

@@ -11,9 +11,11 @@
 
 pub(crate) mod assets;
 
+mod actions;
 mod bits;
 mod budgets;
 mod chart;
+mod counts;
 mod docs;
 mod empty;
 mod filter;
@@ -27,8 +29,10 @@ mod new_job;
 mod overview;
 mod queues;
 mod refused;
+mod schedule;
 mod schedules;
 mod sign_in;
+mod views;
 mod waiting;
 mod why;
 mod workers;
@@ -40,6 +44,7 @@ use crate::access::Need;
 use crate::calls::{Call, Param};
 
 pub(crate) use bits::encoded;
+pub(crate) use counts::Counts;
 pub(crate) use docs::docs;
 pub(crate) use new_job::{SUGGESTIONS_MS, Suggestion};
 pub(crate) use refused::refused;
@@ -59,6 +64,8 @@ pub(crate) fn table() -> Vec<Call> {
         Call::page("/queues", "page_queues", |ask| Box::pin(queues::page(ask))).asks(Param::QUEUES),
         Call::page("/budgets", "page_budgets", |ask| Box::pin(budgets::page(ask))),
         Call::page("/schedules", "page_schedules", |ask| Box::pin(schedules::page(ask))),
+        Call::page("/schedules/{name}", "page_schedule", |ask| Box::pin(schedule::page(ask))),
+        Call::page("/actions", "page_actions", |ask| Box::pin(actions::page(ask))),
         Call::page("/workers", "page_workers", |ask| Box::pin(workers::page(ask))),
         // In the document, since its other method is.
         Call::new(Method::GET, "/sign-in", Need::Nothing, "sign_in_form", |ask| Box::pin(sign_in::page(ask)))

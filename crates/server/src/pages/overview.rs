@@ -62,7 +62,7 @@ fn show(stats: &StatsView, findings: &[Finding], admin: bool) -> Markup {
             h2 { "Failures " small {
                 (number(failed_attempts(stats))) " failed attempts in the last " (stats.failures_ms / 60_000) " minutes, by what they say"
             } }
-            @if stats.failures.is_empty() { p.quiet { "None." } } @else { (failures(&stats.failures, now)) }
+            @if stats.failures.is_empty() { p.quiet { "None." } } @else { (failures(&stats.failures, now, admin)) }
         }
         }
         div.two {
@@ -228,7 +228,7 @@ fn queues(queues: &[QueueView], now: Time) -> Markup {
     }
 }
 
-fn failures(failures: &[Failures], now: Time) -> Markup {
+fn failures(failures: &[Failures], now: Time, admin: bool) -> Markup {
     html! {
         table.rows {
             thead { tr { th.num { "times" } th { "error" } th.w { "kind" } th { "last" } th.w { "job" } } }
@@ -236,7 +236,11 @@ fn failures(failures: &[Failures], now: Time) -> Markup {
                 @for group in failures {
                     tr data-row {
                         td.num { @if group.estimated { span title="Estimated: some of them were looked at" { "≈ " (number(group.count)) } } @else { (number(group.count)) } }
-                        td.text { a.open href={ "/jobs/" (group.last_job) } { @if group.error.is_empty() { (dash()) } @else { (group.error) } } }
+                        td.text {
+                            @if group.is_named() { a.open href={ "/jobs?error=" (encoded(&group.error)) } title="All jobs whose newest error is this" { (group.error) } }
+                            @else { a.open href={ "/jobs/" (group.last_job) } { @if group.error.is_empty() { (dash()) } @else { (group.error) } } }
+                            @if group.is_named() { (group_acts(group, admin)) }
+                        }
                         td.text.w {
                             @for (at, kind) in group.kinds.iter().enumerate() {
                                 @if at > 0 { ", " }
@@ -251,6 +255,31 @@ fn failures(failures: &[Failures], now: Time) -> Markup {
             }
         }
     }
+}
+
+/// What can be done with all jobs of a group.
+fn group_acts(group: &Failures, admin: bool) -> Markup {
+    let body = |states: [&str; 2]| {
+        let states: Vec<&str> = states.into_iter().filter(|state| !state.is_empty()).collect();
+        serde_json::json!({ "filter": { "state": states, "error": group.error } }).to_string()
+    };
+    let command = format!("windlass retry --state failed --error {}", shell_quoted(&group.error));
+    html! {
+        span.acts-line {
+            @if admin {
+                button.plain type="button" data-post="/v1/jobs/retry" data-body=(body(["failed", ""])) data-said="They are being retried"
+                    data-ask="Retry all failed jobs with this error?" data-more=(group.error) { "retry" }
+                button.plain type="button" data-post="/v1/jobs/cancel" data-body=(body(["queued", "running"])) data-said="They are being canceled"
+                    data-ask="Cancel all jobs with this error that are not over?" data-more=(group.error) { "cancel" }
+            }
+            button.plain type="button" data-copy=(command) { "copy as a command" }
+        }
+    }
+}
+
+/// A text as a word of a shell.
+fn shell_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 fn workers(workers: &[WorkerView], now: Time) -> Markup {

@@ -110,6 +110,10 @@ fn acts(queue: &QueueStatus, name: &str) -> Markup {
                 button.main { "Set" }
             }
         }
+        @if queue.queued + queue.running == 0 {
+            button.danger type="button" data-delete={ "/v1/queues/" (name) } data-said="Deleted"
+                data-ask={ "Delete the queue " (queue.name) "?" } data-more="Its policy and its pause go. What has ended in it stays for as long as in any queue." { "Delete" }
+        }
     }
 }
 

@@ -60,11 +60,14 @@ fn row(schedule: &Schedule, now: Time, admin: bool) -> Markup {
     let policy = &schedule.policy;
     html! {
         tr id={ "s-" (name) } data-row {
-            td.text { (schedule.name) @if policy.paused { " " span.tag { "paused" } } }
+            td.text { a href={ "/schedules/" (name) } { (schedule.name) } @if policy.paused { " " span.tag { "paused" } } }
             td { code { (policy.cron) } }
             td.w { (policy.zone) }
             td.text { a.open href={ "/jobs?kind=" (encoded(policy.job.kind.as_str())) } { (policy.job.kind) } }
-            td.nowrap data-l="next" title=(later(schedule)) { (moment_or_dash(schedule.next_due(), now)) }
+            td.nowrap data-l="next" title=(later(schedule)) {
+                (moment_or_dash(schedule.next_due(), now))
+                span.quiet.w { @for at in next(schedule).skip(1) { ", " (moment(at, now)) } }
+            }
             td.nowrap data-l="last" {
                 @if let Some(at) = schedule.last_run { (moment(at, now)) " " }
                 @if let Some(job) = schedule.last_job { a.id.w href={ "/jobs/" (job) } { (short_id(&job.to_string())) } }
@@ -122,9 +125,11 @@ struct JobAgain<'a> {
 
 /// Its next three runs.
 fn later(schedule: &Schedule) -> String {
-    let first = schedule.next_due();
-    let runs = std::iter::successors(first, |at| schedule.policy.next_after(*at)).take(3);
-    runs.map(|at| at.to_string()).collect::<Vec<_>>().join("\n")
+    next(schedule).map(|at| at.to_string()).collect::<Vec<_>>().join("\n")
+}
+
+fn next(schedule: &Schedule) -> impl Iterator<Item = Time> {
+    std::iter::successors(schedule.next_due(), |at| schedule.policy.next_after(*at)).take(3)
 }
 
 /// Its job, as the API takes it.

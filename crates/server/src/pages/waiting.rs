@@ -30,6 +30,44 @@ pub(crate) struct Waiting {
     groups: BTreeMap<(u8, String), Group>,
 }
 
+/// Queued jobs, split for the eye.
+pub(super) struct Split {
+    /// They may start.
+    pub due: u64,
+    /// Their time has not come.
+    pub later: u64,
+    /// Their next attempt has not come.
+    pub retrying: u64,
+    /// Something else holds them.
+    pub blocked: u64,
+    /// Not all were looked at.
+    pub partly: bool,
+}
+
+impl Waiting {
+    /// How many wait for what, in four words.
+    pub(super) fn split(&self) -> Split {
+        let mut split =
+            Split { due: 0, later: 0, retrying: 0, blocked: 0, partly: self.looked < self.queued };
+        for ((rank, _), group) in &self.groups {
+            let part = match *rank {
+                WORKER | SLOT => &mut split.due,
+                LADDER => &mut split.retrying,
+                TIME => &mut split.later,
+                _ => &mut split.blocked,
+            };
+            *part += group.count;
+        }
+        split
+    }
+}
+
+/// Why a job waits, as a number: for a worker, a slot of one, its next attempt, its time; all others are held back.
+const WORKER: u8 = 0;
+const SLOT: u8 = 1;
+const LADDER: u8 = 8;
+const TIME: u8 = 9;
+
 /// Jobs that wait for the same.
 struct Group {
     count: u64,
@@ -60,7 +98,8 @@ pub(super) async fn page(ask: Ask) -> Answered {
     Ok(answer(&ask, StatusCode::OK, Sheet { title: "Waiting".to_owned(), place: "/jobs", watch, now, body }))
 }
 
-async fn look(api: &Api) -> Result<Waiting, Refusal> {
+/// Looks at the newest queued jobs.
+pub(super) async fn look(api: &Api) -> Result<Waiting, Refusal> {
     let queued = api.store.queues().await?.iter().map(|queue| queue.queued).sum();
     let filter = JobFilter { states: vec![StateName::Queued], ..JobFilter::default() };
     let jobs = api.store.list(ListRequest { filter, limit: PAGE_MAX, after: None }).await?.jobs;
@@ -105,14 +144,14 @@ fn reason(explanation: &Explanation, job: &Job) -> Option<(u8, String)> {
         Explanation::Ready { workers: 0, .. } => {
             let (kind, queue) = (&job.spec.kind, &job.spec.queue);
             (
-                0,
+                WORKER,
                 format!(
                     "for a worker: none that is alive knows the kind {kind} and claims from the queue {queue}"
                 ),
             )
         }
         Explanation::Ready { .. } => {
-            (1, format!("for a free slot of the workers of the queue {}", job.spec.queue))
+            (SLOT, format!("for a free slot of the workers of the queue {}", job.spec.queue))
         }
         Explanation::Held { holds } => held(holds.first()?, job),
     })
@@ -132,7 +171,9 @@ fn held(hold: &Hold, job: &Job) -> (u8, String) {
         Hold::BudgetCooling { budget, .. } => (5, format!("for the budget {budget}, which cools down")),
         Hold::BudgetSlots { budget, .. } => (6, format!("for a slot of the budget {budget}")),
         Hold::BudgetSpent { budget, .. } => (7, format!("for the budget {budget}, which is spent")),
-        Hold::NotDue { .. } if job.attempt > 0 => (8, "for their next attempt, by their ladder".to_owned()),
-        Hold::NotDue { .. } => (9, "for their time".to_owned()),
+        Hold::NotDue { .. } if job.attempt > 0 => {
+            (LADDER, "for their next attempt, by their ladder".to_owned())
+        }
+        Hold::NotDue { .. } => (TIME, "for their time".to_owned()),
     }
 }

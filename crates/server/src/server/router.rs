@@ -15,9 +15,10 @@ use hyper::body::Body as _;
 use tower_service::Service;
 use windlass_listen::{BodyError, BodyLimits, read_body};
 
-use crate::access::{Caller, secure, too_many_refusals, unknown_caller};
+use crate::access::{Caller, Need, secure, too_many_refusals, unknown_caller};
 use crate::answer::{Answered, Refusal};
 use crate::api::Api;
+use crate::api::actions::Action;
 use crate::ask::Ask;
 use crate::calls::{CALLS, Call, Size, is_open};
 use crate::pages::{is_browser, refused, to_sign_in};
@@ -115,8 +116,13 @@ async fn pass(
 
 async fn answer(api: &Arc<Api>, call: &'static Call, request: Request<Body>) -> Response {
     let browser = call.hidden && is_browser(request.headers());
-    let role = request.extensions().get::<Caller>().map(|caller| caller.role.clone());
+    let caller = request.extensions().get::<Caller>().cloned();
+    let role = caller.as_ref().map(|caller| caller.role.clone());
+    let path = request.uri().path().to_owned();
     let answered = perform(api, call, request).await;
+    if let (Some(caller), Ok(response)) = (&caller, &answered) {
+        note(api, call, caller, response, path);
+    }
     let response = match answered {
         Ok(response) => response,
         Err(refusal) if browser => refused(&refusal, role.as_ref(), api.world.wall()),
@@ -124,6 +130,15 @@ async fn answer(api: &Arc<Api>, call: &'static Call, request: Request<Body>) -> 
     };
     api.metrics.count(call.verb(), call.path, response.status());
     response
+}
+
+/// Notes who did what. What was only looked at, and what a worker or a submitter does, is not noted.
+fn note(api: &Api, call: &Call, caller: &Caller, response: &Response, path: String) {
+    let changes = call.need == Need::Admin && call.method != Method::GET && response.status().is_success();
+    if changes {
+        let (by, call) = (caller.name.clone(), call.id.to_owned());
+        api.actions.note(Action { at: api.world.wall(), by, call, on: path });
+    }
 }
 
 async fn perform(api: &Arc<Api>, call: &'static Call, request: Request<Body>) -> Answered {

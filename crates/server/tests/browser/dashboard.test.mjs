@@ -5,7 +5,7 @@ import { after, before, describe, test } from "node:test";
 
 import { live, openBrowser, openHouse, openPage } from "./house.mjs";
 
-const PLACES = ["/", "/jobs", "/queues", "/budgets", "/schedules", "/workers"];
+const PLACES = ["/", "/jobs", "/queues", "/budgets", "/schedules", "/workers", "/actions"];
 const EVIL = "<script>alert(1)</script>";
 
 let browser;

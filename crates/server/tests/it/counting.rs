@@ -99,6 +99,18 @@ impl Store for Counting {
         self.inner.retry_all(ids).await
     }
 
+    async fn run_now_all(&self, ids: Vec<JobId>) -> Result<Vec<RunNowAnswer>, StoreError> {
+        self.inner.run_now_all(ids).await
+    }
+
+    async fn rerun_all(&self, wishes: Vec<Rerun>) -> Result<Vec<RerunAnswer>, StoreError> {
+        self.inner.rerun_all(wishes).await
+    }
+
+    async fn delete_all(&self, ids: Vec<JobId>) -> Result<Vec<DeleteAnswer>, StoreError> {
+        self.inner.delete_all(ids).await
+    }
+
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
         self.inner.explain(id).await
     }
@@ -115,12 +127,20 @@ impl Store for Counting {
         self.inner.pause_queue(name, paused).await
     }
 
+    async fn delete_queue(&self, name: QueueName) -> Result<QueueDeletion, StoreError> {
+        self.inner.delete_queue(name).await
+    }
+
     async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
         self.inner.budgets().await
     }
 
     async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
         self.inner.put_budget(name, policy).await
+    }
+
+    async fn delete_budget(&self, name: BudgetName) -> Result<bool, StoreError> {
+        self.inner.delete_budget(name).await
     }
 
     async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {

@@ -16,5 +16,6 @@ mod pages;
 mod remote;
 mod schemathesis;
 mod secrets;
+mod steer;
 mod tickets;
 mod wakes;

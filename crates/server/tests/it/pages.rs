@@ -9,7 +9,8 @@ use windlass_server::{Limits, Role, Sample, Secret, Settings, Token};
 
 use crate::house::{House, TOKEN, send};
 
-const PAGES: [&str; 7] = ["/", "/jobs", "/waiting", "/queues", "/budgets", "/schedules", "/workers"];
+const PAGES: [&str; 8] =
+    ["/", "/jobs", "/waiting", "/queues", "/budgets", "/schedules", "/workers", "/actions"];
 const HTML: (&str, &str) = ("accept", "text/html,application/xhtml+xml");
 
 /// What attackers write where a name belongs.

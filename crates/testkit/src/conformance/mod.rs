@@ -28,6 +28,7 @@ mod records;
 mod repeats;
 mod revisions;
 mod schedules;
+mod steering;
 
 pub use budgets::*;
 pub use caps::*;
@@ -47,6 +48,7 @@ pub use records::*;
 pub use repeats::*;
 pub use revisions::*;
 pub use schedules::*;
+pub use steering::*;
 
 use crate::subject::Subject;
 
@@ -167,6 +169,13 @@ macro_rules! each_promise {
             p27_a_position_of_another_epoch_is_refused
             p27_a_position_beyond_the_end_is_refused
             p27_a_second_is_spent
+            p28_a_job_is_run_now
+            p28_run_now_lifts_no_other_hold
+            p28_a_job_is_run_again_from_a_step
+            p28_a_job_is_deleted
+            p28_deleted_jobs_leave_their_place
+            p28_a_queue_is_deleted_when_it_is_empty
+            p28_a_budget_is_deleted
             fault_26_29_the_fence_is_the_token_and_only_rises
             fault_54_the_first_final_word_wins
         }

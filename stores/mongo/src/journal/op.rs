@@ -12,8 +12,9 @@ use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::SchedulePolicy;
 use windlass_core::record::BatchAnswer;
 use windlass_core::store::{
-    CancelAnswer, ClaimAnswer, ClaimRequest, Enqueued, Expired, Fired, LeaseRef, ProgressWrite, RenewAnswer,
-    RetryAnswer, Settlement, Spent, StepWrite, WorkerBeat, Written,
+    CancelAnswer, ClaimAnswer, ClaimRequest, DeleteAnswer, Enqueued, Expired, Fired, LeaseRef, ProgressWrite,
+    QueueDeletion, RenewAnswer, Rerun, RerunAnswer, RetryAnswer, RunNowAnswer, Settlement, Spent, StepWrite,
+    WorkerBeat, Written,
 };
 use windlass_core::time::Time;
 use windlass_core::transition::Outcome;
@@ -35,6 +36,11 @@ pub(crate) enum Op {
     CoolDown(BudgetName, u64),
     Cancel(Jobs),
     Retry(Jobs),
+    RunNow(Jobs),
+    Rerun(Vec<Rerun>),
+    Delete(Jobs),
+    DeleteQueue(QueueName),
+    DeleteBudget(BudgetName),
     PutQueue(QueueName, QueuePolicy),
     PauseQueue(QueueName, bool),
     PutBudget(BudgetName, BudgetPolicy),
@@ -60,6 +66,10 @@ pub(crate) enum Answer {
     Spent(Spent),
     Canceled(Vec<CancelAnswer>),
     Retried(Vec<RetryAnswer>),
+    RunNow(Vec<RunNowAnswer>),
+    Rerun(Vec<RerunAnswer>),
+    DeletedJobs(Vec<DeleteAnswer>),
+    DeletedQueue(QueueDeletion),
     Deleted(bool),
     Fired(Fired),
     Pruned(u64),
@@ -91,7 +101,10 @@ impl Op {
             Self::Settle(ends) => ends.iter().any(|end| held(&end.0.lease)),
             Self::Expire => book.next_look().is_some_and(|at| at <= now),
             Self::Spend(name, amount) => book.would_spend(name, *amount, now),
-            Self::Cancel(jobs) | Self::Retry(jobs) => jobs.ids().iter().any(|id| book.job(*id).is_some()),
+            Self::Cancel(jobs) | Self::Retry(jobs) | Self::RunNow(jobs) | Self::Delete(jobs) => {
+                jobs.ids().iter().any(|id| book.job(*id).is_some())
+            }
+            Self::Rerun(wishes) => wishes.iter().any(|wish| book.job(wish.job_id).is_some()),
             Self::DeleteSchedule(name) => book.schedules().iter().any(|schedule| schedule.name == *name),
             Self::FireSchedules => book.would_fire(now),
             _ => true,
@@ -140,6 +153,29 @@ impl Op {
                 let changed = answer.contains(&RetryAnswer::Retried);
                 (Answer::Retried(answer), changed)
             }
+            Self::RunNow(jobs) => {
+                let answer = book.run_now(jobs.ids(), now);
+                let changed = answer.contains(&RunNowAnswer::Due);
+                (Answer::RunNow(answer), changed)
+            }
+            Self::Rerun(wishes) => {
+                let answer = book.rerun(wishes, now);
+                let changed = answer.contains(&RerunAnswer::Retried);
+                (Answer::Rerun(answer), changed)
+            }
+            Self::Delete(jobs) => {
+                let answer = book.delete(jobs.ids(), now);
+                let changed = answer.contains(&DeleteAnswer::Deleted);
+                (Answer::DeletedJobs(answer), changed)
+            }
+            Self::DeleteQueue(name) => {
+                let answer = book.delete_queue(name);
+                (Answer::DeletedQueue(answer), answer == QueueDeletion::Deleted)
+            }
+            Self::DeleteBudget(name) => {
+                let deleted = book.delete_budget(name);
+                (Answer::Deleted(deleted), deleted)
+            }
             Self::DeleteSchedule(name) => {
                 let deleted = book.delete_schedule(name);
                 (Answer::Deleted(deleted), deleted)
@@ -183,7 +219,7 @@ fn inner<F, T>(forms: &[F], take: impl Fn(&F) -> T) -> Vec<T> {
     forms.iter().map(take).collect()
 }
 
-/// The jobs that are canceled or retried. Entries before meaning 3 name one.
+/// The jobs that are steered. Entries before meaning 3 name one.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Jobs {

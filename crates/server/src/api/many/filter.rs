@@ -1,4 +1,4 @@
-//! Which of the jobs: what both verbs are asked with.
+//! Which of the jobs: what the verbs are asked with.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,8 +8,10 @@ use windlass_engine::core::state::StateName;
 use windlass_engine::core::time::Time;
 
 use crate::answer::Refusal;
+use crate::api::list::error_text;
 use crate::object::Object;
 use crate::schema::{KeyText, Moment, Name};
+use crate::search::Wanted;
 
 /// Which jobs to retry, and how fast.
 #[derive(Deserialize, JsonSchema)]
@@ -41,14 +43,45 @@ pub(crate) struct CancelManyBody {
     pub dry_run: Option<bool>,
 }
 
+/// Which queued jobs to make due, and how fast.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "RunMany")]
+pub(crate) struct RunManyBody {
+    pub filter: Object<FilterBody<QueuedState>>,
+    /// Jobs per second; 100 when left out.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub pace: Option<u32>,
+    /// Only count them and name a few.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
+}
+
+/// Which jobs to delete, and how fast. The states must be said.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "DeleteMany")]
+pub(crate) struct DeleteManyBody {
+    pub filter: Object<FilterBody<RestingState>>,
+    /// Jobs per second; 100 when left out.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub pace: Option<u32>,
+    /// Only count them and name a few.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
+}
+
 /// Which jobs. Everything that is said must hold.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, bound(deserialize = "S: Deserialize<'de>"))]
 #[schemars(rename = "FilterOf{S}")]
 pub(crate) struct FilterBody<S> {
-    /// In these states; `failed` when left out of a retry, `queued` and `running` when left out of a cancel.
+    /// In these states; `failed` when left out of a retry, `queued` and `running` when left out of a cancel; a delete
+    /// must have them.
     #[serde(default)]
-    #[schemars(length(min = 1, max = 3))]
+    #[schemars(length(min = 1, max = 4))]
     state: Option<Vec<S>>,
     #[serde(default)]
     #[schemars(with = "Option<Name>")]
@@ -71,6 +104,10 @@ pub(crate) struct FilterBody<S> {
     #[serde(default)]
     #[schemars(length(min = 1, max = 200))]
     text: Option<String>,
+    /// In the newest error, or all of it as a group of failures.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 200))]
+    error: Option<String>,
 }
 
 /// A state that a retry leads out of.
@@ -90,6 +127,42 @@ pub(crate) enum FinalState {
 pub(crate) enum LiveState {
     Queued,
     Running,
+}
+
+/// The state that a run now is for.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum QueuedState {
+    Queued,
+}
+
+/// A state in which a job can be deleted.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum RestingState {
+    Queued,
+    Completed,
+    Failed,
+    Canceled,
+}
+
+impl From<QueuedState> for StateName {
+    fn from(QueuedState::Queued: QueuedState) -> Self {
+        Self::Queued
+    }
+}
+
+impl From<RestingState> for StateName {
+    fn from(state: RestingState) -> Self {
+        match state {
+            RestingState::Queued => Self::Queued,
+            RestingState::Completed => Self::Completed,
+            RestingState::Failed => Self::Failed,
+            RestingState::Canceled => Self::Canceled,
+        }
+    }
 }
 
 impl From<FinalState> for StateName {
@@ -113,13 +186,14 @@ impl From<LiveState> for StateName {
 
 impl<S: Into<StateName>> FilterBody<S> {
     /// The filter, with `default` where no state was said.
-    pub(super) fn filter(self, default: &[StateName]) -> Result<JobFilter, Refusal> {
-        let Self { state, queue, kind, key, since, until, text } = self;
+    pub(super) fn wanted(self, default: &[StateName]) -> Result<Wanted, Refusal> {
+        let Self { state, queue, kind, key, since, until, text, error } = self;
         let states: Vec<StateName> =
             state.map_or_else(|| default.to_vec(), |states| states.into_iter().map(Into::into).collect());
-        if states.is_empty() || states.len() > 3 {
-            return Err(Refusal::field("filter.state", "must be 1 to 3 states"));
+        if states.is_empty() || states.len() > 4 {
+            return Err(Refusal::field("filter.state", "must be said: 1 to 4 states"));
         }
-        Ok(JobFilter { states, queue, kind, key, since, until, text }.checked()?)
+        let filter = JobFilter { states, queue, kind, key, since, until, text }.checked()?;
+        Ok(Wanted { filter, error: error.map(|error| error_text(&error)).transpose()? })
     }
 }

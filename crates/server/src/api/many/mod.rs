@@ -1,4 +1,4 @@
-//! Retrying or canceling all jobs that match a filter: in the background, at a
+//! Retrying, canceling, running now or deleting all jobs that match a filter: in the background, at a
 //! pace, so that ten thousand failed jobs do not fall upon an upstream at once.
 //!
 //! A run lives in this server's memory. When the server ends, the run ends,
@@ -13,7 +13,7 @@ use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use windlass_engine::core::id::JobId;
-use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
+use windlass_engine::core::query::PAGE_MAX;
 use windlass_engine::core::state::StateName;
 use windlass_engine::world::new_id;
 
@@ -22,8 +22,9 @@ use crate::answer::{Answered, Refusal, json_answer, ok};
 use crate::ask::Ask;
 use crate::object::Object;
 use crate::schema::Id;
+use crate::search::{self, Wanted};
 
-pub(crate) use filter::{CancelManyBody, RetryManyBody};
+pub(crate) use filter::{CancelManyBody, DeleteManyBody, RetryManyBody, RunManyBody};
 use run::{Run, Verb, go};
 pub(crate) use run::{RunView, Runs};
 
@@ -60,34 +61,40 @@ pub(crate) struct RunsView {
 /// `POST /v1/jobs/retry`
 pub(crate) async fn retry(ask: Ask) -> Answered {
     let RetryManyBody { filter: Object(filter), pace, dry_run } = ask.body()?;
-    start(&ask, Verb::Retry, filter.filter(&[StateName::Failed])?, pace, dry_run).await
+    start(&ask, Verb::Retry, filter.wanted(&[StateName::Failed])?, pace, dry_run).await
 }
 
 /// `POST /v1/jobs/cancel`
 pub(crate) async fn cancel(ask: Ask) -> Answered {
     let CancelManyBody { filter: Object(filter), pace, dry_run } = ask.body()?;
-    start(&ask, Verb::Cancel, filter.filter(&[StateName::Queued, StateName::Running])?, pace, dry_run).await
+    start(&ask, Verb::Cancel, filter.wanted(&[StateName::Queued, StateName::Running])?, pace, dry_run).await
 }
 
-async fn start(
-    ask: &Ask,
-    verb: Verb,
-    filter: JobFilter,
-    pace: Option<u32>,
-    dry_run: Option<bool>,
-) -> Answered {
+/// `POST /v1/jobs/run`
+pub(crate) async fn run_now(ask: Ask) -> Answered {
+    let RunManyBody { filter: Object(filter), pace, dry_run } = ask.body()?;
+    start(&ask, Verb::Run, filter.wanted(&[StateName::Queued])?, pace, dry_run).await
+}
+
+/// `POST /v1/jobs/delete`
+pub(crate) async fn delete(ask: Ask) -> Answered {
+    let DeleteManyBody { filter: Object(filter), pace, dry_run } = ask.body()?;
+    start(&ask, Verb::Delete, filter.wanted(&[])?, pace, dry_run).await
+}
+
+async fn start(ask: &Ask, verb: Verb, wanted: Wanted, pace: Option<u32>, dry_run: Option<bool>) -> Answered {
     let pace = pace.unwrap_or(PACE_DEFAULT);
     if !(1..=10_000).contains(&pace) {
         return Err(Refusal::field("pace", "must be from 1 to 10000 jobs per second"));
     }
     if dry_run == Some(true) {
-        return count(ask, filter).await;
+        return count(ask, &wanted).await;
     }
     let id = new_id(&*ask.api.world).0;
     let run = Arc::new(Run::new(id, verb, pace, ask.api.now().await?));
     ask.api.runs.add(run.clone())?;
     tracing::info!(run = %id, ?verb, pace, by = ?ask.caller.name, "a run over many begins");
-    tokio::spawn(go(ask.api.clone(), run.clone(), filter));
+    tokio::spawn(go(ask.api.clone(), run.clone(), wanted));
     json_answer(StatusCode::ACCEPTED, &run.view())
 }
 
@@ -108,21 +115,20 @@ pub(crate) async fn stop(ask: Ask) -> Answered {
     ok(&run.view())
 }
 
-async fn count(ask: &Ask, filter: JobFilter) -> Answered {
-    let text = filter.text.clone();
-    let mut request = ListRequest { filter, limit: PAGE_MAX, after: None };
+async fn count(ask: &Ask, wanted: &Wanted) -> Answered {
     let mut dry = DryRunView { dry_run: true, matched: 0, capped: true, sample: Vec::new() };
+    let mut after = None;
     for _ in 0..PAGES_MAX {
-        let page = ask.api.store.list(request.clone()).await?;
-        let jobs = page.jobs.iter().filter(|job| may_match(&ask.api, &ask.caller, job, text.as_deref()));
+        let page = search::page(&*ask.api.store, wanted, PAGE_MAX, after).await?;
+        let jobs = page.jobs.iter().filter(|job| may_match(&ask.api, &ask.caller, job, wanted));
         for job in jobs {
             dry.matched += 1;
             if dry.sample.len() < SAMPLE_MAX {
                 dry.sample.push(job.id);
             }
         }
-        request.after = page.next;
-        if page.next.is_none() {
+        after = page.next;
+        if after.is_none() {
             dry.capped = false;
             break;
         }

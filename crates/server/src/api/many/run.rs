@@ -10,13 +10,14 @@ use serde::Serialize;
 use uuid::Uuid;
 use windlass_engine::core::error::StoreError;
 use windlass_engine::core::id::JobId;
-use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
-use windlass_engine::core::store::{CancelAnswer, RetryAnswer, STEER_MAX};
+use windlass_engine::core::query::PAGE_MAX;
+use windlass_engine::core::store::{CancelAnswer, DeleteAnswer, RetryAnswer, RunNowAnswer, STEER_MAX};
 use windlass_engine::core::time::Time;
 
 use crate::answer::Refusal;
 use crate::api::Api;
 use crate::schema::{Id, Moment};
+use crate::search::{self, Wanted};
 
 /// How many runs go on at once.
 const RUNS_MAX: usize = 4;
@@ -30,6 +31,8 @@ const REMEMBERED_MAX: usize = 50;
 pub(crate) enum Verb {
     Retry,
     Cancel,
+    Run,
+    Delete,
 }
 
 impl Verb {
@@ -37,6 +40,8 @@ impl Verb {
         match self {
             Self::Retry => "retry",
             Self::Cancel => "cancel",
+            Self::Run => "run",
+            Self::Delete => "delete",
         }
     }
 
@@ -53,6 +58,14 @@ impl Verb {
                     matches!(answer, CancelAnswer::Canceled | CancelAnswer::Requested)
                 };
                 answers.iter().filter(did).count()
+            }
+            Self::Run => {
+                let answers = api.store.run_now_all(ids).await?;
+                answers.iter().filter(|answer| **answer == RunNowAnswer::Due).count()
+            }
+            Self::Delete => {
+                let answers = api.store.delete_with_logs(ids).await?;
+                answers.iter().filter(|answer| **answer == DeleteAnswer::Deleted).count()
             }
         };
         Ok(done as u64)
@@ -82,7 +95,7 @@ pub(super) struct Run {
 pub(crate) struct RunView {
     #[schemars(with = "Id")]
     pub id: Uuid,
-    /// `retry` or `cancel`.
+    /// `retry`, `cancel`, `run` or `delete`.
     pub does: &'static str,
     /// `running`, `done`, `stopped`, or `failed`: the store could not go on.
     pub state: &'static str,
@@ -98,8 +111,8 @@ pub(crate) struct RunView {
 
 /// Goes through the jobs from the newest to the oldest. Jobs that fail again
 /// meanwhile keep their place, so each is retried once.
-pub(super) async fn go(api: Arc<Api>, run: Arc<Run>, filter: JobFilter) {
-    if let Err(error) = act_on_all(&api, &run, filter).await {
+pub(super) async fn go(api: Arc<Api>, run: Arc<Run>, wanted: Wanted) {
+    if let Err(error) = act_on_all(&api, &run, &wanted).await {
         tracing::warn!(run = %run.id, code = error.code(), %error, "a run over many ended early");
         run.failed.store(true, Ordering::Relaxed);
     }
@@ -107,11 +120,11 @@ pub(super) async fn go(api: Arc<Api>, run: Arc<Run>, filter: JobFilter) {
     tracing::info!(run = %run.id, done = run.done.load(Ordering::Relaxed), "a run over many ended");
 }
 
-async fn act_on_all(api: &Api, run: &Run, filter: JobFilter) -> Result<(), StoreError> {
+async fn act_on_all(api: &Api, run: &Run, wanted: &Wanted) -> Result<(), StoreError> {
     let began_ms = api.world.boot_ms();
-    let mut request = ListRequest { filter, limit: PAGE_MAX, after: None };
+    let mut after = None;
     loop {
-        let page = api.store.list(request.clone()).await?;
+        let page = search::page(&*api.store, wanted, PAGE_MAX, after).await?;
         let ids: Vec<JobId> = page.jobs.iter().map(|job| job.id).collect();
         for bite in ids.chunks(run.bite()) {
             if run.stopped.load(Ordering::Relaxed) || *api.stop.borrow() {
@@ -128,8 +141,8 @@ async fn act_on_all(api: &Api, run: &Run, filter: JobFilter) -> Result<(), Store
             run.done.fetch_add(done, Ordering::Relaxed);
             run.refused.fetch_add(bite.len() as u64 - done, Ordering::Relaxed);
         }
-        request.after = page.next;
-        if page.next.is_none() {
+        after = page.next;
+        if after.is_none() {
             return Ok(());
         }
     }

@@ -56,6 +56,7 @@ async function act(element, body, names = {}) {
     const isThere = answer?.deduplicated === true;
     said(isThere ? "A job with this dedupe key is not over yet: nothing was enqueued" : (element.dataset.said ?? "Done"));
     element.closest("details")?.removeAttribute("open");
+    if (element.dataset.then) return location.assign(element.dataset.then);
   } catch (error) {
     said(error.message, "bad");
   }

@@ -2,7 +2,7 @@
 
 import { count, unselect } from "./many.js";
 
-const PLACES = { o: "/", j: "/jobs", q: "/queues", b: "/budgets", s: "/schedules", w: "/workers" };
+const PLACES = { o: "/", j: "/jobs", q: "/queues", b: "/budgets", s: "/schedules", w: "/workers", a: "/actions" };
 const GO_MS = 1500;
 
 let going = 0;

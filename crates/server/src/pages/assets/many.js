@@ -5,7 +5,13 @@ import { call, confirm, make, said } from "./ask.js";
 import { look, show } from "./live.js";
 
 const LAST_STATES = ["completed", "failed", "canceled"];
-const OPEN_STATES = ["queued", "running"];
+/** What each verb is for: the states it fits, those that are meant when none is said, and its words. */
+const VERBS = {
+  cancel: { fit: ["queued", "running"], meant: ["queued", "running"], past: "canceled", going: "Canceling", title: "Cancel", yes: "Cancel" },
+  retry: { fit: LAST_STATES, meant: ["failed"], past: "retried", going: "Retrying", title: "Retry", yes: "Retry" },
+  run: { fit: ["queued"], meant: ["queued"], past: "made due", going: "Making due", title: "Run", yes: "Run now" },
+  delete: { fit: ["queued", ...LAST_STATES], meant: LAST_STATES, past: "deleted", going: "Deleting", title: "Delete", yes: "Delete" },
+};
 /** How many calls for selected jobs are under way at once. */
 const AT_ONCE = 8;
 const TYPING_MS = 250;
@@ -23,6 +29,9 @@ export function start() {
     if (event.target.id !== "filters") return;
     event.preventDefault();
     find(false);
+  });
+  document.addEventListener("change", (event) => {
+    if (event.target.closest("#filters select")) find(false);
   });
   let typing = 0;
   document.addEventListener("input", (event) => {
@@ -90,24 +99,25 @@ function act(verb) {
 }
 
 async function actOnSelected(verb, chosen) {
-  const states = verb === "cancel" ? OPEN_STATES : LAST_STATES;
+  const { fit: states, past, title, yes } = VERBS[verb];
   const fitting = chosen.filter((row) => states.includes(row.dataset.state));
-  if (!fitting.length) return said(`None of them can be ${past(verb)}: they are not ${states.join(" or ")}`, "bad");
+  if (!fitting.length) return said(`None of them can be ${past}: they are not ${states.join(" or ")}`, "bad");
   const list = make("ul", { class: "sample" }, ...fitting.slice(0, 10).map((row) => make("li", {}, named(row))));
   const rest = fitting.length > 10 ? [make("p", {}, `and ${fitting.length - 10} more`)] : [];
   const left = chosen.length - fitting.length;
   if (left) rest.push(make("p", {}, `${left} of the selected stay as they are: not ${states.join(" or ")}.`));
-  if (!(await confirm(`${upper(verb)} ${jobs(fitting.length)}?`, [list, ...rest], upper(verb)))) return;
+  if (!(await confirm(`${title} ${jobs(fitting.length)}?`, [list, ...rest], yes))) return;
   const ids = fitting.map((row) => row.dataset.id);
   let done = 0;
   let refused = 0;
   const go = async () => {
     for (let id = ids.pop(); id; id = ids.pop()) {
-      await call("POST", `/v1/jobs/${id}/${verb}`).then(() => done++, () => refused++);
+      const asked = verb === "delete" ? call("DELETE", `/v1/jobs/${id}`) : call("POST", `/v1/jobs/${id}/${verb}`);
+      await asked.then(() => done++, () => refused++);
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, go));
-  said(`${jobs(done)} ${past(verb)}${refused ? `, ${refused} refused` : ""}`, refused ? "bad" : "good");
+  said(`${jobs(done)} ${past}${refused ? `, ${refused} refused` : ""}`, refused ? "bad" : "good");
   unselect();
   await look();
 }
@@ -125,9 +135,9 @@ async function actOnAll(verb) {
       make("ul", { class: "sample" }, ...dry.sample.map((id) => make("li", {}, make("a", { href: `/jobs/${id}` }, id)))),
       make("label", {}, pace, " jobs per second"),
     ];
-    if (!(await confirm(`${upper(verb)} ${number} jobs?`, body, upper(verb)))) return;
+    if (!(await confirm(`${VERBS[verb].title} ${number} jobs?`, body, VERBS[verb].yes))) return;
     await call("POST", `/v1/jobs/${verb}`, { filter, pace: Number(pace.value) || 100 });
-    said(`${verb === "cancel" ? "Canceling" : "Retrying"} ${number} jobs`);
+    said(`${VERBS[verb].going} ${number} jobs`);
     unselect();
   } catch (error) {
     said(error.message, "bad");
@@ -135,21 +145,16 @@ async function actOnAll(verb) {
   await look();
 }
 
-/** The filter of the address, held to the states that the verb is for. */
+/** The filter of the page, held to the states that the verb is for. */
 function filterOf(verb) {
+  const filter = JSON.parse(bar().dataset.filter);
   const query = new URLSearchParams(location.search);
-  const filter = {};
-  for (const name of ["queue", "kind", "key", "since", "until", "text"]) {
-    if (query.get(name)) filter[name] = query.get(name);
-  }
   const asked = query.getAll("state").flatMap((states) => states.split(",")).filter(Boolean);
-  const fit = verb === "cancel" ? OPEN_STATES : LAST_STATES;
+  const { fit, meant } = VERBS[verb];
   const chosen = asked.filter((state) => fit.includes(state));
-  filter.state = chosen.length ? chosen : verb === "cancel" ? OPEN_STATES : ["failed"];
+  filter.state = chosen.length ? chosen : meant;
   return filter;
 }
 
 const jobs = (count) => `${count.toLocaleString("en")} ${count === 1 ? "job" : "jobs"}`;
-const upper = (verb) => verb[0].toUpperCase() + verb.slice(1);
-const past = (verb) => (verb === "cancel" ? "canceled" : "retried");
 const named = (row) => `${row.querySelector(".kind").textContent} ${row.dataset.id}`;

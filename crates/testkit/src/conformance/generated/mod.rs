@@ -6,6 +6,7 @@ mod compare;
 mod op;
 mod pair;
 mod records;
+mod steer;
 mod strategy;
 mod tickets;
 mod words;

@@ -118,6 +118,16 @@ pub enum Op {
     Cut,
     Cancel(Vec<usize>),
     Retry(Vec<usize>),
+    RunNow(Vec<usize>),
+    /// Jobs, each from one of the steps that `Steps` stores.
+    Rerun(Vec<(usize, u8)>),
+    Delete(Vec<usize>),
+    DeleteQueue {
+        queue: u8,
+    },
+    DeleteBudget {
+        budget: u8,
+    },
     Expire,
     /// Time passes, somebody looks at the leases, time passes, somebody looks again.
     TwoLooks {

@@ -98,7 +98,9 @@ impl Pair {
                 self.write_of_claim(op).await
             }
             Op::Restart | Op::Cut => Ok(()),
-            Op::Cancel(_) | Op::Retry(_) | Op::Prune => self.steer(op).await,
+            Op::Cancel(_) | Op::Retry(_) | Op::RunNow(_) | Op::Rerun(_) | Op::Delete(_) | Op::Prune => {
+                self.steer(op).await
+            }
             Op::Expire => self.expire().await,
             Op::TwoLooks { first_ms, second_ms } => {
                 self.clock.advance(*first_ms);
@@ -106,8 +108,10 @@ impl Pair {
                 self.clock.advance(*second_ms);
                 self.expire().await
             }
-            Op::Pause { .. } | Op::PutQueue { .. } => self.queue(op).await,
-            Op::PutBudget { .. } | Op::CoolDown { .. } | Op::Spend { .. } => self.budget(op).await,
+            Op::Pause { .. } | Op::PutQueue { .. } | Op::DeleteQueue { .. } => self.queue(op).await,
+            Op::PutBudget { .. } | Op::DeleteBudget { .. } | Op::CoolDown { .. } | Op::Spend { .. } => {
+                self.budget(op).await
+            }
             Op::PutSchedule { .. } | Op::DeleteSchedule { .. } | Op::Fire => self.schedule(op).await,
             Op::Beat { .. } | Op::Forget { .. } => self.worker(op).await,
             Op::Write { .. } | Op::WriteAgain { .. } | Op::Scan { .. } | Op::Read { .. } => {
@@ -357,25 +361,6 @@ impl Pair {
         LeaseRef::new(job_id, fence)
     }
 
-    async fn steer(&mut self, op: &Op) -> Same {
-        let now = self.now();
-        let known = |n: &usize| self.known.get(n % self.known.len().max(1)).copied().unwrap_or(id(999));
-        match op {
-            Op::Cancel(jobs) => {
-                let jobs: Vec<JobId> = jobs.iter().map(known).collect();
-                let book = self.book.cancel(&jobs, now);
-                same("cancel", self.store.cancel_all(jobs).await, Ok(book))
-            }
-            Op::Retry(jobs) => {
-                let jobs: Vec<JobId> = jobs.iter().map(known).collect();
-                let book = self.book.retry(&jobs, now);
-                same("retry", self.store.retry_all(jobs).await, Ok(book))
-            }
-            Op::Prune => same("prune", self.store.prune().await, Ok(self.book.prune(now))),
-            _ => Ok(()),
-        }
-    }
-
     async fn queue(&mut self, op: &Op) -> Same {
         match op {
             Op::Pause { queue, paused } => {
@@ -386,6 +371,10 @@ impl Pair {
                 let book = self.book.put_queue(queue_of(*queue), policy_of(policy), self.now());
                 let store = self.store.put_queue(queue_of(*queue), policy_of(policy)).await;
                 same("put_queue", store, book.map_err(StoreError::from))
+            }
+            Op::DeleteQueue { queue } => {
+                let book = self.book.delete_queue(&queue_of(*queue));
+                same("delete_queue", self.store.delete_queue(queue_of(*queue)).await, Ok(book))
             }
             _ => Ok(()),
         }
@@ -398,6 +387,10 @@ impl Pair {
                 let policy = BudgetPolicy { slots: *slots, per_second: *per_second, per_day: *per_day };
                 self.book.put_budget(budget_of(*budget), policy);
                 same("put_budget", self.store.put_budget(budget_of(*budget), policy).await, Ok(()))
+            }
+            Op::DeleteBudget { budget } => {
+                let book = self.book.delete_budget(&budget_of(*budget));
+                same("delete_budget", self.store.delete_budget(budget_of(*budget)).await, Ok(book))
             }
             Op::CoolDown { budget, for_ms } => {
                 self.book.cool_down(budget_of(*budget), *for_ms, now);

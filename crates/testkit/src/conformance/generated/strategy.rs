@@ -162,6 +162,9 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Cut),
         6 => steered().prop_map(Op::Cancel),
         5 => steered().prop_map(Op::Retry),
+        4 => steered().prop_map(Op::RunNow),
+        3 => vec((job(), 0u8..4), 1..6).prop_map(Op::Rerun),
+        3 => steered().prop_map(Op::Delete),
         4 => Just(Op::Expire),
         5 => two_looks(),
         4 => Just(Op::Prune),
@@ -227,6 +230,8 @@ fn settings() -> impl Strategy<Value = Op> {
         4 => (0u8..2, option::of(0u32..3), option::of(0u32..3), option::of(0u32..5)).prop_map(
             |(budget, slots, per_second, per_day)| Op::PutBudget { budget, slots, per_second, per_day }
         ),
+        1 => (0u8..3).prop_map(|queue| Op::DeleteQueue { queue }),
+        1 => (0u8..3).prop_map(|budget| Op::DeleteBudget { budget }),
         2 => (0u8..2, times()).prop_map(|(budget, for_ms)| Op::CoolDown { budget, for_ms }),
         3 => (0u8..3, 0u32..4).prop_map(|(budget, amount)| Op::Spend { budget, amount }),
         3 => (0u8..2, 0u8..3, 0u8..3, any::<bool>(), prop::bool::weighted(0.2)).prop_map(

@@ -8,30 +8,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use windlass_core::audit::{AuditBite, AuditFrom};
 use windlass_core::book::Book;
-use windlass_core::eligible::Explanation;
 use windlass_core::epoch::Epoch;
 use windlass_core::error::StoreError;
-use windlass_core::event::{Event, Position};
-use windlass_core::id::{
-    BudgetName, JobId, Label, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName,
-};
+use windlass_core::event::Event;
 use windlass_core::job::{Job, NewJob, Start};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
-use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
-use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
-use windlass_core::record::{BatchAnswer, IfRev, Record, RecordBatch, RecordPage, Records, Scan};
+use windlass_core::record::{IfRev, RecordBatch, RecordPage};
 use windlass_core::state::State;
 use windlass_core::store::*;
 use windlass_core::time::Time;
 use windlass_core::transition::Outcome;
-use windlass_core::wake::Registration;
 use windlass_testkit::clock::FakeClock;
 use windlass_testkit::conformance::promises;
 use windlass_testkit::memory::MemoryStore;
 use windlass_testkit::subject::Subject;
+
+mod broken;
+
+use self::broken::Broken;
 
 /// A way to be broken: what it does to calls, and what to a restart.
 trait Flaw: Send + Sync + 'static {
@@ -83,192 +79,9 @@ trait Flaw: Send + Sync + 'static {
     const EXPIRES: bool = true;
     const PRUNES: bool = true;
     const CANCELS: bool = true;
-}
-
-struct Broken<F> {
-    inner: MemoryStore,
-    flaw: PhantomData<F>,
-}
-
-impl<F: Flaw> Broken<F> {
-    fn lease(&self, lease: LeaseRef, now: Time) -> LeaseRef {
-        F::lease(&self.inner.book(), lease, now)
-    }
-}
-
-#[async_trait]
-impl<F: Flaw> Source for Broken<F> {
-    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
-        let now = self.now().await?;
-        F::claimed(&mut self.inner.book(), now);
-        let ClaimAnswer { leases, next_due_in_ms, instance } = self.inner.claim(F::claim(request)).await?;
-        Ok(ClaimAnswer { leases: F::leases(leases), next_due_in_ms, instance })
-    }
-
-    async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
-        let now = self.now().await?;
-        self.inner.renew(leases.into_iter().map(|lease| self.lease(lease, now)).collect()).await
-    }
-
-    async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
-        let now = self.now().await?;
-        let fix = |step: StepWrite| F::step(StepWrite { lease: self.lease(step.lease, now), ..step });
-        self.inner.store_steps(steps.into_iter().map(fix).collect()).await
-    }
-
-    async fn progress(&self, reports: Vec<ProgressWrite>) -> Result<Vec<Written>, StoreError> {
-        self.inner.progress(reports).await
-    }
-
-    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
-        let now = self.now().await?;
-        let fix = |one: Settlement| F::settlement(Settlement { lease: self.lease(one.lease, now), ..one });
-        Ok(F::settled(self.inner.settle(settlements.into_iter().map(fix).collect()).await?))
-    }
-
-    async fn expire(&self) -> Result<Expired, StoreError> {
-        let now = self.now().await?;
-        F::looked(&mut self.inner.book(), now);
-        if F::EXPIRES { self.inner.expire().await } else { Ok(Expired::default()) }
-    }
-
-    async fn spend(&self, budget: BudgetName, amount: u32) -> Result<Spent, StoreError> {
-        self.inner.spend(budget, amount).await
-    }
-
-    async fn cool_down(&self, budget: BudgetName, for_ms: u64) -> Result<(), StoreError> {
-        self.inner.cool_down(budget, for_ms).await
-    }
-
-    fn on_work(&self, wake: WakeFn) -> Registration {
-        self.inner.on_work(wake)
-    }
-}
-
-#[async_trait]
-impl<F: Flaw> Records for Broken<F> {
-    async fn write(&self, batch: RecordBatch) -> Result<BatchAnswer, StoreError> {
-        self.inner.write(F::batch(batch)).await
-    }
-
-    async fn read(&self, shelf: ShelfName, keys: Vec<RecordKey>) -> Result<Vec<Option<Record>>, StoreError> {
-        self.inner.read(shelf, keys).await
-    }
-
-    async fn scan(&self, scan: Scan) -> Result<RecordPage, StoreError> {
-        Ok(F::page(self.inner.scan(scan).await?))
-    }
-
-    async fn count(&self, shelf: ShelfName, prefix: String) -> Result<Vec<(Option<Label>, u64)>, StoreError> {
-        self.inner.count(shelf, prefix).await
-    }
-}
-
-#[async_trait]
-impl<F: Flaw> Store for Broken<F> {
-    fn records(&self) -> Result<&dyn Records, StoreError> {
-        Ok(self)
-    }
-
-    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
-        self.inner.enqueue(F::jobs(jobs)).await
-    }
-
-    async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
-        Ok(self.inner.get(id).await?.map(F::found))
-    }
-
-    async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
-        self.inner.list(request).await
-    }
-
-    async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
-        if F::CANCELS {
-            self.inner.cancel_all(ids).await
-        } else {
-            Ok(vec![CancelAnswer::Canceled; ids.len()])
-        }
-    }
-
-    async fn retry_all(&self, ids: Vec<JobId>) -> Result<Vec<RetryAnswer>, StoreError> {
-        self.inner.retry_all(ids).await
-    }
-
-    async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
-        self.inner.explain(id).await
-    }
-
-    async fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
-        self.inner.queues().await
-    }
-
-    async fn put_queue(&self, name: QueueName, policy: QueuePolicy) -> Result<(), StoreError> {
-        self.inner.put_queue(name, F::policy(policy)).await
-    }
-
-    async fn pause_queue(&self, name: QueueName, paused: bool) -> Result<(), StoreError> {
-        self.inner.pause_queue(name, paused).await
-    }
-
-    async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
-        self.inner.budgets().await
-    }
-
-    async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
-        self.inner.put_budget(name, F::budget(policy)).await
-    }
-
-    async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {
-        self.inner.schedules().await
-    }
-
-    async fn put_schedule(&self, name: ScheduleName, policy: SchedulePolicy) -> Result<(), StoreError> {
-        self.inner.put_schedule(name, policy).await
-    }
-
-    async fn delete_schedule(&self, name: ScheduleName) -> Result<bool, StoreError> {
-        self.inner.delete_schedule(name).await
-    }
-
-    async fn fire_schedules(&self) -> Result<Fired, StoreError> {
-        self.inner.fire_schedules().await
-    }
-
-    async fn beat(&self, worker: WorkerBeat) -> Result<(), StoreError> {
-        self.inner.beat(worker).await
-    }
-
-    async fn workers(&self) -> Result<Vec<WorkerStatus>, StoreError> {
-        self.inner.workers().await
-    }
-
-    async fn forget_worker(&self, name: WorkerName) -> Result<(), StoreError> {
-        self.inner.forget_worker(name).await
-    }
-
-    async fn prune(&self) -> Result<u64, StoreError> {
-        if F::PRUNES { self.inner.prune().await } else { Ok(0) }
-    }
-
-    async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
-        Ok(F::events(self.inner.events(since, limit).await?))
-    }
-
-    async fn events_end(&self) -> Result<Position, StoreError> {
-        self.inner.events_end().await
-    }
-
-    async fn audit_bite(&self, from: AuditFrom) -> Result<AuditBite, StoreError> {
-        self.inner.audit_bite(from).await
-    }
-
-    async fn now(&self) -> Result<Time, StoreError> {
-        self.inner.now().await
-    }
-
-    async fn epoch(&self) -> Result<EpochStatus, StoreError> {
-        self.inner.epoch().await
-    }
+    const RUNS_NOW: bool = true;
+    const CUTS_STEPS: bool = true;
+    const DELETES: bool = true;
 }
 
 struct BrokenSubject<F> {
@@ -560,7 +373,20 @@ mutants! {
             events.extend(events.first().cloned());
             events
         }
-    }    /// Whoever writes last is right, whatever the others have read.
+    }
+    /// A job that is to run now waits on.
+    leaves_jobs_for_later: LeavesJobsForLater by "p28_a_job_is_run_now" and sequences {
+        const RUNS_NOW: bool = false;
+    }
+    /// A job that is run again from a step keeps all of them.
+    keeps_every_step: KeepsEveryStep by "p28_a_job_is_run_again_from_a_step" and sequences {
+        const CUTS_STEPS: bool = false;
+    }
+    /// A job that is said to be deleted is there.
+    deletes_nothing: DeletesNothing by "p28_a_job_is_deleted" and sequences {
+        const DELETES: bool = false;
+    }
+    /// Whoever writes last is right, whatever the others have read.
     ignores_revisions: IgnoresRevisions by "p25_no_change_is_lost" and sequences {
         fn batch(mut batch: RecordBatch) -> RecordBatch {
             batch.writes.iter_mut().for_each(|write| write.if_rev = IfRev::Any);

@@ -1,0 +1,87 @@
+//! How many jobs there are in each state, for the chips above the list: counted up to a page of each, now and then.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use windlass_engine::core::query::PAGE_MAX;
+use windlass_engine::core::state::StateName;
+
+use super::filter::View;
+use super::waiting::{Split, look};
+use crate::answer::Refusal;
+use crate::api::Api;
+use crate::api::stats::current;
+use crate::search;
+
+/// An answer is given again for this long: it reads up to a thousand jobs, and a page is made anew whenever something
+/// happens to any.
+const GOOD_MS: u64 = 5_000;
+/// Of how many views the numbers are remembered.
+const VIEWS_MAX: usize = 64;
+
+/// The numbers that are remembered, by view.
+#[derive(Default)]
+pub(crate) struct Counts(Mutex<HashMap<String, (u64, Arc<Numbers>)>>);
+
+/// How many jobs of a view there are.
+pub(super) struct Numbers {
+    states: [(StateName, u64, bool); StateName::ALL.len()],
+    /// What the queued ones wait for, where all jobs are looked at.
+    pub split: Option<Split>,
+}
+
+impl Numbers {
+    /// How many are in a state, and whether there are more.
+    pub(super) fn of(&self, state: StateName) -> (u64, bool) {
+        self.states
+            .iter()
+            .find(|(one, ..)| *one == state)
+            .map_or((0, false), |(_, count, more)| (*count, *more))
+    }
+}
+
+impl Counts {
+    /// The numbers of a view, in any state. Those who ask while they are counted wait.
+    pub(super) async fn of(&self, api: &Api, view: &View) -> Result<Arc<Numbers>, Refusal> {
+        let view = view.of_any_state();
+        let address = view.query(None);
+        let mut known = self.0.lock().await;
+        let now_ms = api.world.boot_ms();
+        if let Some((at_ms, numbers)) = known.get(&address)
+            && now_ms.saturating_sub(*at_ms) < GOOD_MS
+        {
+            return Ok(numbers.clone());
+        }
+        let numbers = Arc::new(count(api, &view).await?);
+        if known.len() >= VIEWS_MAX {
+            known.clear();
+        }
+        known.insert(address, (api.world.boot_ms(), numbers.clone()));
+        Ok(numbers)
+    }
+}
+
+async fn count(api: &Api, view: &View) -> Result<Numbers, Refusal> {
+    let mut states = StateName::ALL.map(|state| (state, 0, false));
+    for (state, count, more) in &mut states {
+        let mut wanted = view.wanted.clone();
+        wanted.filter.states = vec![*state];
+        let page = search::page(&*api.store, &wanted, PAGE_MAX, None).await?;
+        (*count, *more) = (page.jobs.len() as u64, page.next.is_some());
+    }
+    if !view.is_empty() {
+        return Ok(Numbers { states, split: None });
+    }
+    // Of all jobs, these two are counted by the store.
+    let stats = current(api).await?;
+    for (state, count, more) in &mut states {
+        match state {
+            StateName::Queued => (*count, *more) = (stats.queued, false),
+            StateName::Running => (*count, *more) = (stats.running, false),
+            _ => {}
+        }
+    }
+    let waiting = api.waiting.get(&*api.world, look(api)).await?;
+    Ok(Numbers { states, split: Some(waiting.split()) })
+}

@@ -1,0 +1,121 @@
+//! One schedule: its next runs, and what became of the last ones.
+//!
+//! The id of a run's job follows from the schedule and the moment, so that its history is found again and never kept: what
+//! has no job was left out, and why is told by the run before it and by the rules of the schedule.
+
+use http::StatusCode;
+use maud::{Markup, html};
+use windlass_engine::core::job::Job;
+use windlass_engine::core::policy::schedule::{Missed, Overlap, Schedule};
+use windlass_engine::core::time::Time;
+
+use super::bits::{dash, encoded, length, moment, short_id, state};
+use super::frame::{Sheet, Watch, answer};
+use crate::answer::{Answered, Refusal};
+use crate::ask::Ask;
+
+const TICK_SECONDS: u32 = 5;
+/// How many runs are looked back at: each is a question to the store.
+const RUNS_MAX: usize = 30;
+/// How many runs are looked ahead.
+const NEXT_MAX: usize = 3;
+
+/// A run that was, with its job where it has one.
+struct Past {
+    run: Time,
+    job: Option<Job>,
+}
+
+/// `GET /schedules/{name}`
+pub(super) async fn page(ask: Ask) -> Answered {
+    let since = ask.api.store.events_end().await?;
+    let now = ask.api.now().await?;
+    let name = ask.segment("name").to_owned();
+    let schedules = ask.api.store.schedules().await?;
+    let schedule = schedules.into_iter().find(|schedule| schedule.name.as_str() == name);
+    let schedule = schedule.ok_or_else(|| Refusal::not_found("schedule"))?;
+    let past = look_back(&ask, &schedule).await?;
+    let body = html! {
+        p { a href="/schedules" { "← schedules" } }
+        div.head { h1 { (schedule.name) } @if schedule.policy.paused { span.tag { "paused" } } }
+        dl.facts {
+            div { dt { "cron" } dd { code { (schedule.policy.cron) } } }
+            div { dt { "zone" } dd { (schedule.policy.zone) } }
+            div { dt { "job" } dd { a href={ "/jobs?kind=" (encoded(schedule.policy.job.kind.as_str())) } { (schedule.policy.job.kind) } } }
+            div { dt { "overlap" } dd { (format!("{:?}", schedule.policy.overlap).to_lowercase()) } }
+        }
+        section { h2 { "Next runs" } (ahead(&schedule, now)) }
+        section { h2 { "Last runs" } (behind(&schedule, &past, now)) }
+    };
+    let watch = Watch::All { since, ticks: TICK_SECONDS };
+    let sheet = Sheet { title: schedule.name.to_string(), place: "/schedules", watch, now, body };
+    Ok(answer(&ask, StatusCode::OK, sheet))
+}
+
+/// The last runs, newest first, up to the oldest that is known to have had a job.
+async fn look_back(ask: &Ask, schedule: &Schedule) -> Result<Vec<Past>, Refusal> {
+    let mut past = Vec::new();
+    for run in schedule.runs_before(schedule.settled_to, RUNS_MAX) {
+        past.push(Past { run, job: ask.api.store.get(schedule.job_for(run).id).await? });
+    }
+    let known = past.iter().rposition(|past| past.job.is_some()).map_or(0, |at| at + 1);
+    past.truncate(known);
+    Ok(past)
+}
+
+fn ahead(schedule: &Schedule, now: Time) -> Markup {
+    let runs: Vec<Time> = std::iter::successors(schedule.next_due(), |at| schedule.policy.next_after(*at))
+        .take(NEXT_MAX)
+        .collect();
+    html! {
+        @if runs.is_empty() { p.quiet { (if schedule.policy.paused { "None while it is paused." } else { "None: its cron line names no moment to come." }) } }
+        @else { ul.plain { @for run in runs { li { (moment(run, now)) " " span.quiet { (run) } } } } }
+    }
+}
+
+fn behind(schedule: &Schedule, past: &[Past], now: Time) -> Markup {
+    html! {
+        @if past.is_empty() { p.quiet { (if schedule.last_run.is_none() { "It has not run yet." } else { "No job of a run is kept: they go with the retention of their queue." }) } }
+        @else {
+            table.rows {
+                thead { tr { th { "run" } th { "job" } th.num { "began late by" } th.num { "took" } th { "id" } } }
+                tbody { @for (at, one) in past.iter().enumerate() { (row(schedule, one, past.get(at + 1..).unwrap_or_default(), now)) } }
+            }
+        }
+    }
+}
+
+fn row(schedule: &Schedule, one: &Past, before: &[Past], now: Time) -> Markup {
+    html! {
+        tr data-row {
+            td.nowrap title=(one.run) { (moment(one.run, now)) }
+            @match &one.job {
+                Some(job) => {
+                    td { (state(job.state.name())) }
+                    td.num { @if let Some(at) = job.started_at { (length(at.ms_since(one.run))) } @else { (dash()) } }
+                    td.num { @if let (Some(from), Some(to)) = (job.started_at, job.state.ended_at()) { (length(to.ms_since(from))) } @else { (dash()) } }
+                    td { a.open.id href={ "/jobs/" (job.id) } { (short_id(&job.id.to_string())) } }
+                }
+                None => { td.text colspan="4" { span.quiet { "left out: " (why(schedule, one.run, before)) } } }
+            }
+        }
+    }
+}
+
+/// Why a run has no job.
+fn why(schedule: &Schedule, run: Time, before: &[Past]) -> String {
+    let open_then = before
+        .iter()
+        .filter_map(|past| past.job.as_ref())
+        .find(|job| job.created_at <= run && job.state.ended_at().is_none_or(|ended| ended > run));
+    match (schedule.policy.overlap, open_then, schedule.policy.missed) {
+        (Overlap::Skip, Some(job), _) => {
+            format!("the job of an earlier run, {}, was not over", short_id(&job.id.to_string()))
+        }
+        (_, _, Missed::Skip) => "nobody was there to fire it in time, and missed runs are skipped".to_owned(),
+        (_, _, Missed::Last) => "nobody was there to fire it in time, and of missed runs only the last is made up for; or its job was deleted".to_owned(),
+        (_, _, Missed::All(cap)) => {
+            format!("nobody was there to fire it in time, and at most {cap} missed runs are made up for; or its job was deleted")
+        }
+    }
+}

@@ -1,0 +1,133 @@
+// What people do on the pages beside cancel and retry, and what they keep there.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { live, openBrowser, openHouse, openPage } from "./house.mjs";
+
+let browser;
+let house;
+let page;
+before(async () => {
+  browser = await openBrowser();
+  house = await openHouse();
+  page = await openPage(browser);
+});
+after(async () => {
+  assert.deepEqual(page.wrongs, []);
+  await browser.close();
+  await house.close();
+});
+
+const yes = (name) => page.locator("#ask").getByRole("button", { name }).click();
+
+async function ended(id, queue, outcome) {
+  const { leases } = await house.call("POST", "/v1/claim", { worker: "w", queues: [queue], limit: 1 });
+  const { fence } = leases[0];
+  for (const name of ["fetch", "send"]) await house.call("PUT", `/v1/jobs/${id}/steps/${name}`, { fence, output: 1 });
+  await house.call("POST", "/v1/leases/settle", { results: [{ job_id: id, fence, ...outcome }] });
+}
+
+test("a job is run now, run again from a step, and deleted", async () => {
+  const { id } = await house.enqueue({ kind: "later", queue: "one", delay: "1h" });
+  await page.goto(`${house.url}/jobs/${id}`);
+  await live(page);
+  await page.getByRole("button", { name: "Run now" }).click();
+  await yes("Run now");
+  await page.locator(".life", { hasText: "made due" }).waitFor();
+  await ended(id, "one", { outcome: "completed" });
+  await page.locator("h1 .state.completed").waitFor();
+  await page.getByRole("button", { name: "run again from here" }).last().click();
+  await page.locator("#ask", { hasText: "again from send" }).waitFor();
+  await yes("run again from here");
+  await page.locator("h1 .state.queued").waitFor();
+  const { steps } = await house.call("GET", `/v1/jobs/${id}`);
+  assert.deepEqual(steps.map(({ name }) => name), ["fetch"]);
+  await page.getByRole("button", { name: "Delete" }).click();
+  await yes("Delete");
+  await page.waitForURL(`${house.url}/jobs`);
+  await assert.rejects(house.call("GET", `/v1/jobs/${id}`), /404/);
+});
+
+test("many are run now, and deleted", async () => {
+  for (let number = 0; number < 3; number++) await house.enqueue({ kind: "bulk", queue: "bulk", delay: "1h" });
+  await page.goto(`${house.url}/jobs?queue=bulk`);
+  await live(page);
+  await page.locator("tr", { hasText: "later" }).first().waitFor();
+  await page.locator("#match-all").click();
+  await page.locator("[data-many=run]").click();
+  await page.locator("#ask", { hasText: "Run 3 jobs?" }).waitFor();
+  await yes("Run now");
+  await page.waitForFunction(() => !document.querySelector("tbody")?.textContent.includes("later"));
+  await page.goto(`${house.url}/jobs?queue=bulk&state=queued`);
+  await page.locator("td.pick input").first().check();
+  await page.locator("[data-many=delete]").click();
+  await page.locator("#ask", { hasText: "Delete 1 job?" }).waitFor();
+  await yes("Delete");
+  await page.waitForFunction(() => document.querySelectorAll("tr[data-id]").length === 2);
+  await page.locator("#match-all").click();
+  await page.locator("[data-many=delete]").click();
+  await page.locator("#ask", { hasText: "Delete 2 jobs?" }).waitFor();
+  await yes("Delete");
+  await page.getByText("No job matches").waitFor();
+});
+
+test("a group of failures leads to its jobs, and is retried", async () => {
+  for (const number of [17, 18]) {
+    const { id } = await house.enqueue({ kind: "broken", queue: "broken", retry: { ladder: "none" } });
+    await ended(id, "broken", { outcome: "retry", error: `row ${number} is bad` });
+  }
+  await page.goto(house.url);
+  await live(page);
+  await page.getByRole("link", { name: "row # is bad" }).click();
+  await page.waitForFunction(() => document.querySelectorAll("tr[data-id]").length === 2);
+  await page.goto(house.url);
+  await page.getByRole("button", { name: "retry", exact: true }).click();
+  await yes("retry");
+  await page.goto(`${house.url}/jobs?queue=broken&state=queued`);
+  await page.waitForFunction(() => document.querySelectorAll("tr[data-id]").length === 2);
+});
+
+test("a stretch of time is chosen, and a view is saved and forgotten", async () => {
+  await page.goto(`${house.url}/jobs`);
+  await live(page);
+  await page.getByLabel("Accepted").selectOption("1h");
+  await page.waitForURL(/since=1h/);
+  await page.getByText("save this view").click();
+  await page.locator(".chips input:not([type=hidden])").fill("lately");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("link", { name: "lately" }).waitFor();
+  await page.goto(`${house.url}/jobs`);
+  await page.getByRole("link", { name: "lately" }).click();
+  await page.waitForURL(/since=1h/);
+  await page.getByRole("button", { name: "forget this view" }).click();
+  await yes("forget this view");
+  await page.getByRole("link", { name: "lately" }).waitFor({ state: "detached" });
+});
+
+test("queues and budgets are deleted, and a cool-down is ended", async () => {
+  await house.call("PUT", "/v1/queues/spare", { limit: 1 });
+  await page.goto(`${house.url}/queues`);
+  await live(page);
+  await page.locator("#q-spare").getByRole("button", { name: "Delete" }).click();
+  await yes("Delete");
+  await page.locator("#q-spare").waitFor({ state: "detached" });
+  await house.call("PUT", "/v1/budgets/etsy", { slots: 1 });
+  await house.call("POST", "/v1/budgets/etsy/cool-down", { for: "5m" });
+  await page.goto(`${house.url}/budgets`);
+  await live(page);
+  await page.getByRole("button", { name: "End cool-down" }).click();
+  await page.locator("#b-etsy", { hasText: "cooling" }).waitFor({ state: "detached" });
+  await page.locator("#b-etsy").getByRole("button", { name: "Delete" }).click();
+  await yes("Delete");
+  await page.locator("#b-etsy").waitFor({ state: "detached" });
+});
+
+test("whoever points at a chart is told its numbers, and who did what is listed", async () => {
+  await page.goto(house.url);
+  await live(page);
+  const said = await page.locator(".plot .column title").first().textContent();
+  assert.match(said, /ago\n.* \d/);
+  await page.goto(`${house.url}/actions`);
+  await page.locator("tr", { hasText: "delete budget" }).waitFor();
+});

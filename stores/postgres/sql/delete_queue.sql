@@ -1,0 +1,1 @@
+DELETE FROM windlass.queues q WHERE q.name = $1

@@ -1,0 +1,1 @@
+SELECT FROM windlass.queues q WHERE q.name = $1 FOR UPDATE

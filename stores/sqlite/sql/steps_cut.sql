@@ -1,0 +1,1 @@
+DELETE FROM steps WHERE seq = ?1 AND ordinal >= ?2
