@@ -137,7 +137,8 @@ async fn claims_without_overlap(scene: &Scene) -> usize {
         for Event { what, jobs, .. } in events {
             for job in jobs.iter().map(ToString::to_string) {
                 let ends = match what {
-                    What::Enqueued | What::CancelRequested | What::Retried | What::MadeDue => continue,
+                    What::Enqueued | What::CancelRequested | What::Retried => continue,
+                    What::MadeDue | What::Deleted => continue,
                     What::Claimed => false,
                     What::Completed | What::Retrying | What::Failed | What::Crashed => true,
                     What::Released | What::Parked | What::Canceled => true,

@@ -114,6 +114,11 @@ passed_on! {
     list(request: ListRequest) -> Page;
     cancel_all(ids: Vec<JobId>) -> Vec<CancelAnswer>;
     retry_all(ids: Vec<JobId>) -> Vec<RetryAnswer>;
+    run_now_all(ids: Vec<JobId>) -> Vec<RunNowAnswer>;
+    rerun_all(wishes: Vec<Rerun>) -> Vec<RerunAnswer>;
+    delete_all(ids: Vec<JobId>) -> Vec<DeleteAnswer>;
+    delete_queue(name: QueueName) -> QueueDeletion;
+    delete_budget(name: BudgetName) -> bool;
     explain(id: JobId) -> Option<Explanation>;
     queues() -> Vec<QueueStatus>;
     put_queue(name: QueueName, policy: QueuePolicy) -> ();

@@ -22,7 +22,7 @@ use super::records::Revisions;
 use super::tickets::Tickets;
 use super::words::*;
 use crate::clock::FakeClock;
-use crate::conformance::scene::{id, json, step};
+use crate::conformance::scene::{json, step};
 use crate::memory::MemoryStore;
 
 /// What differed, as a sentence.

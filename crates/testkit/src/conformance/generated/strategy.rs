@@ -77,9 +77,9 @@ fn cut() -> impl Strategy<Value = Vec<Turn>> {
         let ask = |lease_ms| Op::Claim { worker: 1, queues: vec![queue], kinds: None, limit: 1, lease_ms };
         let say = |by, lengths: (u32, Option<u32>), passes: Op| {
             let policy = Policy { lease_ms: lengths.0, ..Keeps::All.policy() };
-            [Op::PutQueue { queue, policy }, ask(lengths.1), passes].map(|op| Turn { by, op })
+            [Op::PutQueue { queue, policy }, ask(lengths.1), passes].map(|op| Turn::new(by, op))
         };
-        let first = |op| Turn { by: Handle::First, op };
+        let first = |op| Turn::new(Handle::First, op);
         let mut turns = vec![first(Op::EnqueueAlike { queue, kind: 0, jobs })];
         turns.extend(before.into_iter().flat_map(|(by, lengths, passes)| say(by, lengths, passes)));
         turns.extend([first(Op::Cut), first(Op::EnqueueAlike { queue, kind: 0, jobs })]);
