@@ -189,6 +189,23 @@ pub async fn p04_a_call_ends_a_job_once<S: Subject>() {
         assert_eq!(scene.settle(leases[1], Outcome::DONE).await, Written::Done);
     }
 }
+
+/// A job that is gone is lost, and the others of its claim end by the call that names it.
+pub async fn p04_a_job_that_is_gone_spoils_no_batch<S: Subject>() {
+    for gone in [0, 7, 19] {
+        let scene = Scene::<S>::new().await;
+        scene.policy(|policy| policy.delete_finished = true).await;
+        scene.add((1..=20).map(job).collect()).await;
+        let leases: Vec<_> = scene.claim(20).await.iter().map(|leased| leased.lease_ref()).collect();
+        scene.end(leases[gone], Outcome::DONE).await;
+        let ends = leases.iter().map(|lease| Settlement { lease: *lease, outcome: Outcome::DONE }).collect();
+        let mut expected = vec![Written::Done; 20];
+        expected[gone] = Written::Lost;
+        assert_eq!(scene.store().settle(ends).await.expect("settle"), expected);
+        assert_eq!(scene.store().audit().await.expect("audit"), Vec::<String>::new());
+    }
+}
+
 /// A ticket is a hint: with none, with another's, with an old one or with one that nobody gave, a lease is what it is. None makes
 /// a job end that is not held, and none keeps one from ending.
 pub async fn p04_a_ticket_is_a_hint<S: Subject>() {

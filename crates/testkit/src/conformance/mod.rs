@@ -68,6 +68,7 @@ macro_rules! each_promise {
             p04_a_stale_fence_changes_nothing
             p04_one_lost_write_does_not_spoil_a_batch
             p04_a_call_ends_a_job_once
+            p04_a_job_that_is_gone_spoils_no_batch
             p04_a_ticket_is_a_hint
             p05_a_final_state_stays
             p05_a_retry_starts_a_new_life

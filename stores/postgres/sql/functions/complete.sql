@@ -74,7 +74,7 @@ BEGIN
     END IF;
     v_claimed := c.seqs;
     -- While nothing else has happened to any of them, a row can only be that of a settlement that is repeated.
-    IF c.whole AND (SELECT bool_and(v_claimed[u.at] = u.seq AND u.fence = c.fence)
+    IF c.whole AND (SELECT bool_and((v_claimed[u.at] = u.seq AND u.fence = c.fence) IS TRUE)
                       FROM unnest(p_seqs, p_fences, p_at) AS u(seq, fence, at)) THEN
         c.whole := windlass.end_open_1(p_now, v_seqs, p_results, c.fence, c.started_ms, c.worker);
     ELSE
