@@ -1,10 +1,8 @@
 //! What a source and a store must do. Nothing here assumes SQL, a runtime or a
 //! network. The numbered promises are in `docs/store-contract.md`.
 //!
-//! A verb takes what it is about: a request, a batch, or a name and what is to
-//! be done with it. It says what happened, and is safe to repeat with the same ids
-//! when its answer was lost. (Not `spend`, which has no id: repeated, it spends
-//! again.)
+//! A verb takes what it is about: a request, a batch, or a name and what is to be done with it. It says what happened, and
+//! is safe to repeat with the same ids when its answer was lost. (Not `spend`, which has no id: repeated, it spends again.)
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -9,13 +9,13 @@ const FUNCTION_LINES_MAX: usize = 80;
 const FILE_LINES_MAX: usize = 500;
 
 /// SQL functions with more lines, and how many they have.
-const LONG_FUNCTIONS: &[(&str, usize)] = &[("claim_2", 378), ("enqueue_1", 165), ("save_1", 96)];
+const LONG_FUNCTIONS: &[(&str, usize)] = &[("claim_2", 374), ("enqueue_1", 165), ("save_1", 96)];
 
 /// Rust files with more lines, and how many they have.
 const LONG_FILES: &[(&str, usize)] = &[
     ("apps/nurse-tour/src/gate.rs", 556),
     ("crates/cli/tests/it/cli.rs", 582),
-    ("crates/core/src/store.rs", 567),
+    ("crates/core/src/store.rs", 566),
     ("stores/postgres/tests/store/adopted.rs", 622),
 ];
 

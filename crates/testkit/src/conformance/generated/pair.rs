@@ -17,7 +17,7 @@ use windlass_core::store::{
 };
 use windlass_core::time::{Clock, Time};
 
-use super::op::{End, Fence, Hint, Op, Seed, Share, Theft};
+use super::op::{End, Fence, Hint, Op, Seed, Share};
 use super::records::Revisions;
 use super::tickets::Tickets;
 use super::words::*;
@@ -50,7 +50,7 @@ pub struct Pair {
     /// The revisions that both gave, and the batches that both were told.
     pub revisions: Revisions,
     /// The tickets that the store gave; the book has none.
-    tickets: Tickets,
+    pub tickets: Tickets,
     /// What of these it is handed back.
     pub hint: Hint,
 }
@@ -315,11 +315,6 @@ impl Pair {
         same("renew", self.store.renew(leases.collect()).await.map(nameless), Ok(nameless(book)))
     }
 
-    /// A lease as it is named to the store, with or without its ticket.
-    pub fn hand_back(&self, lease: LeaseRef, at: usize) -> LeaseRef {
-        self.tickets.hand_back(lease, at, self.hint)
-    }
-
     /// Writes with what earlier claims gave, whether or not it is still held.
     async fn write_of_claim(&mut self, op: &Op) -> Same {
         match op {
@@ -451,19 +446,6 @@ impl Pair {
             _ => Ok(()),
         }
     }
-}
-
-fn stolen(mut request: ClaimRequest, theft: Theft) -> ClaimRequest {
-    match theft {
-        Theft::Worker => {
-            let other = if request.worker == worker_of(0) { 1 } else { 0 };
-            request.worker = worker_of(other);
-        }
-        Theft::Queues => request.queues = vec![queue_of(2)],
-        Theft::Kinds => request.kinds = Some(vec![kind_of(0), kind_of(1)]),
-        Theft::Order => request.queues.reverse(),
-    }
-    request
 }
 
 /// The newest but so many; round and round, when there are fewer.

@@ -8,7 +8,7 @@ use windlass_core::store::{LeaseRef, Leased};
 use windlass_core::ticket::Ticket;
 
 use super::op::Hint;
-use super::pair::newest;
+use super::pair::{Pair, newest};
 
 /// The tickets that a store gave.
 #[derive(Default)]
@@ -39,6 +39,13 @@ impl Tickets {
             Hint::Forged { byte, by } => own.and_then(|own| forged(own, byte, by)),
         };
         LeaseRef { ticket, ..lease }
+    }
+}
+
+impl Pair {
+    /// A lease as it is named to the store, with or without its ticket.
+    pub fn hand_back(&self, lease: LeaseRef, at: usize) -> LeaseRef {
+        self.tickets.hand_back(lease, at, self.hint)
     }
 }
 

@@ -6,10 +6,11 @@ use windlass_core::policy::ladder::{Ladder, RetryRule};
 use windlass_core::policy::queue::{OnCrash, QueuePolicy};
 use windlass_core::policy::schedule::{Missed, Overlap, SchedulePolicy};
 use windlass_core::record::{Keep, Order, Put};
+use windlass_core::store::ClaimRequest;
 use windlass_core::time::Time;
 use windlass_core::transition::Outcome;
 
-use super::op::{End, Ink, Lasting, Policy, Wish};
+use super::op::{End, Ink, Lasting, Policy, Theft, Wish};
 use crate::conformance::epochs::id_at;
 use crate::conformance::scene::*;
 
@@ -133,4 +134,18 @@ pub fn outcome_of(end: End) -> Outcome {
         End::Release => Outcome::Released,
         End::Cancel => Outcome::Canceled,
     }
+}
+
+/// A request of somebody else, or for something else, under the same id.
+pub fn stolen(mut request: ClaimRequest, theft: Theft) -> ClaimRequest {
+    match theft {
+        Theft::Worker => {
+            let other = if request.worker == worker_of(0) { 1 } else { 0 };
+            request.worker = worker_of(other);
+        }
+        Theft::Queues => request.queues = vec![queue_of(2)],
+        Theft::Kinds => request.kinds = Some(vec![kind_of(0), kind_of(1)]),
+        Theft::Order => request.queues.reverse(),
+    }
+    request
 }
