@@ -30,7 +30,7 @@ async fn a_ticket_is_handed_back_and_gives_no_right() {
     let (_one, one) = serving(&database.url(), None, &folder.path().join("one")).await;
     let (_other, other) = serving(&database.url(), None, &folder.path().join("other")).await;
     let jobs: Vec<Value> = (0..8).map(|_| json!({"kind": "k", "payload": null})).collect();
-    assert_eq!(post(one, "/v1/jobs/batch", json!({ "jobs": jobs })).await.status, 200);
+    assert_eq!(post(one, "/v1/jobs/batch", json!({ "jobs": jobs })).await.status, 201);
     let claim = |limit: u32| json!({"worker": "w", "queues": ["default"], "limit": limit});
     let leases = post(one, "/v1/claim", claim(6)).await.json()["leases"].as_array().unwrap().clone();
     let tickets: Vec<&str> = leases.iter().map(|lease| lease["ticket"].as_str().expect("a ticket")).collect();
