@@ -30,7 +30,7 @@ async fn sync(job: Sync, ctx: Context) -> Result<(), Failure> {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let store = windlass::open("sqlite:shops.db").await?;
-    let calls = BudgetPolicy { per_second: Some(20), per_day: Some(10_000), slots: None };
+    let calls = BudgetPolicy { per_second: Some(20), per_day: Some(10_000), ..BudgetPolicy::default() };
     store.put_budget(BudgetName::new("calls")?, calls).await?;
     let pages = (1..=4).flat_map(|page| (1..=3).map(move |shop| Sync { shop, page }));
     Client::new(store.clone()).enqueue_many(pages).await?;

@@ -68,6 +68,12 @@ impl Bench {
         u64::try_from(instance.get_i64("pid").expect("its number")).unwrap_or(0)
     }
 
+    /// The process of the server.
+    async fn server(&self) -> u64 {
+        let status = self.client.database("admin").run_command(doc! { "serverStatus": 1 }).await;
+        status.ok().and_then(|status| status.get_i64("pid").ok()).unwrap_or(0) as u64
+    }
+
     /// Waits until so many documents have their status.
     async fn statuses(&self, wanted: u64) {
         let done = doc! { "metadata.listener.status": "complete" };
@@ -130,8 +136,7 @@ struct Cpu {
 
 impl Cpu {
     async fn begin(bench: &Bench) -> Self {
-        let status = bench.client.database("admin").run_command(doc! { "serverStatus": 1 }).await;
-        let server = status.ok().and_then(|status| status.get_i64("pid").ok()).unwrap_or(0) as u64;
+        let server = bench.server().await;
         let program = bench.pid().await;
         Self { server: (server, used(server)), program: (program, used(program)), began: monotonic_ns() }
     }
@@ -275,6 +280,8 @@ async fn neighbours() {
     }
     let other: Collection<Document> = bench.client.database("elsewhere").collection("other");
     let (mut with, mut without) = (Vec::new(), Vec::new());
+    let (mut cpu_with, mut cpu_without) = (Vec::new(), Vec::new());
+    let server = bench.server().await;
     for round in 0..5 {
         for listening in [false, true] {
             let port = port();
@@ -284,18 +291,22 @@ async fn neighbours() {
                 // The first look of recovery at each of them is over: a steady state is measured.
                 pause(SETTLE_MS).await;
             }
-            let began = monotonic_ns();
+            let (began, cpu) = (monotonic_ns(), used(server));
             for batch in 0..NEIGHBOURS_BATCHES {
                 let many = (0..1_000).map(
                     |n| doc! { "_id": format!("{round}-{listening}-{batch}-{n}"), "pad": "x".repeat(200) },
                 );
                 other.insert_many(many).await.expect("inserts");
             }
-            let rate = (NEIGHBOURS_BATCHES * 1_000) as f64 / ((monotonic_ns() - began) as f64 / 1e9);
+            let many = (NEIGHBOURS_BATCHES * 1_000) as f64;
+            let rate = many / ((monotonic_ns() - began) as f64 / 1e9);
+            let cpu = (used(server) - cpu) * 1e6 / many;
             if listening {
-                with.push(rate)
+                with.push(rate);
+                cpu_with.push(cpu);
             } else {
-                without.push(rate)
+                without.push(rate);
+                cpu_without.push(cpu);
             }
             if let Some(program) = program {
                 program.signal(libc::SIGTERM);
@@ -311,6 +322,11 @@ async fn neighbours() {
     println!(
         "unrelated inserts: {without:.0}/s alone, {with:.0}/s beside 500 listeners: {:.1} % less",
         (1.0 - with / without) * 100.0
+    );
+    println!(
+        "  processor time of the server an insert: {:.1} µs alone, {:.1} µs beside them",
+        median(&mut cpu_without),
+        median(&mut cpu_with)
     );
 }
 

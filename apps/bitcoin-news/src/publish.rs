@@ -260,7 +260,7 @@ impl Publisher {
         if status.budget.is_cooling(now) {
             return Ok(0);
         }
-        Ok(wanted.min(self.writes_per_day.saturating_sub(status.used_day) as usize))
+        Ok(wanted.min(self.writes_per_day.saturating_sub(status.used.day) as usize))
     }
 
     /// Keys that are not ours to publish any more. Those of articles that an operator took away are deleted, and

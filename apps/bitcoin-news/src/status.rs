@@ -151,7 +151,7 @@ async fn budgets(archive: &Archive) -> Result<BTreeMap<String, BudgetUse>, Shelf
         };
         let per_day = status.budget.policy.per_day;
         let free_at = status.free_at.map(|at| iso(at.ms()));
-        let used = per_day.map(|_| status.used_day);
+        let used = per_day.map(|_| status.used.day);
         budgets.insert(what.to_owned(), BudgetUse { used, per_day, free_at });
     }
     Ok(budgets)

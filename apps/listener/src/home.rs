@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, Timestamp, doc};
 use mongodb::error::Error;
 use mongodb::options::{ClientOptions, IndexOptions, ReadConcern, WriteConcern};
 use mongodb::{Client, ClientSession, Collection, IndexModel};
@@ -62,10 +62,13 @@ pub(crate) struct Home {
 /// Why the databases cannot be used; for people.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HomeError {
-    #[error("MONGODB_URI cannot be read: {0}; it should look like mongodb://user:password@host1,host2")]
+    #[error(
+        "MONGODB_URI with MONGODB_PARAMS cannot be read: {0}; they should look like mongodb://user:password@host1,host2 and replicaSet=rs0"
+    )]
     Uri(String),
     #[error(
-        "MongoDB does not answer: {0}; look at MONGODB_URI and MONGODB_PARAMS, and whether the server runs"
+        "MongoDB does not answer: {}; look at MONGODB_URI and MONGODB_PARAMS, and whether the server runs",
+        plain(.0)
     )]
     Away(Box<Error>),
     #[error(
@@ -116,6 +119,11 @@ impl Home {
             return Err(HomeError::Standalone);
         }
         Ok(home)
+    }
+
+    /// The rows, as they go over the wire.
+    pub(crate) fn rows(&self) -> Collection<RawDocumentBuf> {
+        self.jobs.clone_with_type()
     }
 
     /// The store in this service's own database.
@@ -247,6 +255,28 @@ fn without_secrets(why: &Error, place: &Place) -> String {
     }
 }
 
+/// What the driver says, for people.
+fn plain(error: &Error) -> String {
+    match error.kind.as_ref() {
+        mongodb::error::ErrorKind::ServerSelection { message, .. } => servers(message),
+        kind => kind.to_string(),
+    }
+}
+
+/// The servers of a list of the driver's that is meant for its own people, and why each cannot be used.
+fn servers(message: &str) -> String {
+    let server = |part: &str| {
+        let address = part.split(',').next().unwrap_or_default();
+        let why = part.split_once("Error: Kind: ").and_then(|(_, why)| why.split_once(", labels"));
+        why.map_or_else(|| address.to_owned(), |(why, _)| format!("{address} ({why})"))
+    };
+    let found: Vec<String> = message.split("Address: ").skip(1).map(server).collect();
+    match found.is_empty() {
+        false => format!("no primary among {}", found.join(", ")),
+        true => "no server is a member of the replica set that is named".to_owned(),
+    }
+}
+
 /// The number of an error of the server; 0 for anything else.
 pub(crate) fn code(error: &Error) -> i32 {
     use mongodb::error::{ErrorKind, WriteFailure};
@@ -291,5 +321,20 @@ pub(crate) fn number(document: &Document, name: &str) -> i64 {
         Some(Bson::Int64(number)) => *number,
         Some(Bson::Double(number)) => *number as i64,
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_that_do_not_answer_are_named_with_the_reason() {
+        let said = "Server selection timeout: No available servers. Topology: { Type: Unknown, Servers: [ { Address: db1:1, \
+                    Type: Unknown, Error: Kind: I/O error: Connection refused (os error 111), labels: {}, source: None }, \
+                    { Address: db2:27017, Type: RsSecondary } ] }";
+        let words = "no primary among db1:1 (I/O error: Connection refused (os error 111)), db2:27017";
+        assert_eq!(servers(said), words);
+        assert!(servers("No available servers. Topology: { Servers: [  ] }").contains("replica set"));
     }
 }

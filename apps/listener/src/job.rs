@@ -1,7 +1,7 @@
 //! The job that a change makes: a row of Agenda's, with an id that is computed.
 
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use uuid::Uuid;
 use windlass_engine::core::id::Key;
 use windlass_engine::core::job::{JobSpec, NewJob as StoreJob, Start};
@@ -48,7 +48,8 @@ pub(crate) struct NewJob {
 /// What is written.
 #[derive(Debug, Clone)]
 enum Form {
-    Row(Document),
+    /// As it goes over the wire: it is measured, and may be sent more than once.
+    Row(RawDocumentBuf),
     Job(Box<StoreJob>),
     /// Nothing can be, and why.
     Unfit(String),
@@ -122,11 +123,13 @@ impl NewJob {
         Self { lane: making.lane.to_owned(), id, name, form, bytes, token, origin }
     }
 
-    /// As a row of Agenda's.
-    pub(crate) fn row(&self) -> Option<&Document> {
+    /// As a row of Agenda's; or why it cannot be one.
+    pub(crate) fn row(&self) -> Result<&RawDocumentBuf, &str> {
         match &self.form {
-            Form::Row(row) => Some(row),
-            Form::Job(_) | Form::Unfit(_) | Form::Written => None,
+            Form::Row(row) => Ok(row),
+            Form::Unfit(why) => Err(why),
+            Form::Job(_) => Err("it is a job of the store"),
+            Form::Written => Err("it is written already"),
         }
     }
 
@@ -155,9 +158,14 @@ fn row(listener: &Listener, id: ObjectId, data: Document, making: &Making<'_>) -
         next_run_at: making.due,
         last_modified_by: making.instance.to_owned(),
     };
-    let row = row.document();
-    let bytes = row.to_vec().map_or(usize::MAX, |bytes| bytes.len());
-    (id.to_hex(), Form::Row(row), bytes)
+    let (form, bytes) = match RawDocumentBuf::try_from(&row.document()) {
+        Ok(row) => {
+            let bytes = row.as_bytes().len();
+            (Form::Row(row), bytes)
+        }
+        Err(why) => (Form::Unfit(why.to_string()), 0),
+    };
+    (id.to_hex(), form, bytes)
 }
 
 fn store_job(listener: &Listener, event: &Event, id: ObjectId, data: Document) -> (String, Form, usize) {

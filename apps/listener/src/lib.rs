@@ -34,6 +34,7 @@ mod report;
 mod runner;
 mod service;
 mod sink;
+mod stage;
 mod status_field;
 mod status_writer;
 mod stream;
@@ -42,3 +43,4 @@ mod verbs;
 
 pub use app::ListenerApp;
 pub use service::Service;
+pub use stage::Stage;

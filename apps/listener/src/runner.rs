@@ -88,7 +88,7 @@ fn queues() -> Vec<String> {
 
 /// Why jobs cannot be run; for people.
 #[derive(Debug, thiserror::Error)]
-#[error("{file}: {why}")]
+#[error("LISTENER_CONFIG names {file}, which cannot be used: {why}")]
 pub(crate) struct JobsError {
     file: String,
     why: String,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::TryStreamExt;
 use mongodb::ClientSession;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::error::Error;
 use windlass_engine::core::id::{Key, QueueName};
 use windlass_engine::core::job::NewJob as StoreJob;
@@ -95,7 +95,7 @@ pub(crate) async fn write_within<'a>(
     }
     match home.target {
         JobsTarget::Agenda => {
-            home.jobs.insert_many(jobs.iter().filter_map(NewJob::row)).session(session).await?;
+            home.rows().insert_many(rows(jobs)?).session(session).await?;
             Ok(None)
         }
         JobsTarget::Windlass => {
@@ -112,13 +112,10 @@ pub(crate) async fn write_within<'a>(
 /// Writes jobs some of which may be there already.
 pub(crate) async fn ensure(home: &Home, jobs: &[NewJob]) -> Result<(), Trouble> {
     match home.target {
-        JobsTarget::Agenda => {
-            let rows = jobs.iter().filter_map(NewJob::row);
-            match home.jobs.insert_many(rows).ordered(false).await {
-                Err(error) if code(&error) != DUPLICATE => Err(error.into()),
-                _ => Ok(()),
-            }
-        }
+        JobsTarget::Agenda => match home.rows().insert_many(rows(jobs)?).ordered(false).await {
+            Err(error) if code(&error) != DUPLICATE => Err(error.into()),
+            _ => Ok(()),
+        },
         JobsTarget::Windlass => {
             store(home).await?.enqueue(store_jobs(jobs)?).await?;
             Ok(())
@@ -131,9 +128,16 @@ async fn store(home: &Home) -> Result<&Arc<MongoStore>, Trouble> {
     home.store().await.map_err(|error| Trouble::Passing(error.kind.to_string()))
 }
 
+fn rows(jobs: &[NewJob]) -> Result<Vec<&RawDocumentBuf>, Trouble> {
+    jobs.iter().map(|job| job.row().map_err(unfit)).collect()
+}
+
 fn store_jobs(jobs: &[NewJob]) -> Result<Vec<StoreJob>, Trouble> {
-    let unfit = |why: &str| Trouble::Never(why.to_owned());
     jobs.iter().map(|job| job.store_job().map_err(unfit)).collect()
+}
+
+fn unfit(why: &str) -> Trouble {
+    Trouble::Never(why.to_owned())
 }
 
 /// The ids, as text, of those documents of a listener that have a job already.

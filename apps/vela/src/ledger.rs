@@ -6,7 +6,7 @@
 //! them, than the limit. One whose worker was killed ends at its time limit.
 
 use serde::{Deserialize, Serialize};
-use windlass_engine::core::policy::budget::Budget;
+use windlass_engine::core::policy::budget::{Budget, Used};
 use windlass_engine::{BudgetName, BudgetPolicy, Time};
 use windlass_outside::etsy::Quota;
 
@@ -51,7 +51,7 @@ pub enum Granted {
 impl Ledger {
     /// An empty ledger with these limits.
     pub fn new(name: BudgetName, per_second: Option<u32>, per_day: Option<u32>) -> Self {
-        let policy = BudgetPolicy { slots: None, per_second, per_day };
+        let policy = BudgetPolicy { per_second, per_day, ..BudgetPolicy::default() };
         Self { budget: Budget::new(name, policy), flights: Vec::new() }
     }
 
@@ -71,7 +71,7 @@ impl Ledger {
         }
         // With more under way than ever fits, one of them has to end first.
         let free = allowed.free_at(wanted, now).map(|free| free.ms_since(now)).filter(|ms| *ms > 0);
-        let day_is_full = allowed.policy.per_day.is_some_and(|per_day| allowed.used(now).1 >= per_day);
+        let day_is_full = allowed.policy.per_day.is_some_and(|per_day| allowed.used(now).day >= per_day);
         let one = || allowed.free_at(1, now).map(|free| free.ms_since(now)).filter(|ms| *ms > 0);
         Granted::In(free.or_else(|| if day_is_full { one() } else { None }).unwrap_or(SOON_MS))
     }
@@ -101,7 +101,7 @@ impl Ledger {
         policy.per_day = per_day.or(policy.per_day);
         let limits = *policy;
         let flights = u32::try_from(self.flights.len()).unwrap_or(u32::MAX);
-        let (second, day) = self.budget.used(now);
+        let Used { second, day, .. } = self.budget.used(now);
         let unknown = |limit: Option<u32>, left: Option<u32>, ours: u32| match (limit, left) {
             (Some(limit), Some(left)) => {
                 limit.saturating_sub(left).saturating_sub(ours.saturating_add(flights))
@@ -130,7 +130,7 @@ impl Ledger {
     /// What is used of each window, with what is under way: (per second, per day).
     pub fn used(&self, now: Time) -> (u32, u32) {
         let flights = u32::try_from(self.flights.len()).unwrap_or(u32::MAX);
-        let (second, day) = self.budget.used(now);
+        let Used { second, day, .. } = self.budget.used(now);
         (second.saturating_add(flights), day.saturating_add(flights))
     }
 

@@ -75,7 +75,7 @@ impl Tasks {
         // no budget either, and what tasks name in vain holds up nobody.
         let is_limited = per_second.is_some() || per_day.is_some();
         if is_limited || store.budgets().await?.iter().any(|had| had.budget.name == name) {
-            store.put_budget(name, BudgetPolicy { slots: None, per_second, per_day }).await?;
+            store.put_budget(name, BudgetPolicy { per_second, per_day, ..BudgetPolicy::default() }).await?;
         }
         Ok(())
     }

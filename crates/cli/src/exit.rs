@@ -64,6 +64,16 @@ impl Code {
         }
     }
 
+    /// The word for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Usage => "invalid",
+            Self::NotFound => "not_found",
+            Self::Refused => "refused",
+            Self::Done | Self::Failed => "failed",
+        }
+    }
+
     /// The worse of two.
     pub fn worst(self, other: Self) -> Self {
         if other as u8 > self as u8 { other } else { self }
@@ -79,11 +89,6 @@ impl From<Code> for ExitCode {
 /// An error for programs, in the form in which the API says one.
 pub fn as_json(error: &anyhow::Error) -> serde_json::Value {
     let store = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()).map(StoreError::code);
-    let code = store.unwrap_or(match Code::of(error) {
-        Code::Usage => "invalid",
-        Code::NotFound => "not_found",
-        Code::Refused => "refused",
-        Code::Done | Code::Failed => "failed",
-    });
+    let code = store.unwrap_or(Code::of(error).word());
     serde_json::json!({ "error": { "code": code, "message": format!("{error:#}") } })
 }

@@ -40,11 +40,13 @@ pub enum What {
     MadeDue,
     /// Somebody took it out of the store.
     Deleted,
+    /// An operator did something; the event says who and what ([`Event::action`]). What it did to jobs is told beside it.
+    Acted,
 }
 
 impl What {
     /// All of them.
-    pub const ALL: [What; 13] = [
+    pub const ALL: [What; 14] = [
         Self::Enqueued,
         Self::Claimed,
         Self::Completed,
@@ -58,6 +60,7 @@ impl What {
         Self::Retried,
         Self::MadeDue,
         Self::Deleted,
+        Self::Acted,
     ];
 
     /// The word.
@@ -76,6 +79,7 @@ impl What {
             Self::Retried => "retried",
             Self::MadeDue => "made_due",
             Self::Deleted => "deleted",
+            Self::Acted => "acted",
         }
     }
 
@@ -153,7 +157,41 @@ impl FromStr for Position {
     }
 }
 
-/// One thing that happened, in one commit, to one or more jobs of a queue.
+/// What an operator did. It names things, and holds nothing of their content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Action {
+    /// Who: the name of the token.
+    pub by: String,
+    /// What: the name of the call.
+    pub call: String,
+    /// To what: the path.
+    pub on: String,
+}
+
+impl Action {
+    /// The most bytes that each of its parts may have.
+    pub const PART_BYTES_MAX: usize = 512;
+
+    /// Refuses what no store could hold.
+    pub fn checked(self) -> Result<Self, Invalid> {
+        for (field, part) in [("by", &self.by), ("call", &self.call), ("on", &self.on)] {
+            if part.len() > Self::PART_BYTES_MAX || part.chars().any(char::is_control) {
+                let max = Self::PART_BYTES_MAX;
+                return Err(Invalid::new(
+                    field,
+                    format!("must be at most {max} bytes without control characters"),
+                ));
+            }
+        }
+        Ok(self)
+    }
+
+    fn bytes(&self) -> usize {
+        self.by.len() + self.call.len() + self.on.len()
+    }
+}
+
+/// One thing that happened, in one commit, to one or more jobs of a queue; or what an operator did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Its place; ask for events since it to go on from here.
@@ -163,10 +201,13 @@ pub struct Event {
     pub at: Time,
     /// What.
     pub what: What,
-    /// The queue of the jobs.
+    /// The queue of the jobs. Of an action it is the default one, and says nothing.
     pub queue: QueueName,
-    /// The jobs, in the order in which they were moved.
+    /// The jobs, in the order in which they were moved; none of an action.
     pub jobs: Vec<JobId>,
+    /// With [`What::Acted`]: who did what.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<Action>,
 }
 
 impl Event {
@@ -177,7 +218,7 @@ impl Event {
 
     /// How many bytes an event has, about, when it is written as JSON.
     pub fn bytes(&self) -> usize {
-        Self::BYTES + Self::JOB_BYTES * self.jobs.len()
+        Self::BYTES + Self::JOB_BYTES * self.jobs.len() + self.action.as_ref().map_or(0, Action::bytes)
     }
 }
 
@@ -217,6 +258,7 @@ mod tests {
             what: What::Enqueued,
             queue: QueueName::default(),
             jobs: vec![JobId(Uuid::nil()); jobs],
+            action: None,
         }
     }
 

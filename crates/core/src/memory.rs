@@ -9,13 +9,13 @@ use crate::audit::{AuditBite, AuditFrom};
 use crate::book::Book;
 use crate::eligible::Explanation;
 use crate::error::StoreError;
-use crate::event::{Event, Position};
+use crate::event::{Action, Event, Position};
 use crate::id::{BudgetName, JobId, Label, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName};
 use crate::job::{Job, NewJob};
 use crate::policy::budget::BudgetPolicy;
 use crate::policy::queue::QueuePolicy;
 use crate::policy::schedule::{Schedule, SchedulePolicy};
-use crate::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use crate::query::{Counted, JobFilter, ListRequest, Page, QueueStatus, WorkerStatus};
 use crate::record::{BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan, check_read, check_text};
 use crate::store::{
     BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, DeleteAnswer, Enqueued, EpochStatus, Expired,
@@ -149,6 +149,10 @@ impl Store for MemoryStore {
         Ok(self.book().list(&ListRequest { filter: filter.checked()?, limit, after }))
     }
 
+    async fn count_jobs(&self, filter: JobFilter) -> Result<Counted, StoreError> {
+        Ok(self.book().count(&filter.checked()?))
+    }
+
     async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
         check_steered(&ids)?;
         let answers = self.book().cancel(&ids, self.time());
@@ -261,6 +265,10 @@ impl Store for MemoryStore {
 
     async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
         self.book().events(since, limit)
+    }
+
+    async fn act(&self, action: Action) -> Result<(), StoreError> {
+        Ok(self.book().act(action, self.time())?)
     }
 
     async fn events_end(&self) -> Result<Position, StoreError> {

@@ -421,7 +421,8 @@ mod tests {
                 key_holder: None,
                 pause: until.map(|until| (&epoch, until)),
             };
-            let bounds = BudgetPolicy { slots: is(5).then_some(1), per_second: Some(1), per_day: None };
+            let bounds =
+                BudgetPolicy { slots: is(5).then_some(1), per_second: Some(1), ..BudgetPolicy::default() };
             let mut budget = Budget::new(name.clone(), bounds);
             if is(6) {
                 budget.spend(1, now);

@@ -83,6 +83,34 @@ pub struct Page {
     pub next: Option<Cursor>,
 }
 
+/// How many jobs there are in each state: exactly so many, or at least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counted {
+    /// By state, in the order of [`StateName::ALL`].
+    pub states: [u64; StateName::ALL.len()],
+    /// There may be more: the store looked at as many jobs, the newest ones, as one question may.
+    pub more: bool,
+}
+
+impl Counted {
+    /// So many more in a state.
+    pub fn add(&mut self, state: StateName, jobs: u64) {
+        self.states[state as usize] += jobs;
+    }
+
+    /// How many are in a state.
+    pub fn of(&self, state: StateName) -> u64 {
+        self.states[state as usize]
+    }
+
+    /// What a page has.
+    pub fn of_page(page: &Page) -> Self {
+        let mut counted = Self { more: page.next.is_some(), ..Self::default() };
+        page.jobs.iter().for_each(|job| counted.add(job.state.name(), 1));
+        counted
+    }
+}
+
 /// Where a page ended: the place in the order of acceptance of its last job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -16,21 +16,22 @@ use crate::audit::{AuditBite, AuditFrom, FINDINGS_MAX};
 use crate::eligible::Explanation;
 use crate::epoch::Epoch;
 use crate::error::{Invalid, StoreError};
-use crate::event::{Event, Position};
+use crate::event::{Action, Event, Position};
 use crate::id::{BudgetName, JobId, Kind, QueueName, ScheduleName, StepName, WorkerName};
 use crate::job::{Job, JobSpec, NewJob};
 use crate::json::Json;
 use crate::log::{LogPage, LogWrite};
-use crate::policy::budget::{Budget, BudgetPolicy};
+use crate::policy::budget::BudgetPolicy;
 use crate::policy::queue::QueuePolicy;
 use crate::policy::schedule::{Schedule, SchedulePolicy};
-use crate::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use crate::query::{Counted, JobFilter, ListRequest, PAGE_MAX, Page, QueueStatus, WorkerStatus};
 use crate::record::Records;
 use crate::ticket::Ticket;
 use crate::time::Time;
 use crate::transition::Outcome;
 use crate::wake::{Registered, Registration, Work};
 
+pub use crate::policy::budget::BudgetStatus;
 pub use crate::policy::schedule::{Fired, FiredRun};
 pub use crate::risk::Risk;
 pub use crate::steer::{
@@ -344,21 +345,6 @@ pub struct Holder {
     pub worker: Option<WorkerName>,
 }
 
-/// A budget as it stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BudgetStatus {
-    /// The budget.
-    pub budget: Budget,
-    /// How many running jobs name it.
-    pub slots_used: u32,
-    /// What was spent in the last second.
-    pub used_second: u32,
-    /// What was spent in the last 24 hours.
-    pub used_day: u32,
-    /// When something of it may be spent again, when nothing may now.
-    pub free_at: Option<Time>,
-}
-
 /// A source that the engine owns.
 #[async_trait]
 pub trait Store: Source {
@@ -403,6 +389,12 @@ pub trait Store: Source {
 
     /// A page of jobs, newest first.
     async fn list(&self, request: ListRequest) -> Result<Page, StoreError>;
+
+    /// How many jobs that a filter admits are in each state, of as many as one question looks at.
+    async fn count_jobs(&self, filter: JobFilter) -> Result<Counted, StoreError> {
+        let page = self.list(ListRequest { filter, limit: PAGE_MAX, after: None }).await?;
+        Ok(Counted::of_page(&page))
+    }
 
     /// Asks for jobs to be canceled, at most [`STEER_MAX`], and answers in the order asked.
     async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError>;
@@ -503,6 +495,9 @@ pub trait Store: Source {
 
     /// What happened after `since` (nothing: from the oldest that is kept), oldest first.
     async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError>;
+
+    /// Tells whoever follows the events what an operator did.
+    async fn act(&self, action: Action) -> Result<(), StoreError>;
 
     /// The newest position, to hear only what happens from now on.
     async fn events_end(&self) -> Result<Position, StoreError>;

@@ -37,7 +37,7 @@ struct New {
 enum Deed {
     Add(Vec<New>),
     Policy { queue: usize, limit: Option<u32>, ageing_ms: Option<u64>, paused: bool },
-    Budget { budget: usize, slots: Option<u32>, per_second: Option<u32>, per_day: Option<u32>, cool_ms: u64 },
+    Budget { budget: usize, policy: BudgetPolicy, cool_ms: u64 },
     Claim { queues: u8, kinds: Option<u8>, limit: u32, lease_ms: Option<u32> },
     End { which: usize, retry: bool },
     Turn { lossy: bool },
@@ -66,13 +66,16 @@ fn deed() -> impl Strategy<Value = Deed> {
         fresh,
     });
     let few = || prop_oneof![1 => Just(None), 3 => (1..4_u32).prop_map(Some)];
+    let bounds = (few(), few(), few(), few()).prop_map(|(slots, per_second, per_minute, per_day)| {
+        BudgetPolicy { slots, per_second, per_minute, per_day }
+    });
     let spans = || prop_oneof![3 => 1..900_u64, 1 => 900..40_000_u64, 1 => Just(86_400_000_u64)];
     prop_oneof![
         6 => vec(new, 1..8).prop_map(Deed::Add),
         2 => (0..3_usize, few(), prop_oneof![Just(None), Just(Some(1_000_u64))], any::<bool>(), any::<bool>()).prop_map(
             |(queue, limit, ageing_ms, paused, really)| Deed::Policy { queue, limit, ageing_ms, paused: paused && really }),
-        3 => (0..3_usize, few(), few(), few(), prop_oneof![4 => Just(0_u64), 1 => 1..3_000_u64]).prop_map(
-            |(budget, slots, per_second, per_day, cool_ms)| Deed::Budget { budget, slots, per_second, per_day, cool_ms }),
+        3 => (0..3_usize, bounds, prop_oneof![4 => Just(0_u64), 1 => 1..3_000_u64])
+            .prop_map(|(budget, policy, cool_ms)| Deed::Budget { budget, policy, cool_ms }),
         6 => (1..8_u8, prop_oneof![Just(None), (1..4_u8).prop_map(Some)], 0..12_u32, prop_oneof![Just(None), Just(Some(50_000_u32))])
             .prop_map(|(queues, kinds, limit, lease_ms)| Deed::Claim { queues, kinds, limit, lease_ms }),
         4 => (any::<usize>(), any::<bool>()).prop_map(|(which, retry)| Deed::End { which, retry }),
@@ -174,8 +177,8 @@ impl World {
                 self.book.put_queue(queue(n), policy, self.now).expect("a policy");
                 self.book.pause_queue(queue(n), paused);
             }
-            Deed::Budget { budget: n, slots, per_second, per_day, cool_ms } => {
-                self.book.put_budget(budget(n), BudgetPolicy { slots, per_second, per_day });
+            Deed::Budget { budget: n, policy, cool_ms } => {
+                self.book.put_budget(budget(n), policy);
                 if cool_ms > 0 {
                     self.book.cool_down(budget(n), cool_ms, self.now);
                 }

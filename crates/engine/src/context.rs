@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::task::{JoinError, JoinSet};
 use tracing::Instrument;
 use windlass_core::error::StoreError;
 use windlass_core::holding::May;
@@ -339,7 +340,8 @@ impl<S> Context<S> {
     async fn persist<T, F, Fut>(&self, ask: F) -> Result<T, Failure>
     where
         F: Fn(Arc<dyn Source>) -> Fut,
-        Fut: Future<Output = Result<T, StoreError>>,
+        Fut: Future<Output = Result<T, StoreError>> + Send + 'static,
+        T: Send + 'static,
     {
         let answer = self.ask(|| ask(self.inner.source.clone())).await;
         Ok(answer.ok_or(Failure::LeaseLost)??)
@@ -347,14 +349,20 @@ impl<S> Context<S> {
 
     /// Asks a store until it answers: as long as the lease is ours, a store
     /// that is away for a moment is no reason to fail the attempt. Nothing when the lease is lost.
+    ///
+    /// Each call is a task of its own: a handler that is held still is not polled, and a call that was not polled either
+    /// would keep its connection, which may be the one that the renewal waits for that lets the handler go on.
     pub(crate) async fn ask<T, F, Fut>(&self, ask: F) -> Option<Result<T, StoreError>>
     where
         F: Fn() -> Fut,
-        Fut: Future<Output = Result<T, StoreError>>,
+        Fut: Future<Output = Result<T, StoreError>> + Send + 'static,
+        T: Send + 'static,
     {
         let mut wait_ms = 50;
         while !self.inner.attempt.is_halted() {
-            match ask().await {
+            let mut call = JoinSet::new();
+            call.spawn(ask().in_current_span());
+            match call.join_next().await?.unwrap_or_else(|ended| Err(unanswered(ended))) {
                 // One that is full is not away: whoever wrote has to hear of it.
                 Err(error) if error.is_transient() && !matches!(error, StoreError::Full(_)) => {
                     tracing::warn!(job_id = %self.id(), code = error.code(), "the store did not take a write; trying again");
@@ -385,6 +393,14 @@ impl<S> Context<S> {
 impl<S> Clone for Context<S> {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone(), state: self.state.clone() }
+    }
+}
+
+/// A call that has panicked is a defect of the store, and one whose runtime has ended is not answered any more.
+fn unanswered(ended: JoinError) -> StoreError {
+    match ended.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => StoreError::Unavailable("the program ends".to_owned()),
     }
 }
 

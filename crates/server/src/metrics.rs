@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use http::StatusCode;
 use windlass_engine::core::event::What;
 use windlass_engine::core::id::QueueName;
+use windlass_engine::core::policy::budget::Used;
 
 use crate::answer::Refusal;
 use crate::api::Api;
@@ -53,8 +54,9 @@ pub(crate) async fn write(api: &Api) -> Result<String, Refusal> {
     text.family("windlass_budget_used", "gauge", "What of a budget is used.");
     for status in &budgets {
         let name = status.budget.name.as_str();
+        let Used { second, minute, day } = status.used;
         for (window, used) in
-            [("slots", status.slots_used), ("second", status.used_second), ("day", status.used_day)]
+            [("slots", status.slots_used), ("second", second), ("minute", minute), ("day", day)]
         {
             text.line("windlass_budget_used", &[("budget", name), ("window", window)], f64::from(used));
         }

@@ -48,5 +48,5 @@ shapes! {
     /// What the claim gave with the lease.
     TicketText, { "type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[A-Za-z0-9_-]+$" };
     /// A place in the stream of events.
-    PositionText, { "type": "string", "pattern": "^[0-9]+-[0-9]+$" };
+    PositionText, { "type": "string", "pattern": "^[0-9a-f]+-[0-9]+$" };
 }

@@ -84,6 +84,7 @@ async fn serve_until(listener: TcpListener, shutdown: BoxFuture<'_, ()>, server:
     api.settings.check(addr).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let mut tasks = JoinSet::new();
     tasks.spawn(feed::run(api.clone()));
+    tasks.spawn(feed::keep(api.clone()));
     tasks.spawn(actions::write_down(api.clone()));
     let ending = api.clone();
     let opened = Arc::new(Notify::new());
@@ -112,5 +113,6 @@ async fn serve_until(listener: TcpListener, shutdown: BoxFuture<'_, ()>, server:
     windlass_listen::serve(listener, shutdown, house, answer).await;
     tasks.shutdown().await;
     actions::write_rest(&ending).await;
+    feed::keep_rest(&ending).await;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
@@ -36,6 +37,7 @@ pub struct OpenAi {
     server: Server,
     replies: Arc<Mutex<VecDeque<Reply>>>,
     said: Arc<Mutex<VecDeque<String>>>,
+    tells_states: Arc<AtomicBool>,
 }
 
 impl OpenAi {
@@ -43,8 +45,16 @@ impl OpenAi {
     pub async fn start() -> Self {
         let (replies, said) =
             (Arc::<Mutex<VecDeque<Reply>>>::default(), Arc::<Mutex<VecDeque<String>>>::default());
-        let rules = Rules { replies: replies.clone(), said: said.clone() };
-        Self { server: Server::start(rules).await, replies, said }
+        let tells_states = Arc::<AtomicBool>::default();
+        let rules =
+            Rules { replies: replies.clone(), said: said.clone(), tells_states: tells_states.clone() };
+        Self { server: Server::start(rules).await, replies, said, tells_states }
+    }
+
+    /// From now on whoever asks without a schema is told in which state of the US something happened, as News Nexus wants
+    /// to know.
+    pub fn tell_states(&self) {
+        self.tells_states.store(true, Ordering::Relaxed);
     }
 
     /// What is heard in one of the next recordings.
@@ -86,6 +96,7 @@ impl Deref for OpenAi {
 struct Rules {
     replies: Arc<Mutex<VecDeque<Reply>>>,
     said: Arc<Mutex<VecDeque<String>>>,
+    tells_states: Arc<AtomicBool>,
 }
 
 impl Service for Rules {
@@ -123,7 +134,10 @@ impl Rules {
             format => Some(check_format(format)?),
         };
         let reply = self.replies.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let reply = reply.unwrap_or_else(|| Reply::Text(made_up(schema, messages)));
+        let tells_state = self.tells_states.load(Ordering::Relaxed) && schema.is_none();
+        let reply = reply.unwrap_or_else(|| {
+            Reply::Text(if tells_state { state(messages) } else { made_up(schema, messages) })
+        });
         let (content, refusal, reason) = match reply {
             Reply::Text(text) => (json!(text), Value::Null, "stop"),
             Reply::Refusal(text) => (Value::Null, json!(text), "stop"),
@@ -164,6 +178,15 @@ fn is_strict(schema: &Value) -> bool {
     let required = schema["required"].as_array();
     let all = required.is_some_and(|list| properties.keys().all(|key| list.iter().any(|name| name == key)));
     all && schema["additionalProperties"] == false && properties.values().all(is_strict)
+}
+
+/// Where something happened; the same for the same question.
+fn state(messages: &[Value]) -> String {
+    const STATES: [&str; 5] = ["Texas", "Ohio", "California", "New York", "Florida"];
+    let seed = digest(Value::from(messages).to_string().as_bytes());
+    let state = STATES[seed.bytes().map(usize::from).sum::<usize>() % STATES.len()];
+    json!({ "occuredInTheUS": true, "reasoning": format!("The article names {state}."), "state": state })
+        .to_string()
 }
 
 fn made_up(schema: Option<&Value>, messages: &[Value]) -> String {

@@ -42,6 +42,11 @@ impl Keeper {
         *lock(&self.waiting) = Some(waiting);
     }
 
+    /// The process that watches, while there is one.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        *lock(&self.pid)
+    }
+
     /// Waits until a server that was told to end has done so.
     pub(crate) async fn ended(&self) {
         eventually("the server's keeper ends after the server", async || {

@@ -11,6 +11,7 @@ mod keeper;
 pub mod model;
 pub mod needs;
 pub mod program;
+pub mod relay;
 pub mod small_disk;
 pub mod subject;
 

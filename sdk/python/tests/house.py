@@ -183,6 +183,46 @@ class ForgetfulProxy:
             return True
 
 
+class LateProxy(ForgetfulProxy):
+    """Keeps the first claim to itself, as a server does that was frozen, and passes everything else on."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port, every=1 << 30)
+        self.late, self.claims, self.under_way = b"", 0, 0
+        self.open = threading.Event()
+        self.open.set()
+
+    def _serve(self, caller: socket.socket) -> None:
+        try:
+            with caller, socket.create_connection(("127.0.0.1", self.to)) as server:
+                while True:
+                    asked = _message(caller)
+                    if not asked:
+                        return
+                    claim = asked.startswith(b"POST /v1/claim ")
+                    if claim and not self.late:
+                        self.late = asked
+                        return
+                    if claim:
+                        self.claims += 1
+                        self.open.wait(10)
+                        self.under_way += 1
+                    server.sendall(asked)
+                    answer = _message(server)
+                    self.under_way -= claim
+                    if not answer:
+                        return
+                    caller.sendall(answer)
+        except OSError:
+            return
+
+    def carry_out(self) -> bytes:
+        """Carries out the first claim; nobody hears what it gave."""
+        with socket.create_connection(("127.0.0.1", self.to)) as server:
+            server.sendall(self.late)
+            return _message(server)
+
+
 def _message(sock: socket.socket) -> bytes:
     """One request or answer with its body."""
     data = b""

@@ -71,6 +71,22 @@ class TestKills(house.House):
         self.assertEqual(set(Counter(self.lines("runs")).values()), {1})
         self.assertGreater(proxy.swallowed, 50)
 
+    def test_a_claim_that_is_carried_out_late_is_heard_of(self) -> None:
+        """The one that is asked again is given nothing, and then the first one takes the job: it is not booked as crashed."""
+        proxy = house.LateProxy(self.port)
+        self.addCleanup(proxy.close)
+        worker = windlass.Worker(proxy.url, house.TOKEN)
+        worker.handler("one")(lambda ctx: "done")
+        self.begin(worker)
+        house.eventually("the one that is asked again is answered", lambda: proxy.claims >= 2)
+        proxy.open.clear()
+        house.eventually("no claim is under way", lambda: proxy.under_way == 0)
+        id = self.client.enqueue("one").id
+        self.assertIn(id.encode(), proxy.carry_out())
+        proxy.open.set()
+        job = self.until_state(id, "completed", 10.0)
+        self.assertEqual((job.attempt, job.fence), (1, 1))
+
     def test_who_stood_still_waits_out_the_pause_of_an_epoch(self) -> None:
         """A file that is put back is a new epoch: until the lease is over that a lost commit may have given, nobody goes on."""
         self.queue(lease_ms=3000)

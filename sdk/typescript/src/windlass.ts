@@ -25,6 +25,10 @@ const LOG_CALL_MS = 2_000; // for how long the end of an attempt waits for what 
 const LOG_PAUSE_MS = 10_000; // nothing is written for so long after that went wrong
 const CALL_MS = 35_000; // the server ends a call after 30 s by itself
 const CLAIM_WAIT_MS = 30_000;
+/** A claim whose answer was lost may be carried out for so long. */
+const DOUBT_MS = 60_000;
+/** What it then gives is asked for this often. */
+const DOUBT_WAIT_MS = 1_000;
 const CLAIM_MAX = 100;
 const ERROR_CHARS_MAX = 8_000; // the server cuts errors at 8 KiB
 
@@ -605,6 +609,8 @@ export class Worker {
   private troubled = false;
   private keeper?: Thread;
   private answered = false;
+  /** The claim that may still be carried out. */
+  private doubt = { requestId: "", until: 0 };
   private failure?: unknown;
   private readonly summary: Summary = { claimed: 0, settled: 0, lost: 0 };
 
@@ -675,37 +681,47 @@ export class Worker {
     }
   }
 
-  /** One claim, asked again with the same request id until it is answered. */
-  private async claim(limit: number, waitMs: number): Promise<{ leases: Leased[]; fresh: boolean }> {
+  /**
+   * One claim, asked again with the same request id until it is answered. A server that was away may give nothing to the one
+   * that is asked again, and carry out the first a moment later: the id of a claim whose answer was lost is asked with until it
+   * gives something, for a minute.
+   */
+  private async claim(limit: number, longestMs: number): Promise<{ leases: Leased[]; fresh: boolean }> {
+    const doubted = now() < this.doubt.until;
     const wish = {
       worker: this.name,
       queues: this.queues,
       kinds: [...this.handlers.keys()].sort(),
       limit,
-      request_id: randomUUID() as string,
+      request_id: doubted ? this.doubt.requestId : (randomUUID() as string),
       ...(this.options.lease === undefined ? {} : { lease_ms: ms(this.options.lease) }),
     };
     const nothing = { leases: [], fresh: false };
     let giveUpAt = Infinity;
-    for (let fresh = true, pause = 100; ; fresh = false, pause = Math.min(pause * 2, 2_000)) {
+    for (let fresh = !doubted, pause = 100; ; fresh = false, pause = Math.min(pause * 2, 2_000)) {
       // Told to end: what the poll that was cut may have given is asked for once more, without waiting.
       const ending = this.stopping.signal.aborted;
       if (ending) giveUpAt = Math.min(giveUpAt, now() + this.graceMs);
+      const waitMs = fresh ? longestMs : Math.min(longestMs, DOUBT_WAIT_MS);
       const body = JSON.stringify({ ...wish, wait_ms: ending ? 0 : waitMs });
       const options = { within: 0, timeout: waitMs + 10_000, signal: ending ? undefined : this.stopping.signal };
       try {
         const { leases } = await this.servers.call<{ leases: Leased[] }>("POST", "/v1/claim", body, options);
         this.answered = true;
+        if (leases.length > 0) this.doubt.until = 0;
         return { leases, fresh };
       } catch (error) {
         if (error instanceof Refused && error.code === "request_conflict") {
           wish.request_id = randomUUID();
+          this.doubt.until = 0;
         } else if (error instanceof Refused && (!this.answered || ending)) {
           // A wrong token, or a server that is none: whoever starts the worker is to hear of it.
           this.failure = error;
           this.stop();
           return nothing;
-        } else if (!this.stopping.signal.aborted) {
+        }
+        if (!(error instanceof Refused)) this.doubt = { requestId: wish.request_id, until: now() + DOUBT_MS };
+        if (!this.stopping.signal.aborted && !(error instanceof Refused && error.code === "request_conflict")) {
           this.log(`claim: ${(error as Error).message}`);
         }
       }

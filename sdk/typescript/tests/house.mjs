@@ -149,6 +149,43 @@ export class House {
   }
 }
 
+/** Keeps the first claim to itself, as a server does that was frozen, and passes everything else on. */
+export async function lateProxy(t, to) {
+  const proxy = { claims: 0, underWay: 0, open: Promise.resolve() };
+  const server = createServer((caller) => {
+    const upstream = connect(to, "127.0.0.1");
+    const close = () => (caller.destroy(), upstream.destroy());
+    for (const socket of [caller, upstream]) socket.on("error", close).on("close", close);
+    let claiming = false;
+    caller.on("data", whole(async (message) => {
+      claiming = message.toString("latin1").startsWith("POST /v1/claim ");
+      if (claiming && !proxy.late) {
+        proxy.late = message;
+        return close();
+      }
+      if (claiming) {
+        proxy.claims += 1;
+        await proxy.open;
+        proxy.underWay += 1;
+      }
+      upstream.write(message);
+    }));
+    upstream.on("data", whole((message) => {
+      if (claiming) proxy.underWay -= 1;
+      caller.write(message);
+    }));
+  });
+  t.after(() => server.close());
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  proxy.url = `http://127.0.0.1:${server.address().port}`;
+  /** Carries out the first claim; nobody hears what it gave. */
+  proxy.carryOut = () => new Promise((done, fail) => {
+    const socket = connect(to, "127.0.0.1", () => socket.write(proxy.late)).on("error", fail);
+    socket.on("data", whole((message) => (socket.destroy(), done(message.toString("latin1")))));
+  });
+  return proxy;
+}
+
 /** Passes calls on, and swallows every third answer: the connection just ends. */
 export async function forgetfulProxy(t, to, every = 3) {
   const proxy = { calls: 0, swallowed: 0 };

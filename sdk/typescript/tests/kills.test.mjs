@@ -4,7 +4,7 @@ import { copyFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Client } from "../dist/windlass.js";
-import { House, TOKEN, eventually, forgetfulProxy } from "./house.mjs";
+import { House, TOKEN, eventually, forgetfulProxy, lateProxy } from "./house.mjs";
 
 const JOBS = 200;
 
@@ -97,6 +97,23 @@ test("answers are lost: a claim is asked again and gives the same jobs, so none 
   assert.equal(house.lines("runs").length, 60);
   assert.equal(new Set(house.lines("runs")).size, 60);
   assert.ok(proxy.swallowed > 50, String(proxy.swallowed));
+});
+
+test("a claim that is carried out late is heard of", async (t) => {
+  const house = await House.open(t);
+  const proxy = await lateProxy(t, house.port);
+  const worker = house.worker({ urls: proxy.url });
+  worker.handle("one", () => "done");
+  house.begin(worker);
+  await eventually("the one that is asked again is answered", () => proxy.claims >= 2);
+  let open;
+  proxy.open = new Promise((done) => (open = done));
+  await eventually("no claim is under way", () => proxy.underWay === 0);
+  const { id } = await house.client.enqueue("one");
+  assert.ok((await proxy.carryOut()).includes(id));
+  open();
+  const job = await house.untilState(id, "completed");
+  assert.deepEqual([job.attempt, job.fence], [1, 1]);
 });
 
 test("a frozen worker writes nothing", async (t) => {

@@ -5,14 +5,14 @@ use windlass_core::audit::{AuditBite, AuditFrom};
 use windlass_core::book::Book;
 use windlass_core::eligible::Explanation;
 use windlass_core::error::StoreError;
-use windlass_core::event::{Event, Position};
+use windlass_core::event::{Action, Event, Position};
 use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
 use windlass_core::incarnation;
 use windlass_core::job::{Job, NewJob};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
-use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::query::{Counted, JobFilter, ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::record::Records;
 use windlass_core::store::{
     BudgetStatus, CancelAnswer, DeleteAnswer, Enqueued, EpochStatus, Fired, QueueDeletion, Rerun,
@@ -54,6 +54,11 @@ impl Store for JsonStore {
         let ListRequest { filter, limit, after } = request;
         let request = ListRequest { filter: filter.checked()?, limit, after };
         self.read(|book, _| book.list(&request))
+    }
+
+    async fn count_jobs(&self, filter: JobFilter) -> Result<Counted, StoreError> {
+        let filter = filter.checked()?;
+        self.read(|book, _| book.count(&filter))
     }
 
     async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
@@ -221,6 +226,14 @@ impl Store for JsonStore {
 
     async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
         self.read(|book, _| book.events(since, limit))?
+    }
+
+    async fn act(&self, action: Action) -> Result<(), StoreError> {
+        self.write(|book, now| {
+            book.act(action, now)?;
+            Ok(DONE)
+        })
+        .await
     }
 
     async fn events_end(&self) -> Result<Position, StoreError> {

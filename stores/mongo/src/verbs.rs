@@ -5,13 +5,13 @@ use windlass_core::audit::{AuditBite, AuditFrom};
 use windlass_core::book::Book;
 use windlass_core::eligible::Explanation;
 use windlass_core::error::StoreError;
-use windlass_core::event::{Event, Position};
+use windlass_core::event::{Action, Event, Position};
 use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
 use windlass_core::job::{Job, NewJob};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
-use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::query::{Counted, JobFilter, ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::record::Records;
 use windlass_core::store::{
     BudgetStatus, CancelAnswer, DeleteAnswer, Enqueued, EpochStatus, Fired, QueueDeletion, Rerun,
@@ -62,6 +62,11 @@ impl Store for MongoStore {
         let ListRequest { filter, limit, after } = request;
         let request = ListRequest { filter: filter.checked()?, limit, after };
         self.look(|book, _| book.list(&request)).await
+    }
+
+    async fn count_jobs(&self, filter: JobFilter) -> Result<Counted, StoreError> {
+        let filter = filter.checked()?;
+        self.look(|book, _| book.count(&filter)).await
     }
 
     async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
@@ -161,6 +166,11 @@ impl Store for MongoStore {
 
     async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
         self.look(|book, _| book.events(since, limit)).await?
+    }
+
+    async fn act(&self, action: Action) -> Result<(), StoreError> {
+        self.change(Op::Act(action.checked()?), None).await?;
+        Ok(())
     }
 
     async fn events_end(&self) -> Result<Position, StoreError> {

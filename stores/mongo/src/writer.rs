@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use windlass_core::book::Book;
 use windlass_core::error::StoreError;
 use windlass_core::time::Time;
@@ -32,14 +33,16 @@ pub(crate) struct Wish {
 
 pub(crate) struct Writer {
     shared: Arc<Shared>,
+    /// The snapshot that is being written; it answers how many bytes it has. It ends with the writer.
+    snapshot: JoinSet<Result<usize, StoreError>>,
 }
 
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+        Self { shared, snapshot: JoinSet::new() }
     }
 
-    pub(crate) async fn run(self, mut asked: mpsc::Receiver<Wish>) {
+    pub(crate) async fn run(mut self, mut asked: mpsc::Receiver<Wish>) {
         let mut wishes = Vec::new();
         while asked.recv_many(&mut wishes, TOGETHER_MAX).await > 0 {
             let (ops, tellers): (Vec<Arc<Op>>, Vec<_>) =
@@ -61,8 +64,8 @@ impl Writer {
     }
 
     /// Has these operations done together.
-    async fn write(&self, ops: &[Arc<Op>]) -> Result<Vec<Done>, StoreError> {
-        let shared = &self.shared;
+    async fn write(&mut self, ops: &[Arc<Op>]) -> Result<Vec<Done>, StoreError> {
+        let shared = self.shared.clone();
         for _ in 0..TRIES_MAX {
             let mut copy = shared.copy.lock().await;
             let at = shared.prepare(&mut copy).await?;
@@ -100,16 +103,39 @@ impl Writer {
         answers
     }
 
-    /// Writes a snapshot when there are as many bytes of entries as the last one had: then reading the store costs no
-    /// more than twice of what is in it, and writing it neither.
-    async fn shorten(&self, copy: &mut Copy) {
-        if copy.bytes < self.shared.options.snapshot_bytes_min.max(copy.snapshot_bytes) {
+    /// Has a snapshot written when there are as many bytes of entries as the last one had: then reading the store costs no
+    /// more than twice of what is in it, and writing it neither. It is written beside the work of the store, which waits
+    /// only while the book is copied.
+    async fn shorten(&mut self, copy: &mut Copy) {
+        match self.snapshot.try_join_next() {
+            Some(Ok(Ok(bytes))) => copy.snapshot_bytes = bytes,
+            Some(Ok(Err(error))) => {
+                tracing::warn!(%error, "a snapshot of the store could not be written");
+                // The next entry tries again.
+                copy.bytes = copy.bytes.max(self.due(copy));
+            }
+            Some(Err(error)) => tracing::error!(%error, "the writing of a snapshot has ended"),
+            None => {}
+        }
+        if !self.snapshot.is_empty() || copy.bytes < self.due(copy) {
             return;
         }
-        match self.shared.journal.write_snapshot(copy).await {
-            Ok(bytes) => (copy.bytes, copy.snapshot_bytes, copy.since) = (0, bytes, copy.number),
-            // The next entry tries again.
-            Err(error) => tracing::warn!(%error, "a snapshot of the store could not be written"),
+        match self.shared.journal.later_snapshot(copy).await {
+            Ok(Some(bytes)) => copy.snapshot_bytes = bytes,
+            Ok(None) => {
+                let (shared, snapshot) = (self.shared.clone(), copy.snapshot());
+                self.snapshot.spawn(async move { shared.journal.write_snapshot(snapshot).await });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "whether a snapshot is due cannot be asked now");
+                return;
+            }
         }
+        (copy.bytes, copy.since) = (0, copy.number);
+    }
+
+    /// How many bytes of entries there may be without a snapshot.
+    fn due(&self, copy: &Copy) -> usize {
+        self.shared.options.snapshot_bytes_min.max(copy.snapshot_bytes)
     }
 }

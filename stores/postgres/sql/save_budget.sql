@@ -1,1 +1,4 @@
-UPDATE windlass.budgets SET second_window = $2::text::jsonb, day_window = $3::text::jsonb WHERE name = $1
+UPDATE windlass.budgets
+   SET second_window = $2::text::jsonb, minute_window = $3::text::jsonb, day_window = $4::text::jsonb,
+       writes = writes + 1
+ WHERE name = $1

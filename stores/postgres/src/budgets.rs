@@ -26,11 +26,12 @@ impl PostgresStore {
     }
 
     pub(crate) async fn put_budget_once(&self, name: &BudgetName, policy: BudgetPolicy) -> Result<(), Fault> {
-        let BudgetPolicy { slots, per_second, per_day } = policy;
-        let params: [crate::link::Param<'_>; 4] = [
+        let BudgetPolicy { slots, per_second, per_minute, per_day } = policy;
+        let params: [crate::link::Param<'_>; 5] = [
             (&name.as_str(), Type::TEXT),
             (&slots.map(i64::from), Type::INT8),
             (&per_second.map(i64::from), Type::INT8),
+            (&per_minute.map(i64::from), Type::INT8),
             (&per_day.map(i64::from), Type::INT8),
         ];
         self.link().await?.rows(include_str!("../sql/put_budget.sql"), &params).await?;
@@ -75,9 +76,14 @@ impl PostgresStore {
         let answer = spend(&mut budget, amount, now);
         if answer == Spent::Granted {
             let second = to_json(&budget.second)?;
+            let minute = to_json(&budget.minute)?;
             let day = to_json(&budget.day)?;
-            let params: [crate::link::Param<'_>; 3] =
-                [(&name.as_str(), Type::TEXT), (&second, Type::TEXT), (&day, Type::TEXT)];
+            let params: [crate::link::Param<'_>; 4] = [
+                (&name.as_str(), Type::TEXT),
+                (&second, Type::TEXT),
+                (&minute, Type::TEXT),
+                (&day, Type::TEXT),
+            ];
             link.rows(include_str!("../sql/save_budget.sql"), &params).await?;
         }
         link.commit().await?;
@@ -90,15 +96,18 @@ pub(crate) fn read_budget(row: &Row) -> Result<(Budget, u32), Fault> {
     let unreadable = |why: &dyn std::fmt::Display| Fault::unreadable("a budget", why);
     let bound = |at: usize| Ok::<_, Fault>(row.try_get::<_, Option<i64>>(at)?.map(|n| n as u32));
     let name = BudgetName::new(row.try_get::<_, &str>(0)?).map_err(|why| unreadable(&why))?;
-    let policy = BudgetPolicy { slots: bound(1)?, per_second: bound(2)?, per_day: bound(3)? };
+    let window = |at: usize| serde_json::from_str(row.try_get(at)?).map_err(|why| unreadable(&why));
+    let policy =
+        BudgetPolicy { slots: bound(1)?, per_second: bound(2)?, per_minute: bound(3)?, per_day: bound(4)? };
     let budget = Budget {
         name,
         policy,
-        cooling_until: row.try_get::<_, Option<i64>>(4)?.map(Time::from_ms),
-        second: serde_json::from_str(row.try_get(5)?).map_err(|why| unreadable(&why))?,
-        day: serde_json::from_str(row.try_get(6)?).map_err(|why| unreadable(&why))?,
+        cooling_until: row.try_get::<_, Option<i64>>(5)?.map(Time::from_ms),
+        second: window(6)?,
+        minute: window(7)?,
+        day: window(8)?,
     };
-    Ok((budget, row.try_get::<_, i64>(7)? as u32))
+    Ok((budget, row.try_get::<_, i64>(9)? as u32))
 }
 
 fn to_json<T: serde::Serialize>(window: &T) -> Result<String, Fault> {

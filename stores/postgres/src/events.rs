@@ -8,7 +8,7 @@
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 use windlass_core::epoch::Epoch;
-use windlass_core::event::{Event, Position, What};
+use windlass_core::event::{Action, Event, Position, What};
 use windlass_core::id::{JobId, QueueName};
 use windlass_core::store::{EVENTS_BYTES_MAX, EVENTS_MAX};
 use windlass_core::time::Time;
@@ -44,6 +44,15 @@ impl PostgresStore {
         rows.iter().map(|row| read_event(row, epoch)).collect()
     }
 
+    pub(crate) async fn act_once(&self, action: &Action) -> Result<(), Fault> {
+        let action = serde_json::to_string(action).map_err(|why| Fault::unreadable("an action", why))?;
+        let queue = QueueName::default();
+        let params: [Param<'_>; 3] =
+            [(&self.given_now(), Type::INT8), (&queue.as_str(), Type::TEXT), (&action, Type::TEXT)];
+        self.link().await?.rows(include_str!("../sql/act.sql"), &params).await?;
+        Ok(())
+    }
+
     pub(crate) async fn events_end_once(&self) -> Result<Position, Fault> {
         let link = self.link().await?;
         loop {
@@ -68,14 +77,19 @@ async fn follow(link: &Link, now: Option<i64>) -> Result<Followed, Fault> {
 }
 
 fn read_event(row: &tokio_postgres::Row, epoch: u32) -> Result<Event, Fault> {
-    let what: i16 = row.try_get(2)?;
+    let code: i16 = row.try_get(2)?;
+    let action: Option<&str> = row.try_get(5)?;
+    let action =
+        action.map(serde_json::from_str).transpose().map_err(|why| Fault::unreadable("an event", why))?;
+    let what = if action.is_some() { Some(What::Acted) } else { What::from_code(code) };
     let jobs: Vec<Uuid> = row.try_get(4)?;
     Ok(Event {
         position: Position { epoch, place: row.try_get::<_, i64>(0)? as u64 },
         at: Time::from_ms(row.try_get(1)?),
-        what: What::from_code(what).ok_or_else(|| Fault::unreadable("an event", format!("it is {what}")))?,
+        what: what.ok_or_else(|| Fault::unreadable("an event", format!("it is {code}")))?,
         queue: QueueName::new(row.try_get::<_, &str>(3)?)
             .map_err(|why| Fault::unreadable("an event", why))?,
         jobs: jobs.into_iter().map(JobId).collect(),
+        action,
     })
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 use windlass_core::book::find::AHEAD_MAX;
@@ -9,15 +10,15 @@ use windlass_core::eligible::{BudgetNow, Explanation, QueueNow, explain, holds};
 use windlass_core::id::{JobId, QueueName, WorkerName};
 use windlass_core::job::Job;
 use windlass_core::policy::budget::Budget;
-use windlass_core::query::{Cursor, JobFilter, ListRequest, PAGE_MAX, Page, WORKER_ALIVE_MS};
-use windlass_core::state::State;
+use windlass_core::query::{Counted, Cursor, JobFilter, ListRequest, PAGE_MAX, Page, WORKER_ALIVE_MS};
+use windlass_core::state::{State, StateName};
 use windlass_core::store::Holder;
 use windlass_core::time::Time;
 
 use crate::budgets::read_budget;
 use crate::epoch::{EpochNow, epoch};
 use crate::error::Fault;
-use crate::link::Link;
+use crate::link::{Link, Param};
 use crate::row::{Stored, read_job};
 use crate::store::PostgresStore;
 use crate::worker::read_worker;
@@ -54,9 +55,7 @@ impl PostgresStore {
         let limit = request.limit.clamp(1, PAGE_MAX) as usize;
         let before = request.after.map_or(i64::MAX, |cursor| i64::try_from(cursor.0).unwrap_or(i64::MAX));
         let link = self.link().await?;
-        let params: [crate::link::Param<'_>; 2] = [(&before, Type::INT8), (&(LOOK_MAX - 1), Type::INT8)];
-        let floor = link.rows(include_str!("../sql/list_floor.sql"), &params).await?;
-        let floor: Option<i64> = floor.first().map(|row| row.try_get(0)).transpose()?;
+        let floor = floor(&link, before).await?;
         let mut jobs = list(&link, &request.filter, floor.unwrap_or(i64::MIN), before, limit + 1).await?;
         let more = jobs.len() > limit;
         jobs.truncate(limit);
@@ -66,6 +65,24 @@ impl PostgresStore {
             None => None,
         };
         Ok(Page { jobs, next })
+    }
+
+    pub(crate) async fn count_jobs_once(&self, filter: &JobFilter) -> Result<Counted, Fault> {
+        let link = self.link().await?;
+        let floor = floor(&link, i64::MAX).await?;
+        let sql = concat!(
+            include_str!("../sql/count.sql"),
+            include_str!("../sql/list_matching.sql"),
+            " GROUP BY 1"
+        );
+        let rows = matching(&link, sql, filter, floor.unwrap_or(i64::MIN), i64::MAX, None).await?;
+        let mut counted = Counted { more: floor.is_some(), ..Counted::default() };
+        for row in rows {
+            let state = StateName::from_code(row.try_get(0)?)
+                .ok_or_else(|| Fault::unreadable("a job", "its state is none"))?;
+            counted.add(state, row.try_get::<_, i64>(1)? as u64);
+        }
+        Ok(counted)
     }
 
     pub(crate) async fn explain_once(&self, id: JobId) -> Result<Option<Explanation>, Fault> {
@@ -86,6 +103,13 @@ impl PostgresStore {
     }
 }
 
+/// Where a question that looks at the jobs before this one ends; nothing when it looks at all.
+async fn floor(link: &Link, before: i64) -> Result<Option<i64>, Fault> {
+    let params: [Param<'_>; 2] = [(&before, Type::INT8), (&(LOOK_MAX - 1), Type::INT8)];
+    let rows = link.rows(include_str!("../sql/list_floor.sql"), &params).await?;
+    rows.first().map(|row| Ok(row.try_get(0)?)).transpose()
+}
+
 pub(crate) async fn now(link: &Link, given: Option<i64>) -> Result<Time, Fault> {
     let row = link.row(include_str!("../sql/begin.sql"), &[(&given, Type::INT8)]).await?;
     Ok(Time::from_ms(row.try_get(0)?))
@@ -103,27 +127,47 @@ async fn list(
     before: i64,
     limit: usize,
 ) -> Result<Vec<Job>, Fault> {
+    let sql = concat!(
+        include_str!("../sql/list.sql"),
+        include_str!("../sql/list_matching.sql"),
+        include_str!("../sql/list_page.sql")
+    );
+    let rows = matching(link, sql, filter, floor, before, Some(limit as i64)).await?;
+    rows.iter().map(|row| Ok(read_job(row, 0, None)?.job)).collect()
+}
+
+/// The rows of a statement over the jobs from `floor` to `before` that a filter admits.
+async fn matching(
+    link: &Link,
+    sql: &'static str,
+    filter: &JobFilter,
+    floor: i64,
+    before: i64,
+    limit: Option<i64>,
+) -> Result<Vec<Row>, Fault> {
     let JobFilter { states, queue, kind, key, since, until, text } = filter;
     let states: Vec<i16> = states.iter().map(|state| state.code()).collect();
     let states = (!states.is_empty()).then_some(states);
-    let rows = link
-        .rows(
-            include_str!("../sql/list.sql"),
-            &[
-                (&floor, Type::INT8),
-                (&before, Type::INT8),
-                (&(limit as i64), Type::INT8),
-                (&states, Type::INT2_ARRAY),
-                (&queue.as_ref().map(|queue| queue.as_str()), Type::TEXT),
-                (&kind.as_ref().map(|kind| kind.as_str()), Type::TEXT),
-                (&key.as_ref().map(|key| key.as_str()), Type::TEXT),
-                (&since.map(Time::ms), Type::INT8),
-                (&until.map(Time::ms), Type::INT8),
-                (&text.as_ref().map(|text| text.to_ascii_lowercase()), Type::TEXT),
-            ],
-        )
-        .await?;
-    rows.iter().map(|row| Ok(read_job(row, 0, None)?.job)).collect()
+    let queue = queue.as_ref().map(|queue| queue.as_str());
+    let kind = kind.as_ref().map(|kind| kind.as_str());
+    let key = key.as_ref().map(|key| key.as_str());
+    let (since, until) = (since.map(Time::ms), until.map(Time::ms));
+    let text = text.as_ref().map(|text| text.to_ascii_lowercase());
+    let mut params: Vec<Param<'_>> = vec![
+        (&floor, Type::INT8),
+        (&before, Type::INT8),
+        (&states, Type::INT2_ARRAY),
+        (&queue, Type::TEXT),
+        (&kind, Type::TEXT),
+        (&key, Type::TEXT),
+        (&since, Type::INT8),
+        (&until, Type::INT8),
+        (&text, Type::TEXT),
+    ];
+    if let Some(limit) = &limit {
+        params.push((limit, Type::INT8));
+    }
+    link.rows(sql, &params).await
 }
 
 async fn held_by(

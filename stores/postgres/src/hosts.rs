@@ -4,6 +4,7 @@
 //! up the next one for [`HEAD_START`] and not for its whole limit.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -34,6 +35,10 @@ pub(crate) struct Hosts {
     in_all: Duration,
     /// Where the newest connection leads to.
     last: Mutex<Option<Place>>,
+    /// Whether the newest try found nobody. Then one try is made at a time: a host that is frozen keeps whoever knocks, and
+    /// would have to open to hundreds that have long gone before it comes to one that is still there.
+    away: AtomicBool,
+    turn: tokio::sync::Mutex<()>,
 }
 
 /// One address of one host.
@@ -62,11 +67,43 @@ impl Hosts {
             // A store writes: of several, one that does not take that is no use.
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
-        Self { config, tls, in_all, last: Mutex::new(None) }
+        Self {
+            config,
+            tls,
+            in_all,
+            last: Mutex::new(None),
+            away: AtomicBool::new(false),
+            turn: tokio::sync::Mutex::default(),
+        }
     }
 
     /// A connection to the one that takes writes.
     pub(crate) async fn connect(&self) -> Result<Connected, Error> {
+        match self.try_in_turn().await {
+            Ok(connected) => Ok(connected),
+            Err(Missed(Some(error))) => Err(error),
+            // The caller has a limit of its own, and says so.
+            Err(Missed(None)) => std::future::pending().await,
+        }
+    }
+
+    async fn try_in_turn(&self) -> Result<Connected, Missed> {
+        let mut turn = None;
+        if self.away.load(Ordering::Relaxed) {
+            turn = Some(self.turn.lock().await);
+        }
+        if !self.away.load(Ordering::Relaxed) {
+            // Somebody is there again: nobody need wait for the others.
+            turn = None;
+        }
+        let tried = self.look_for_one().await;
+        self.away.store(tried.is_err(), Ordering::Relaxed);
+        drop(turn);
+        tried
+    }
+
+    /// Asks all places, again and again for as long as there is time where there are several.
+    async fn look_for_one(&self) -> Result<Connected, Missed> {
         let mut newest = Missed(None);
         let rounds = async {
             loop {
@@ -80,12 +117,7 @@ impl Hosts {
             }
         };
         let ended = tokio::time::timeout(self.in_all, rounds).await;
-        match ended.unwrap_or(Err(newest)) {
-            Ok(connected) => Ok(connected),
-            Err(Missed(Some(error))) => Err(error),
-            // The caller has a limit of its own, and says so.
-            Err(Missed(None)) => std::future::pending().await,
-        }
+        ended.unwrap_or(Err(newest))
     }
 
     /// Whether the host of the newest connection still does what it is asked to.

@@ -42,6 +42,7 @@ mod pulse;
 mod queues;
 mod records;
 mod risks;
+mod room;
 mod row;
 mod scan;
 mod schedules;

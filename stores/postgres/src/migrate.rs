@@ -15,7 +15,7 @@ struct Migration {
     parts: &'static [&'static str],
 }
 
-const MIGRATIONS: [Migration; 9] = [
+const MIGRATIONS: [Migration; 10] = [
     Migration { version: 4, parts: &[include_str!("../migrations/0004_init.sql")] },
     Migration { version: 5, parts: &[include_str!("../migrations/0005_claims.sql")] },
     Migration { version: 6, parts: &[include_str!("../migrations/0006_records.sql")] },
@@ -24,10 +24,11 @@ const MIGRATIONS: [Migration; 9] = [
     Migration { version: 9, parts: &[include_str!("../migrations/0009_epochs.sql")] },
     Migration { version: 10, parts: &[include_str!("../migrations/0010_delayed.sql")] },
     Migration { version: 11, parts: &[include_str!("../migrations/0011_pauses.sql")] },
+    Migration { version: 12, parts: &[include_str!("../migrations/0012_tickets.sql")] },
     Migration {
-        version: 12,
+        version: 13,
         parts: &[
-            include_str!("../migrations/0012_tickets.sql"),
+            include_str!("../migrations/0013_minutes_and_actions.sql"),
             include_str!("../sql/functions/basics.sql"),
             include_str!("../sql/functions/epoch.sql"),
             include_str!("../sql/functions/keys.sql"),

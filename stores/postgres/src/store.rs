@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use windlass_core::audit::{AuditBite, AuditFrom};
 use windlass_core::eligible::Explanation;
 use windlass_core::error::StoreError;
-use windlass_core::event::{Event, Position};
+use windlass_core::event::{Action, Event, Position};
 use windlass_core::id::{
     BudgetName, JobId, Label, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName,
 };
@@ -15,7 +15,7 @@ use windlass_core::job::{Job, NewJob};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
-use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::query::{Counted, JobFilter, ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::record::{
     BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan, check_read, check_text,
 };
@@ -34,6 +34,7 @@ use crate::gather::{Entered, Gather};
 use crate::link::Link;
 use crate::offers::Offers;
 use crate::pulse::Pulse;
+use crate::room::Room;
 use crate::scribe::Scribe;
 use crate::wake::Wake;
 
@@ -46,6 +47,7 @@ pub struct PostgresStore {
     offers: Arc<Offers>,
     gather: Gather,
     scribe: Scribe,
+    room: Room,
     /// Last, since fields are dropped in order: what uses them goes first.
     connections: Arc<Connections>,
 }
@@ -76,7 +78,7 @@ impl PostgresStore {
         let offers = Arc::new(Offers::default());
         let gather = Gather::new(Arc::clone(&connections), Arc::clone(&offers));
         let scribe = Scribe::new(Arc::clone(&connections));
-        Self { wake, offers, gather, scribe, connections }
+        Self { wake, offers, gather, scribe, room: Room::default(), connections }
     }
 
     /// Whether a transaction pooler stands in between.
@@ -169,7 +171,9 @@ impl Store for PostgresStore {
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
         check_jobs(&jobs)?;
         let work = Work::in_queues(jobs.iter().map(|job| &job.spec.queue));
-        let Entered { answers, taken } = self.gather.enqueue(jobs).await?;
+        let entered = self.gather.enqueue(jobs).await;
+        self.room.hear(&entered);
+        let Entered { answers, taken } = entered?;
         if !taken && answers.iter().any(|answer| !answer.deduplicated) {
             self.wake.work(work);
         }
@@ -191,6 +195,11 @@ impl Store for PostgresStore {
     async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
         let request = ListRequest { filter: request.filter.checked()?, ..request };
         call!(self, self.list_once(&request))
+    }
+
+    async fn count_jobs(&self, filter: JobFilter) -> Result<Counted, StoreError> {
+        let filter = filter.checked()?;
+        call!(self, self.count_jobs_once(&filter))
     }
 
     async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
@@ -288,6 +297,11 @@ impl Store for PostgresStore {
         call!(self, self.events_once(since, limit))
     }
 
+    async fn act(&self, action: Action) -> Result<(), StoreError> {
+        let action = action.checked()?;
+        call!(self, self.act_once(&action))
+    }
+
     async fn events_end(&self) -> Result<Position, StoreError> {
         call!(self, self.events_end_once())
     }
@@ -298,6 +312,16 @@ impl Store for PostgresStore {
 
     async fn now(&self) -> Result<Time, StoreError> {
         call!(self, self.now_once())
+    }
+
+    async fn accepts(&self) -> Result<(), StoreError> {
+        self.now().await?;
+        if self.room.is_doubted() {
+            let tried = call!(self, self.trial_once());
+            self.room.hear(&tried);
+            tried?;
+        }
+        Ok(())
     }
 
     async fn risks(&self) -> Result<Vec<Risk>, StoreError> {

@@ -10,7 +10,7 @@ use windlass_core::audit::{AuditBite, AuditFrom};
 use windlass_core::eligible::Explanation;
 use windlass_core::epoch::Epoch;
 use windlass_core::error::StoreError;
-use windlass_core::event::{Event, Position};
+use windlass_core::event::{Action, Event, Position};
 use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
 use windlass_core::job::{Job, NewJob};
 use windlass_core::log::{LogPage, LogWrite};
@@ -353,6 +353,11 @@ impl Store for RemoteStore {
         let mut page: EventsWire = self.caller.get(&format!("/v1/events/page?after={after}")).await?;
         page.events.truncate(limit as usize);
         Ok(page.events)
+    }
+
+    async fn act(&self, _: Action) -> Result<(), StoreError> {
+        // The server that is asked tells what it is asked for, and by whom.
+        Ok(())
     }
 
     async fn events_end(&self) -> Result<Position, StoreError> {

@@ -9,7 +9,7 @@ use windlass_core::event::What;
 use windlass_core::id::{BudgetName, DedupeKey, JobId, Key, Kind, QueueName, ScheduleName, WorkerName};
 use windlass_core::job::{Entry, Job, JobSpec, NewJob, Start};
 use windlass_core::json::Json;
-use windlass_core::policy::budget::{Budget, BudgetPolicy};
+use windlass_core::policy::budget::{Budget, BudgetPolicy, Used};
 use windlass_core::policy::ladder::RetryRule;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
@@ -252,6 +252,7 @@ pub(crate) struct BudgetWire {
     name: BudgetName,
     slots: Option<u32>,
     per_second: Option<u32>,
+    per_minute: Option<u32>,
     per_day: Option<u32>,
     used: UsedWire,
     cooling_until: Option<Time>,
@@ -262,16 +263,19 @@ pub(crate) struct BudgetWire {
 struct UsedWire {
     slots: u32,
     second: u32,
+    /// A server of before knows no minutes.
+    #[serde(default)]
+    minute: u32,
     day: u32,
 }
 
 impl From<BudgetWire> for BudgetStatus {
     fn from(wire: BudgetWire) -> Self {
-        let BudgetWire { name, slots, per_second, per_day, used, cooling_until, free_at } = wire;
-        let mut budget = Budget::new(name, BudgetPolicy { slots, per_second, per_day });
+        let BudgetWire { name, slots, per_second, per_minute, per_day, used, cooling_until, free_at } = wire;
+        let mut budget = Budget::new(name, BudgetPolicy { slots, per_second, per_minute, per_day });
         budget.cooling_until = cooling_until;
-        let UsedWire { slots, second, day } = used;
-        Self { budget, slots_used: slots, used_second: second, used_day: day, free_at }
+        let UsedWire { slots, second, minute, day } = used;
+        Self { budget, slots_used: slots, used: Used { second, minute, day }, free_at }
     }
 }
 

@@ -83,10 +83,10 @@ pub fn spend(tx: &mut Tx<'_>, name: &BudgetName, amount: u32) -> Done<Spent> {
     Ok(spent)
 }
 
-/// Takes what a second allows for spent, of all budgets.
-pub fn fill_seconds(conn: &Connection, now: Time) -> Done<()> {
+/// Takes what short windows allow for spent, of all budgets: an epoch begins.
+pub fn fill(conn: &Connection, lossy: bool, now: Time) -> Done<()> {
     for mut budget in all(conn)? {
-        budget.fill_second(now);
+        budget.fill(lossy, now);
         save(conn, &budget)?;
     }
     Ok(())

@@ -87,7 +87,7 @@ pub fn enter(conn: &Connection, head: &mut Head, kept: &Kept) -> Done<()> {
     head.next_rev += FLOOR_STEP;
     let mut renew = conn.prepare_cached(include_str!("../sql/leases_renew.sql"))?;
     renew.execute(params![now.ms(), Time::MAX.ms()])?;
-    budgets::fill_seconds(conn, now)?;
+    budgets::fill(conn, kept.epoch.lossy, now)?;
     fix_pauses(conn, kept)?;
     kept.save(conn, head)
 }

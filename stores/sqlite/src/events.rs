@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 use uuid::Uuid;
-use windlass_core::event::{Event, Position, What};
+use windlass_core::event::{Action, Event, Position, What};
 use windlass_core::id::{JobId, QueueName};
 use windlass_core::store::{EVENTS_BYTES_MAX, EVENTS_KEPT, EVENTS_MAX};
 use windlass_core::time::Time;
@@ -10,23 +10,29 @@ use windlass_core::time::Time;
 use crate::epoch::EpochNow;
 use crate::fail::{Done, Fail};
 use crate::head::{Head, signed};
+use crate::row::{opt_text, parse};
+use crate::row_write::to_text;
 use crate::tx::Tx;
 
-/// Writes an event.
-pub fn insert(
-    conn: &Connection,
-    position: u64,
-    at: Time,
-    what: What,
-    queue: &QueueName,
-    jobs: &[JobId],
-) -> Done<()> {
+/// Writes what happened to jobs as the next event.
+pub fn insert(tx: &mut Tx<'_>, what: What, queue: &QueueName, jobs: &[JobId]) -> Done<()> {
     let mut packed = Vec::with_capacity(jobs.len() * 16);
     for job in jobs {
         packed.extend_from_slice(job.0.as_bytes());
     }
-    let mut insert = conn.prepare_cached(include_str!("../sql/event_insert.sql"))?;
-    insert.execute(params![signed(position)?, at.ms(), what.code(), queue.as_str(), packed])?;
+    write(tx, what, queue, &packed, None)
+}
+
+/// Writes what an operator did as the next event.
+pub fn act(tx: &mut Tx<'_>, action: &Action) -> Done<()> {
+    write(tx, What::Acted, &QueueName::default(), &[], Some(to_text(action)?))
+}
+
+fn write(tx: &mut Tx<'_>, what: What, queue: &QueueName, jobs: &[u8], action: Option<String>) -> Done<()> {
+    tx.head.next_event += 1;
+    let mut insert = tx.sql(include_str!("../sql/event_insert.sql"))?;
+    let position = signed(tx.head.next_event)?;
+    insert.execute(params![position, tx.now.ms(), what.code(), queue.as_str(), jobs, action])?;
     Ok(())
 }
 
@@ -44,17 +50,20 @@ pub fn list(conn: &Connection, head: &Head, since: Option<Position>, limit: u32)
         let code: i16 = row.get(2)?;
         let packed = row.get_ref(4)?.as_blob().map_err(|_| Fail::damaged("an event without jobs"))?;
         let (ids, _) = packed.as_chunks::<16>();
-        bytes += Event::BYTES + Event::JOB_BYTES * ids.len();
-        if bytes > EVENTS_BYTES_MAX && !events.is_empty() {
-            break;
-        }
-        events.push(Event {
+        let action: Option<&str> = opt_text(row, 5)?;
+        let event = Event {
             position: Position { epoch, place: row.get::<_, i64>(0)?.unsigned_abs() },
             at: Time::from_ms(row.get(1)?),
             what: What::from_code(code).ok_or_else(|| Fail::damaged(format!("an event of code {code}")))?,
             queue: QueueName::new(row.get::<_, String>(3)?)?,
             jobs: ids.iter().map(|id| JobId(Uuid::from_bytes(*id))).collect(),
-        });
+            action: action.map(parse).transpose()?,
+        };
+        bytes += event.bytes();
+        if bytes > EVENTS_BYTES_MAX && !events.is_empty() {
+            break;
+        }
+        events.push(event);
     }
     Ok(events)
 }

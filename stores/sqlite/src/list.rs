@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
-use windlass_core::query::{Cursor, JobFilter, ListRequest, PAGE_MAX, Page};
+use windlass_core::query::{Counted, Cursor, JobFilter, ListRequest, PAGE_MAX, Page};
 use windlass_core::time::Time;
 
 use crate::fail::Done;
@@ -11,6 +11,8 @@ use crate::row::{self, Stored, at, opt_text, select_jobs, text};
 
 /// How many rows one question looks at.
 const LOOKS_MAX: u32 = 20_000;
+/// How many rows are looked at to count them.
+const COUNT_MAX: u32 = 20_000;
 /// How many bytes of payloads one question searches.
 const SEARCH_BYTES_MAX: usize = 64 * 1024 * 1024;
 
@@ -38,6 +40,28 @@ pub fn list(conn: &Connection, request: &ListRequest) -> Done<Page> {
         }
     }
     Ok(page)
+}
+
+/// How many jobs of the newest are in each state.
+pub fn count(conn: &Connection, filter: &JobFilter) -> Done<Counted> {
+    let filter = Filter::of(filter);
+    let mut select = conn.prepare_cached(select_jobs!("../sql/list.sql"))?;
+    let mut rows = select.query(params![i64::MAX, COUNT_MAX])?;
+    let (mut looks, mut bytes) = (0, 0);
+    let mut counted = Counted::default();
+    while let Some(row) = rows.next()? {
+        looks += 1;
+        if filter.admits(row, &mut bytes)?
+            && let Some(state) = row::state(row)?
+        {
+            counted.add(state, 1);
+        }
+        if looks == COUNT_MAX || bytes > SEARCH_BYTES_MAX {
+            counted.more = true;
+            break;
+        }
+    }
+    Ok(counted)
 }
 
 /// A filter that looks at a row before it is read as a job.

@@ -12,7 +12,7 @@ use crate::slot;
 /// What marks a file as ours: "WNDL".
 const APPLICATION_ID: i64 = 0x574E_444C;
 
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_due.sql"),
     include_str!("../migrations/0003_narrow.sql"),
@@ -23,6 +23,7 @@ const MIGRATIONS: [&str; 10] = [
     include_str!("../migrations/0008_gates.sql"),
     include_str!("../migrations/0009_epochs.sql"),
     include_str!("../migrations/0010_pauses.sql"),
+    include_str!("../migrations/0011_actions.sql"),
 ];
 
 /// Refuses a file that belongs to another program, or to a newer version of

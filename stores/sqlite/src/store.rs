@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use windlass_core::audit::{AuditBite, AuditFrom};
 use windlass_core::eligible::Explanation;
 use windlass_core::error::StoreError;
-use windlass_core::event::{Event, Position};
+use windlass_core::event::{Action, Event, Position};
 use windlass_core::id::{
     BudgetName, JobId, Label, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName,
 };
@@ -16,7 +16,7 @@ use windlass_core::job::{Job, NewJob};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
-use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::query::{Counted, JobFilter, ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::record::{
     BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan, check_read, check_text,
 };
@@ -175,6 +175,11 @@ impl Store for SqliteStore {
         self.read(move |view| list::list(view.conn, &request)).await
     }
 
+    async fn count_jobs(&self, filter: JobFilter) -> Result<Counted, StoreError> {
+        let filter = filter.checked()?;
+        self.read(move |view| list::count(view.conn, &filter)).await
+    }
+
     async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
         check_steered(&ids)?;
         self.change(move |tx| ids.iter().map(|id| operate::cancel(tx, *id)).collect()).await
@@ -278,6 +283,11 @@ impl Store for SqliteStore {
 
     async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
         self.read(move |view| events::list(view.conn, &view.head, since, limit)).await
+    }
+
+    async fn act(&self, action: Action) -> Result<(), StoreError> {
+        let action = action.checked()?;
+        self.change(move |tx| events::act(tx, &action)).await
     }
 
     async fn events_end(&self) -> Result<Position, StoreError> {

@@ -238,8 +238,7 @@ impl<'a> Tx<'a> {
     pub fn finish(mut self) -> Done<Finished> {
         let moves = std::mem::take(&mut self.moves);
         for (what, queue, jobs) in moves.0 {
-            self.head.next_event += 1;
-            events::insert(self.conn, self.head.next_event, self.now, what, &queue, &jobs)?;
+            events::insert(&mut self, what, &queue, &jobs)?;
         }
         for (queue, seqs) in std::mem::take(&mut self.ended).0 {
             ended::add(&self, &queue, self.head.next_event.cast_signed(), &seqs)?;

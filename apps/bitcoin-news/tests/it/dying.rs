@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_engine::core::audit::{AuditBite, AuditFrom};
 use windlass_engine::core::eligible::Explanation;
-use windlass_engine::core::event::{Event, Position};
+use windlass_engine::core::event::{Action, Event, Position};
 use windlass_engine::core::id::{Label, RecordKey, ShelfName};
 use windlass_engine::core::job::{Job, NewJob};
 use windlass_engine::core::policy::schedule::{Schedule, SchedulePolicy};
@@ -223,6 +223,10 @@ impl Store for Dying {
 
     async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
         self.op(self.store.events(since, limit)).await
+    }
+
+    async fn act(&self, action: Action) -> Result<(), StoreError> {
+        self.op(self.store.act(action)).await
     }
 
     async fn events_end(&self) -> Result<Position, StoreError> {

@@ -1,6 +1,8 @@
 //! What a stream asks the server for.
 //!
-//! Only names of collections are matched by the server, since such a pipeline may change between two openings of one
+//! In two stages, since the server tests the first on every entry of its log, whosever it is: a few names of collections
+//! (or of databases), which cost a comparison each. What is left is told apart exactly by the second, which the server
+//! does not move to the front. Both know names alone, since such a pipeline may change between two openings of one
 //! position; what documents are like is matched in process. A pipeline never takes `_id` away, which is the position.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,8 +11,8 @@ use mongodb::bson::{Bson, Document, doc};
 
 use crate::listener::{Listener, Target};
 
-/// Beyond this many databases their names and those of the collections are asked for apart, which asks for a little more.
-const DATABASES_MAX: usize = 50;
+/// The most names that each entry of the log is compared with: beyond, it is cheaper to make events of all of them.
+const NAMES_MAX: usize = 64;
 
 /// Which collections a stream hears, and what it leaves out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,63 +49,79 @@ impl Plan {
 
     /// The pipeline: changes of these collections, and of the listeners themselves.
     pub(crate) fn pipeline(&self, database: &str, own: &[String]) -> Vec<Document> {
-        let mut places = vec![definitions(database)];
-        places.extend(self.databases());
-        places.extend(self.prefixes());
-        let own: Vec<&String> = own.iter().filter(|name| *name != "listeners").collect();
-        let ours = doc! { "ns.db": database, "ns.coll": { "$in": own } };
-        let mut wanted = doc! { "$or": places, "$nor": [ ours ] };
+        let mut coarse = self.coarse(database, own);
         if !self.private.is_empty() {
             // As one expression of its own: within `$nor` the server's rewriting for the oplog fails on it.
             let mut all = vec![doc! { "$eq": [ "$operationType", "update" ] }];
             all.extend(only_private(&self.private));
-            wanted.insert("$expr", doc! { "$not": [ { "$and": all } ] });
+            coarse.insert("$expr", doc! { "$not": [ { "$and": all } ] });
         }
-        vec![doc! { "$match": wanted }]
+        let wanted = doc! { "$cond": [ self.exact(database, own), "$$KEEP", "$$PRUNE" ] };
+        vec![doc! { "$match": coarse }, doc! { "$redact": wanted }]
     }
 
-    fn databases(&self) -> Vec<Document> {
-        let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    /// What leaves out most of what others write, with few names.
+    fn coarse(&self, database: &str, own: &[String]) -> Document {
+        let mut collections: BTreeSet<&str> = ["listeners"].into();
+        let mut databases: Option<BTreeSet<&str>> = Some([database].into());
         for (target, collection) in &self.places {
-            if let Target::Database(name) = target {
-                found.entry(name).or_default().push(collection);
+            collections.insert(collection);
+            databases = match target {
+                Target::Database(name) => databases.map(|mut some| {
+                    some.insert(name);
+                    some
+                }),
+                // Which they are is not known.
+                Target::Prefix(_) => None,
+            };
+        }
+        let databases = databases.filter(|some| some.len() < collections.len() && some.len() <= NAMES_MAX);
+        let ours = doc! { "ns.db": database, "ns.coll": { "$in": others(own) } };
+        match databases {
+            Some(some) => doc! { "ns.db": { "$in": Vec::from_iter(some) }, "$nor": [ ours ] },
+            None if collections.len() <= NAMES_MAX => {
+                doc! { "ns.coll": { "$in": Vec::from_iter(collections) } }
             }
+            None => doc! { "$nor": [ ours ] },
         }
-        if found.len() > DATABASES_MAX {
-            let collections: BTreeSet<&str> = found.values().flatten().copied().collect();
-            let databases: Vec<&str> = found.into_keys().collect();
-            let collections: Vec<&str> = collections.into_iter().collect();
-            return vec![doc! { "ns.db": { "$in": databases }, "ns.coll": { "$in": collections } }];
-        }
-        found
-            .into_iter()
-            .map(|(db, collections)| doc! { "ns.db": db, "ns.coll": { "$in": collections } })
-            .collect()
     }
 
-    fn prefixes(&self) -> Vec<Document> {
-        let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    /// The condition under which an event is one that somebody waits for.
+    fn exact(&self, database: &str, own: &[String]) -> Document {
+        let (mut whole, mut of_prefix) = (Vec::new(), BTreeMap::<&str, Vec<&str>>::new());
         for (target, collection) in &self.places {
-            if let Target::Prefix(prefix) = target {
-                found.entry(prefix).or_default().push(collection);
+            match target {
+                Target::Database(name) => whole.push(format!("{name}.{collection}")),
+                Target::Prefix(prefix) => of_prefix.entry(prefix).or_default().push(collection),
             }
         }
-        let of = |(prefix, collections): (&str, Vec<&str>)| {
-            let begins = format!("^{}", regex::escape(prefix));
-            doc! { "ns.db": { "$regex": begins }, "ns.coll": { "$in": collections } }
-        };
-        found.into_iter().map(of).collect()
+        let mut ways = vec![definitions(database)];
+        if !whole.is_empty() {
+            ways.push(doc! { "$in": [ { "$concat": [ "$ns.db", ".", "$ns.coll" ] }, whole ] });
+        }
+        for (prefix, collections) in of_prefix {
+            let begins = doc! { "$eq": [ { "$indexOfBytes": [ "$ns.db", prefix ] }, 0 ] };
+            ways.push(doc! { "$and": [ begins, { "$in": [ "$ns.coll", collections ] } ] });
+        }
+        let is_home = doc! { "$eq": [ "$ns.db", database ] };
+        let ours = doc! { "$and": [ is_home, { "$in": [ "$ns.coll", others(own) ] } ] };
+        doc! { "$and": [ { "$or": ways }, { "$not": [ ours ] } ] }
     }
+}
+
+/// Our own collections but the listeners.
+fn others(own: &[String]) -> Vec<&str> {
+    own.iter().map(String::as_str).filter(|name| *name != "listeners").collect()
 }
 
 /// Changes of listeners, but not our heartbeats in them.
 fn definitions(database: &str) -> Document {
     let held: BTreeSet<String> = ["lockInfo", "fence"].map(str::to_owned).into();
-    let only_held = only_private(&held);
-    doc! {
-        "ns.db": database, "ns.coll": "listeners",
-        "$nor": [ { "operationType": "update", "$expr": { "$and": only_held } } ],
-    }
+    let mut beat = vec![doc! { "$eq": [ "$operationType", "update" ] }];
+    beat.extend(only_private(&held));
+    doc! { "$and": [
+        { "$eq": [ "$ns.db", database ] }, { "$eq": [ "$ns.coll", "listeners" ] }, { "$not": [ { "$and": beat } ] },
+    ] }
 }
 
 /// Conditions under which an update touches only these fields: of all that was set, taken away and cut, each is one
@@ -154,17 +172,30 @@ mod tests {
         assert_eq!(plan, Plan::of([&listeners[0]]));
         let pipeline = plan.pipeline("airank", &["jobs".into(), "listeners".into()]);
         let text = format!("{pipeline:?}");
-        assert!(text.contains("^workspace_") && text.contains("people") && text.contains("jobs"), "{text}");
+        assert!(text.contains("workspace_") && text.contains("people") && text.contains("jobs"), "{text}");
         let wider = Plan::of([&listeners[0], &listener(doc! { "database": "x" })]);
         assert!(wider.covers(&plan) && !plan.covers(&wider));
     }
 
+    /// Every entry of the log is compared with the names of the first stage: there are few of them, whatever is watched.
     #[test]
-    fn many_databases_are_asked_for_together() {
-        let of = |n: i32| listener(doc! { "database": format!("w{n}") });
-        let few: Vec<Listener> = (0..3).map(of).collect();
-        let many: Vec<Listener> = (0..200).map(of).collect();
-        assert_eq!(Plan::of(&few).databases().len(), 3);
-        assert_eq!(Plan::of(&many).databases().len(), 1);
+    fn what_others_write_is_left_out_by_few_names() {
+        let first = |listeners: &[Listener]| {
+            let pipeline = Plan::of(listeners).pipeline("airank", &["jobs".into(), "listeners".into()]);
+            pipeline[0].get_document("$match").unwrap().clone()
+        };
+        let names = |of: &Document, field: &str| {
+            of.get_document(field).map_or(0, |some| some.get_array("$in").unwrap().len())
+        };
+        let many = |of: &dyn Fn(i32) -> Document| (0..500).map(|n| listener(of(n))).collect::<Vec<_>>();
+        let tenants = first(&many(&|n| doc! { "database": format!("w{n}") }));
+        assert_eq!((names(&tenants, "ns.coll"), names(&tenants, "ns.db")), (2, 0), "{tenants}");
+        let prefix = first(&many(&|n| doc! { "collection": format!("c{}", n % 5) }));
+        assert_eq!((names(&prefix, "ns.coll"), names(&prefix, "ns.db")), (6, 0), "{prefix}");
+        let one = first(&many(&|n| doc! { "database": "w", "collection": format!("c{n}") }));
+        assert_eq!((names(&one, "ns.coll"), names(&one, "ns.db")), (0, 2), "{one}");
+        let both = first(&many(&|n| doc! { "database": format!("w{n}"), "collection": format!("c{n}") }));
+        assert_eq!((names(&both, "ns.coll"), names(&both, "ns.db")), (0, 0), "{both}");
+        assert!(both.contains_key("$nor"), "{both}");
     }
 }

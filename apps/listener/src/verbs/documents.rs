@@ -47,6 +47,7 @@ pub(crate) async fn retry(
     };
     match office::retry(home, again).await {
         Ok(asked) if host.json => print_json(&serde_json::json!({ "asked": asked }))?,
+        Ok(1) => say!("1 document will be done again"),
         Ok(asked) => say!("{asked} documents will be done again"),
         Err(why) => return refused(why),
     }

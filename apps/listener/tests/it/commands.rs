@@ -26,6 +26,26 @@ async fn settings_are_named() {
     assert!(said.contains("LISTENER_LOCK_SECONDS") && !said.contains("canary"), "{said}");
 }
 
+/// What is wrong is named by its setting, in words, and without what is secret.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_is_named_by_its_setting() {
+    let uri = ("MONGODB_URI", "mongodb://u:canary@127.0.0.1:1");
+    let quick = ("MONGODB_PARAMS", "serverSelectionTimeoutMS=200");
+    let cases = [
+        ([uri, ("MONGODB_PARAMS", "bogus=1")], "MONGODB_PARAMS cannot be read"),
+        ([uri, quick], "no primary among 127.0.0.1:1 (I/O error: Connection refused"),
+        ([uri, ("LISTENER_CONFIG", "/nope.toml")], "LISTENER_CONFIG names /nope.toml"),
+    ];
+    for (env, words) in cases {
+        let mut command = Command::new(windlass_testkit::binary::windlass_full());
+        command.args(["listener", "--listen", "127.0.0.1:0"]);
+        let output = command.env_clear().envs(env).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(words) && !said.contains("canary") && !said.contains("Topology"), "{said}");
+    }
+}
+
 /// A single server without a replica set is recognised, and explained.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standalone_server_is_explained() {

@@ -138,7 +138,7 @@ async fn claims_without_overlap(scene: &Scene) -> usize {
             for job in jobs.iter().map(ToString::to_string) {
                 let ends = match what {
                     What::Enqueued | What::CancelRequested | What::Retried => continue,
-                    What::MadeDue | What::Deleted => continue,
+                    What::MadeDue | What::Deleted | What::Acted => continue,
                     What::Claimed => false,
                     What::Completed | What::Retrying | What::Failed | What::Crashed => true,
                     What::Released | What::Parked | What::Canceled => true,

@@ -16,7 +16,7 @@ use crate::wiring::open_place;
 /// List them, or change one.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  windlass budgets\n  windlass budgets set etsy --per-second 10 --per-day 10000\n  \
+    after_help = "Examples:\n  windlass budgets\n  windlass budgets set etsy --per-second 10 --per-minute 300 --per-day 10000\n  \
     windlass budgets cool-down etsy 90s"
 )]
 pub struct BudgetsArgs {
@@ -39,6 +39,9 @@ enum Act {
         /// How much may be spent in any stretch of one second
         #[arg(long)]
         per_second: Option<u32>,
+        /// How much may be spent in any stretch of one minute
+        #[arg(long)]
+        per_minute: Option<u32>,
         /// How much may be spent in any stretch of 24 hours
         #[arg(long)]
         per_day: Option<u32>,
@@ -64,7 +67,7 @@ pub async fn run(args: BudgetsArgs, json: bool) -> anyhow::Result<Code> {
     let store = open_place(&args.place).await?;
     match args.act {
         None => list(&*store, json).await?,
-        Some(Act::Set { name, slots, per_second, per_day }) => {
+        Some(Act::Set { name, slots, per_second, per_minute, per_day }) => {
             let known = store.budgets().await?.into_iter().find(|status| status.budget.name == name);
             let old = known.map_or_else(BudgetPolicy::default, |status| status.budget.policy);
             let bound =
@@ -72,6 +75,7 @@ pub async fn run(args: BudgetsArgs, json: bool) -> anyhow::Result<Code> {
             let policy = BudgetPolicy {
                 slots: bound(slots, old.slots),
                 per_second: bound(per_second, old.per_second),
+                per_minute: bound(per_minute, old.per_minute),
                 per_day: bound(per_day, old.per_day),
             };
             store.put_budget(name.clone(), policy).await?;
@@ -113,12 +117,13 @@ async fn list(store: &dyn Store, json: bool) -> anyhow::Result<()> {
         vec![
             plain(status.budget.name.as_str()),
             of(status.slots_used, policy.slots),
-            of(status.used_second, policy.per_second),
-            of(status.used_day, policy.per_day),
+            of(status.used.second, policy.per_second),
+            of(status.used.minute, policy.per_minute),
+            of(status.used.day, policy.per_day),
             status.free_at.map(|at| until(at, now)).unwrap_or_default(),
         ]
     };
     let rows: Vec<Vec<String>> = budgets.iter().map(row).collect();
-    say!("{}", table(&["budget", "slots", "per second", "per day", "free again"], &rows));
+    say!("{}", table(&["budget", "slots", "per second", "per minute", "per day", "free again"], &rows));
     Ok(())
 }

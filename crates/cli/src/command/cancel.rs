@@ -5,12 +5,8 @@ use windlass_engine::core::id::JobId;
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::{CancelAnswer, Store};
 
-use super::which::WhichArgs;
-use crate::args::PlaceArgs;
+use super::steer::{self, Became, Steer, SteerArgs};
 use crate::exit::Code;
-use crate::output::print_json;
-use crate::say;
-use crate::wiring::open_place;
 
 /// Which.
 #[derive(Debug, Args)]
@@ -20,45 +16,31 @@ use crate::wiring::open_place;
 )]
 pub struct CancelArgs {
     #[command(flatten)]
-    which: WhichArgs,
-    /// Only say which jobs it would be
-    #[arg(long)]
-    dry_run: bool,
-    #[command(flatten)]
-    place: PlaceArgs,
+    steer: SteerArgs,
 }
 
 /// Cancels them.
 pub async fn run(args: CancelArgs, json: bool) -> anyhow::Result<Code> {
-    let store = open_place(&args.place).await?;
-    let ids = args
-        .which
-        .resolve(&*store, &[StateName::Queued, StateName::Running], |state| !state.is_final())
-        .await?;
-    if args.dry_run {
-        match json {
-            true => print_json(&serde_json::json!({ "would_cancel": ids.len(), "ids": ids }))?,
-            false => say!("would cancel {} jobs", ids.len()),
-        }
-        return Ok(Code::Done);
-    }
-    let mut worst = Code::Done;
-    for id in ids {
-        worst = worst.worst(cancel(&*store, id, json).await?);
-    }
-    Ok(worst)
+    steer::run(&args.steer, Cancel, json).await
 }
 
-async fn cancel(store: &dyn Store, id: JobId, json: bool) -> anyhow::Result<Code> {
-    let (outcome, code) = match store.cancel(id).await? {
-        CancelAnswer::Canceled => ("canceled", Code::Done),
-        CancelAnswer::Requested => ("cancel_requested", Code::Done),
-        CancelAnswer::Final => ("final", Code::Refused),
-        CancelAnswer::NotFound => ("not_found", Code::NotFound),
-    };
-    match json {
-        true => print_json(&serde_json::json!({ "id": id, "outcome": outcome }))?,
-        false => say!("{id} {}", outcome.replace('_', " ")),
+struct Cancel;
+
+impl Steer for Cancel {
+    const VERB: &'static str = "cancel";
+    const STATES: &'static [StateName] = &[StateName::Queued, StateName::Running];
+
+    fn is_for(state: StateName) -> bool {
+        !state.is_final()
     }
-    Ok(code)
+
+    async fn steer(&self, store: &dyn Store, ids: Vec<JobId>) -> anyhow::Result<Vec<Became>> {
+        let became = |answer| match answer {
+            CancelAnswer::Canceled => Became::done("canceled", "is canceled"),
+            CancelAnswer::Requested => Became::done("cancel_requested", "is told to stop"),
+            CancelAnswer::Final => Became::refused("final", "is final: it was over already"),
+            CancelAnswer::NotFound => Became::not_found(),
+        };
+        Ok(store.cancel_all(ids).await?.into_iter().map(became).collect())
+    }
 }

@@ -1,15 +1,12 @@
 //! `windlass jobs delete`: takes jobs out of the store.
 
 use clap::Args;
+use windlass_engine::core::id::JobId;
 use windlass_engine::core::state::StateName;
-use windlass_engine::core::store::{DeleteAnswer, STEER_MAX};
+use windlass_engine::core::store::{DeleteAnswer, Store};
 
-use super::which::WhichArgs;
-use crate::args::PlaceArgs;
+use super::steer::{self, Became, Steer, SteerArgs};
 use crate::exit::Code;
-use crate::output::print_json;
-use crate::say;
-use crate::wiring::open_place;
 
 /// Which.
 #[derive(Debug, Args)]
@@ -19,45 +16,35 @@ use crate::wiring::open_place;
 )]
 pub struct DeleteArgs {
     #[command(flatten)]
-    which: WhichArgs,
-    /// Only say which jobs it would be
-    #[arg(long)]
-    dry_run: bool,
-    #[command(flatten)]
-    place: PlaceArgs,
+    steer: SteerArgs,
 }
 
 /// Deletes them.
 pub async fn run(args: DeleteArgs, json: bool) -> anyhow::Result<Code> {
+    let which = &args.steer.which;
     anyhow::ensure!(
-        !args.which.ids.is_empty() || !args.which.filter.state.is_empty(),
+        !which.ids.is_empty() || !which.filter.state.is_empty(),
         "say which states, too, such as --state canceled: what is deleted cannot be had back"
     );
-    let store = open_place(&args.place).await?;
-    let resting = |state| state != StateName::Running;
-    let ids = args.which.resolve(&*store, &[StateName::Canceled], resting).await?;
-    if args.dry_run {
-        match json {
-            true => print_json(&serde_json::json!({ "would_delete": ids.len(), "ids": ids }))?,
-            false => say!("would delete {} jobs", ids.len()),
-        }
-        return Ok(Code::Done);
+    steer::run(&args.steer, Delete, json).await
+}
+
+struct Delete;
+
+impl Steer for Delete {
+    const VERB: &'static str = "delete";
+    const STATES: &'static [StateName] = &[StateName::Canceled];
+
+    fn is_for(state: StateName) -> bool {
+        state != StateName::Running
     }
-    let mut worst = Code::Done;
-    for some in ids.chunks(STEER_MAX) {
-        let answers = store.delete_with_logs(some.to_vec()).await?;
-        for (id, answer) in some.iter().zip(answers) {
-            let (outcome, said, code) = match answer {
-                DeleteAnswer::Deleted => ("deleted", "is gone", Code::Done),
-                DeleteAnswer::Running => ("running", "is running; `windlass cancel` it first", Code::Refused),
-                DeleteAnswer::NotFound => ("not_found", "is not there", Code::NotFound),
-            };
-            worst = worst.worst(code);
-            match json {
-                true => print_json(&serde_json::json!({ "id": id, "outcome": outcome }))?,
-                false => say!("{id} {said}"),
-            }
-        }
+
+    async fn steer(&self, store: &dyn Store, ids: Vec<JobId>) -> anyhow::Result<Vec<Became>> {
+        let became = |answer| match answer {
+            DeleteAnswer::Deleted => Became::done("deleted", "is gone"),
+            DeleteAnswer::Running => Became::refused("running", "is running; `windlass cancel` it first"),
+            DeleteAnswer::NotFound => Became::not_found(),
+        };
+        Ok(store.delete_with_logs(ids).await?.into_iter().map(became).collect())
     }
-    Ok(worst)
 }

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use clap::Args;
 
 use crate::exit::Code;
+use crate::output::print_json;
 use crate::say;
 
 /// Its files: name, content, mode.
@@ -26,13 +27,20 @@ pub struct InitArgs {
 }
 
 /// Makes what is missing, and says what to do next.
-pub fn run(args: InitArgs) -> anyhow::Result<Code> {
+pub fn run(args: InitArgs, json: bool) -> anyhow::Result<Code> {
     let folder = &args.folder;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     for (name, text, mode) in FILES {
         let path = folder.join(name);
         let made = make(&path, text, mode).with_context(|| format!("cannot write {}", path.display()))?;
-        say!("{} {}", if made { "made" } else { "kept" }, path.display());
+        let word = if made { "made" } else { "kept" };
+        match json {
+            true => print_json(&serde_json::json!({ "file": path, "outcome": word }))?,
+            false => say!("{word} {}", path.display()),
+        }
+    }
+    if json {
+        return Ok(Code::Done);
     }
     let go = match folder.as_os_str() == "." {
         true => String::new(),

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::args::StoreArgs;
 use crate::exit::Code;
-use crate::say;
+use crate::output::outcome;
 use crate::wiring::{make_store, without_password};
 
 /// Which store.
@@ -15,8 +15,8 @@ pub struct MigrateArgs {
 }
 
 /// Opening a store migrates it; this does nothing else.
-pub async fn run(args: MigrateArgs) -> anyhow::Result<Code> {
+pub async fn run(args: MigrateArgs, json: bool) -> anyhow::Result<Code> {
     make_store(&args.store.store).await?;
-    say!("{} is ready", without_password(&args.store.store));
+    outcome(json, "store", &without_password(&args.store.store), "ready", "is ready")?;
     Ok(Code::Done)
 }

@@ -25,6 +25,7 @@ pub mod run;
 pub mod schedules;
 pub mod serve;
 mod spoken;
+pub mod steer;
 pub mod top;
 pub mod which;
 pub mod work;
@@ -54,9 +55,9 @@ pub async fn run(verb: Verb, json: bool) -> anyhow::Result<Code> {
         Verb::Top(args) => top::run(args, json).await,
         Verb::Doctor(args) => doctor::run(args, json).await,
         Verb::Bench(args) => bench::run(args, json).await.map(|()| Code::Done),
-        Verb::Init(args) => init::run(args),
+        Verb::Init(args) => init::run(args, json),
         Verb::Mcp(args) => mcp::run(args).await,
-        Verb::Migrate(args) => migrate::run(args).await,
+        Verb::Migrate(args) => migrate::run(args, json).await,
         Verb::Config(args) => config::run(args, json),
         Verb::Completions(args) => completions::run(args),
         Verb::Man(args) => man::run(args),

@@ -1,15 +1,12 @@
 //! `windlass jobs run`: makes jobs due that wait for their time.
 
 use clap::Args;
+use windlass_engine::core::id::JobId;
 use windlass_engine::core::state::StateName;
-use windlass_engine::core::store::{RunNowAnswer, STEER_MAX};
+use windlass_engine::core::store::{RunNowAnswer, Store};
 
-use super::which::WhichArgs;
-use crate::args::PlaceArgs;
+use super::steer::{self, Became, Steer, SteerArgs};
 use crate::exit::Code;
-use crate::output::print_json;
-use crate::say;
-use crate::wiring::open_place;
 
 /// Which.
 #[derive(Debug, Args)]
@@ -19,43 +16,32 @@ use crate::wiring::open_place;
 )]
 pub struct RunArgs {
     #[command(flatten)]
-    which: WhichArgs,
-    /// Only say which jobs it would be
-    #[arg(long)]
-    dry_run: bool,
-    #[command(flatten)]
-    place: PlaceArgs,
+    steer: SteerArgs,
 }
 
 /// Makes them due.
 pub async fn run(args: RunArgs, json: bool) -> anyhow::Result<Code> {
-    let store = open_place(&args.place).await?;
-    let queued = |state| state == StateName::Queued;
-    let ids = args.which.resolve(&*store, &[StateName::Queued], queued).await?;
-    if args.dry_run {
-        match json {
-            true => print_json(&serde_json::json!({ "would_run": ids.len(), "ids": ids }))?,
-            false => say!("would run {} jobs", ids.len()),
-        }
-        return Ok(Code::Done);
+    steer::run(&args.steer, RunNow, json).await
+}
+
+struct RunNow;
+
+impl Steer for RunNow {
+    const VERB: &'static str = "run";
+    const STATES: &'static [StateName] = &[StateName::Queued];
+
+    fn is_for(state: StateName) -> bool {
+        state == StateName::Queued
     }
-    let mut worst = Code::Done;
-    for some in ids.chunks(STEER_MAX) {
-        let answers = store.run_now_all(some.to_vec()).await?;
-        for (id, answer) in some.iter().zip(answers) {
-            let (outcome, said, code) = match answer {
-                RunNowAnswer::Due => ("made_due", "is due now", Code::Done),
-                RunNowAnswer::AlreadyDue => ("already_due", "was due already", Code::Done),
-                RunNowAnswer::Running => ("running", "is running already", Code::Refused),
-                RunNowAnswer::Final => ("final", "is over; `windlass retry` starts it anew", Code::Refused),
-                RunNowAnswer::NotFound => ("not_found", "is not there", Code::NotFound),
-            };
-            worst = worst.worst(code);
-            match json {
-                true => print_json(&serde_json::json!({ "id": id, "outcome": outcome }))?,
-                false => say!("{id} {said}"),
-            }
-        }
+
+    async fn steer(&self, store: &dyn Store, ids: Vec<JobId>) -> anyhow::Result<Vec<Became>> {
+        let became = |answer| match answer {
+            RunNowAnswer::Due => Became::done("made_due", "is due now"),
+            RunNowAnswer::AlreadyDue => Became::done("already_due", "was due already"),
+            RunNowAnswer::Running => Became::refused("running", "is running already"),
+            RunNowAnswer::Final => Became::refused("final", "is over; `windlass retry` starts it anew"),
+            RunNowAnswer::NotFound => Became::not_found(),
+        };
+        Ok(store.run_now_all(ids).await?.into_iter().map(became).collect())
     }
-    Ok(worst)
 }

@@ -312,7 +312,7 @@ mod tests {
             ("[queues.mail]\nlimits = 3", "unknown field `limits`"),
             ("[queues.mail]\nlease_ms = 1", "windlass.toml: queues.mail: lease_ms"),
             ("[queues.mail]\nladder = \"soon\"", "line 2"),
-            ("[budgets.etsy]\nper_minute = 1", "unknown field `per_minute`"),
+            ("[budgets.etsy]\nper_hour = 1", "unknown field `per_hour`"),
             ("[schedules.a]\ncron = \"99 * * * *\"\nkind = \"k\"", "schedules.a: cron"),
             ("[schedules.a]\ncron = \"0 * * * *\"\nzone = \"Mars/Base\"\nkind = \"k\"", "schedules.a: zone"),
             ("[schedules.a]\ncron = \"0 * * * *\"", "missing field `kind`"),

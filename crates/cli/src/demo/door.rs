@@ -123,6 +123,17 @@ async fn facts(talk: &Talk, member: &Member) -> Option<Vec<(String, String)>> {
             };
             shops["shops"].as_array().into_iter().flatten().map(of).collect()
         }
+        "listener" => {
+            let status = talk.get(&format!("{base}/status")).await?;
+            let lanes = status["report"]["lanes"].as_array()?.clone();
+            let sum = |of: fn(&Value) -> u64| lanes.iter().map(of).sum::<u64>().to_string();
+            let lag = lanes.iter().filter_map(|lane| lane["lag"].as_f64()).fold(0.0, f64::max);
+            vec![
+                ("jobs made".to_owned(), sum(|lane| lane["live"]["jobs"].as_u64().unwrap_or(0))),
+                ("waiting to be done again".to_owned(), sum(|lane| lane["waiting"].as_u64().unwrap_or(0))),
+                ("behind by".to_owned(), format!("{lag:.1} s")),
+            ]
+        }
         "nurse-tour" => vec![("health".to_owned(), talk.text(&format!("{base}/health")).await?)],
         _ => {
             let status = talk.get(&format!("{base}/queue-info/queue_status")).await?;

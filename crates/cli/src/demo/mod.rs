@@ -8,6 +8,9 @@
 mod crew;
 mod door;
 mod folder;
+mod left;
+#[cfg(feature = "listener")]
+mod mongo;
 mod outside;
 mod play;
 mod postgres;

@@ -54,6 +54,7 @@ impl Outside {
             found,
             ways: Vec::new(),
         };
+        all.openai.tell_states();
         let places = [
             ("newsdata", "NewsData, which has news about Bitcoin", all.newsdata.address()),
             ("sites", "the papers' web sites", all.sites.address()),

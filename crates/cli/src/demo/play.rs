@@ -35,7 +35,9 @@ pub async fn run(scene: Arc<Scene>, outside: Arc<Outside>, world: Arc<dyn World>
     };
     let play = Play { scene, outside, world, talk };
     tokio::select! {
-        ((), (), (), ()) = async { tokio::join!(play.stories(), play.shops(), play.searches(), play.messages()) } => {}
+        ((), (), (), (), ()) = async {
+            tokio::join!(play.stories(), play.shops(), play.searches(), play.messages(), play.orders())
+        } => {}
         () = stop.wait() => {}
     }
 }
@@ -159,6 +161,50 @@ impl Play {
                 tracing::debug!("a voice message of the demo was not written");
             }
             self.pause(12_000).await;
+        }
+    }
+
+    #[cfg(not(feature = "listener"))]
+    async fn orders(&self) {}
+
+    /// Customers order, and pay a moment later: documents of somebody else's database, which the Listener watches.
+    #[cfg(feature = "listener")]
+    async fn orders(&self) {
+        let (Some(listener), Some(stage)) = (self.scene.base("listener"), self.scene.stage().await) else {
+            return;
+        };
+        self.listen(listener).await;
+        let first = self.world.wall().ms() / 1_000;
+        for number in first.. {
+            let id = format!("order-{number}");
+            for fields in [json!({ "status": "new", "total": number % 90 + 10 }), json!({ "status": "paid" })]
+            {
+                if let Err(error) = stage.put("orders", &id, &fields).await {
+                    tracing::debug!(%error, "an order of the demo was not written");
+                }
+                self.pause(2_000).await;
+            }
+        }
+    }
+
+    /// The listener of the demo; it is made when it is not there, as soon as somebody answers.
+    #[cfg(feature = "listener")]
+    async fn listen(&self, base: &str) {
+        let url = format!("{base}/listeners");
+        let wish = json!({
+            "collection": "orders", "database": super::mongo::WATCHED, "jobName": "printReceipt",
+            "filter": { "status": "paid" },
+        });
+        loop {
+            let known = self.talk.get(&url).await;
+            let known = known.as_ref().and_then(|known| known["listeners"].as_array());
+            if known.is_some_and(|known| !known.is_empty()) {
+                return;
+            }
+            if known.is_some() && self.talk.post(&url, &wish).await.is_some() {
+                return;
+            }
+            self.world.sleep_ms(TURN_MS).await;
         }
     }
 

@@ -12,6 +12,7 @@ use tokio::process::{Child, Command};
 use windlass_engine::world::World;
 
 use super::crew::bare;
+use super::left;
 
 /// The database, on whatever server.
 const DATABASE: &str = "windlass_demo";
@@ -46,6 +47,7 @@ impl Postgres {
                 String::from_utf8_lossy(&made.stderr)
             );
         }
+        left::end(&home.data, "postmaster.pid", world).await;
         let log = std::fs::File::create(folder.join("logs/postgres.log"))?;
         let mut server = home.command(&programs.join("postgres"));
         server.arg("-D").arg(&home.data).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);

@@ -10,6 +10,8 @@ use windlass_server::doctor::quoted;
 
 use super::crew;
 use super::folder::Folder;
+#[cfg(feature = "listener")]
+use super::mongo::{self, Mongo};
 use super::outside::Outside;
 use super::postgres::Postgres;
 
@@ -37,6 +39,8 @@ pub struct Scene {
     /// Who is not there, and why.
     pub absent: Vec<(&'static str, String)>,
     postgres: tokio::sync::Mutex<Option<Postgres>>,
+    #[cfg(feature = "listener")]
+    mongo: tokio::sync::Mutex<Option<Mongo>>,
 }
 
 impl Scene {
@@ -55,6 +59,8 @@ impl Scene {
             members: vec![server(folder, &store)?],
             absent: Vec::new(),
             postgres: tokio::sync::Mutex::new(None),
+            #[cfg(feature = "listener")]
+            mongo: tokio::sync::Mutex::new(None),
         };
         match cfg!(feature = "bitcoin-news") {
             true => scene.members.push(bitcoin_news(folder, outside, &store, speed)?),
@@ -72,9 +78,13 @@ impl Scene {
             true => scene.add_nurse_tour(folder, outside, world).await,
             false => scene.absent.push(("Nurse Tour", NOT_BUILT.to_owned())),
         }
-        scene
-            .absent
-            .push(("Listener", "it works on a MongoDB replica set: docs/guide/listener.md".to_owned()));
+        #[cfg(feature = "listener")]
+        scene.add_listener(folder, world).await;
+        #[cfg(not(feature = "listener"))]
+        scene.absent.push((
+            "Listener",
+            format!("{NOT_BUILT}; get it with: cargo run --release --features listener -- demo"),
+        ));
         Ok(scene)
     }
 
@@ -99,6 +109,35 @@ impl Scene {
         self.absent.push(("Nurse Tour", absent));
     }
 
+    /// The Listener works on MongoDB: it joins when there is one.
+    #[cfg(feature = "listener")]
+    async fn add_listener(&mut self, folder: &mut Folder, world: &Arc<dyn World>) {
+        let found = async {
+            let port = folder.port("mongo", 0)?;
+            let Some(mongo) = Mongo::find(&self.folder, port, world).await? else { return Ok(None) };
+            let member = listener(folder, &mongo, self.speed).await?;
+            Ok::<_, anyhow::Error>(Some((mongo, member)))
+        };
+        let absent = match found.await {
+            Ok(Some((mongo, member))) => {
+                self.members.push(member);
+                *self.mongo.get_mut() = Some(mongo);
+                return;
+            }
+            Ok(None) => {
+                "it works on MongoDB, and there is no mongod on this machine; or set MONGODB_URI".to_owned()
+            }
+            Err(error) => format!("it works on MongoDB, and {error:#}"),
+        };
+        self.absent.push(("Listener", absent));
+    }
+
+    /// Where the documents are that the Listener watches, if it takes part.
+    #[cfg(feature = "listener")]
+    pub async fn stage(&self) -> Option<windlass_listener::Stage> {
+        self.mongo.lock().await.as_ref()?.stage().await.ok()
+    }
+
     /// The database of Nurse Tour, if it takes part.
     pub async fn database(&self) -> Option<String> {
         self.postgres.lock().await.as_ref().map(|postgres| postgres.url.clone())
@@ -108,6 +147,10 @@ impl Scene {
     pub async fn end(&self) {
         if let Some(postgres) = self.postgres.lock().await.as_mut() {
             postgres.end().await;
+        }
+        #[cfg(feature = "listener")]
+        if let Some(mongo) = self.mongo.lock().await.as_mut() {
+            mongo.end().await;
         }
     }
 
@@ -294,6 +337,37 @@ async fn nurse_tour(
         settings,
         home: ".",
         link: format!("{base}/health"),
+        base,
+    })
+}
+
+/// What the Listener's jobs do: receipts are printed, and now and then there is no paper for a while.
+#[cfg(feature = "listener")]
+const JOBS: &str = r#"[jobs.printReceipt]
+command = ["sh", "-c", "cat >/dev/null; [ $(( $(date +%s) / 15 % 4 )) -ne 0 ] || { echo 'there is no paper' >&2; exit 1; }"]
+"#;
+
+#[cfg(feature = "listener")]
+async fn listener(folder: &mut Folder, mongo: &Mongo, speed: f64) -> anyhow::Result<Member> {
+    let base = format!("http://127.0.0.1:{}", folder.port("listener", 7723)?);
+    let jobs = folder.path().join("listener.toml");
+    std::fs::write(&jobs, JOBS).context("cannot write listener.toml")?;
+    let mut settings = pairs([
+        ("LISTENER_DATABASE", mongo::HOME.to_owned()),
+        ("LISTENER_LISTEN", base.trim_start_matches("http://").to_owned()),
+        ("LISTENER_CONFIG", jobs.display().to_string()),
+        ("LISTENER_LADDER", ladder(&[10.0, 20.0, 40.0], speed)),
+        ("LISTENER_RECOVERY_SECONDS", "5".to_owned()),
+    ]);
+    settings.extend(mongo.settings.iter().cloned());
+    run_to_its_end(&["listener", "init"], folder.path(), &settings).await?;
+    Ok(Member {
+        name: "listener",
+        about: "the Listener: a job for each order that is paid, from the changes of a MongoDB",
+        arguments: vec!["listener".to_owned()],
+        settings,
+        home: ".",
+        link: format!("{base}/listener"),
         base,
     })
 }

@@ -112,7 +112,8 @@ async fn prepare(store: &dyn Store) -> anyhow::Result<()> {
     };
     store.put_queue(QueueName::new(QUICK)?, policy(4)?).await?;
     store.put_queue(QueueName::new(SLOW)?, policy(2)?).await?;
-    let budget = BudgetPolicy { slots: Some(2), per_second: Some(2), per_day: Some(20_000) };
+    let budget =
+        BudgetPolicy { slots: Some(2), per_second: Some(2), per_minute: Some(100), per_day: Some(20_000) };
     store.put_budget(BudgetName::new(BUDGET)?, budget).await?;
     let report =
         JobSpec::new(Kind::new(jobs::REPORT)?, QueueName::new(SLOW)?, Json::payload(r#"{"rows": 12}"#)?);

@@ -158,12 +158,12 @@ fn queues_budgets_and_schedules() {
         shell.says(0, &["budgets", "set", "etsy", "--per-second", "5"]);
         shell.says(0, &["budgets", "cool-down", "etsy", "1h"]);
         assert!(shell.says(0, &["budgets"]).contains("in 59 min"));
-        shell.says(0, &["budgets", "set", "etsy", "--per-day", "100"]);
+        shell.says(0, &["budgets", "set", "etsy", "--per-day", "100", "--per-minute", "60"]);
         shell.says(0, &["budgets", "cool-down", "etsy", "0s"]);
         let budget = &shell.list(&["budgets"])[0];
         assert_eq!(
-            (&budget["per_second"], &budget["per_day"]),
-            (&5.into(), &100.into()),
+            (&budget["per_second"], &budget["per_minute"], &budget["per_day"]),
+            (&5.into(), &60.into(), &100.into()),
             "what is not said stays"
         );
         assert!(budget["cooling_until"].is_null() && budget["free_at"].is_null(), "{budget}");

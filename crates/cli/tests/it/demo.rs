@@ -3,15 +3,17 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
-use windlass_testkit::binary::windlass;
+use windlass_testkit::binary::{windlass, windlass_full};
 use windlass_testkit::eventually::answered_within;
 
 struct Demo {
     child: Child,
     page: String,
+    /// Held open: a program whose output nobody reads any more ends.
+    _said: BufReader<ChildStdout>,
 }
 
 impl Drop for Demo {
@@ -23,15 +25,23 @@ impl Drop for Demo {
 
 impl Demo {
     fn start(folder: &Path) -> Self {
-        let mut command = Command::new(windlass());
+        Self::of(&mut Command::new(windlass()), folder)
+    }
+
+    fn of(command: &mut Command, folder: &Path) -> Self {
         command.args(["demo", "--speed", "10", "--port", "0", "--folder"]).arg(folder);
-        command.env_remove("DATABASE_URL").stdin(Stdio::null()).stdout(Stdio::piped());
+        command
+            .env_remove("DATABASE_URL")
+            .env_remove("MONGODB_URI")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = lines.map_while(Result::ok).find(|line| line.contains("all workers on one page"));
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut lines = said.by_ref().lines().map_while(Result::ok);
+        let line = lines.find(|line| line.contains("all workers on one page"));
         let line = line.expect("it says where its page is");
         let page = line.trim().trim_start_matches("http://").split('/').next().unwrap().to_owned();
-        Self { child, page }
+        Self { child, page, _said: said }
     }
 
     fn ask(&self, method: &str, path: &str) -> Option<Value> {
@@ -95,10 +105,11 @@ async fn everything_is_at_work_and_comes_back() {
         demo.fact("vela", "shop 101").filter(|status| status == "up to date")
     })
     .await;
-    demo.until("a search is over", |demo| {
-        demo.fact("news-nexus", "completed")?.parse::<u64>().ok().filter(|count| *count > 0)
+    demo.until("searches are over, and states are assigned", |demo| {
+        demo.fact("news-nexus", "completed")?.parse::<u64>().ok().filter(|count| *count >= 4)
     })
     .await;
+    assert_eq!(demo.fact("news-nexus", "failed").as_deref(), Some("0"), "the models give states");
     let old = demo.worker("vela").unwrap()["pid"].as_i64().unwrap();
     demo.signal(old as i32, libc::SIGKILL);
     demo.until("what was killed is started again", |demo| {
@@ -114,5 +125,27 @@ async fn everything_is_at_work_and_comes_back() {
     let again = Demo::start(folder.path());
     assert_eq!(again.page, page, "links of before are still good");
     again.until("it goes on", |demo| count(demo).filter(|count| *count > before)).await;
-    again.end();
+    // Killed, it leaves a Postgres behind, if it had one: the next start is not held up by that.
+    let had_postgres = again.worker("nurse-tour").is_some();
+    drop(again);
+    let after = Demo::start(folder.path());
+    after.until("it goes on after a kill", |demo| count(demo)).await;
+    assert_eq!(after.worker("nurse-tour").is_some(), had_postgres);
+    after.end();
+}
+
+/// Where a mongod is on the machine, the program that has the Listener shows it: an order that is paid is a job.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_listener_takes_part_where_there_is_a_mongod() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../stores/mongo/tests/mongod");
+    let mongod = String::from_utf8(Command::new(script).output().unwrap().stdout).unwrap();
+    let place = Path::new(mongod.trim()).parent().unwrap();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path =
+        std::env::join_paths([place.to_owned()].into_iter().chain(std::env::split_paths(&path))).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let demo = Demo::of(Command::new(windlass_full()).env("PATH", path), folder.path());
+    let made = |demo: &Demo| demo.fact("listener", "jobs made")?.parse::<u64>().ok();
+    demo.until("orders become jobs", |demo| made(demo).filter(|made| *made >= 2)).await;
+    demo.end();
 }

@@ -61,6 +61,12 @@ fn queues_and_budgets_are_deleted() {
 #[test]
 fn every_verb_speaks_to_programs() {
     let shell = Shell::migrated();
+    let ready = shell.json(&["migrate"]);
+    assert_eq!((&ready["outcome"], &ready["store"]), (&"ready".into(), &"sqlite:windlass.db".into()));
+    let files = |shell: &Shell| -> Vec<serde_json::Value> {
+        shell.list(&["init", "first"]).iter().map(|file| file["outcome"].clone()).collect()
+    };
+    assert_eq!((files(&shell), files(&shell)), (vec!["made".into(); 2], vec!["kept".into(); 2]));
     for (line, outcome) in [
         (&["queues", "set", "mail", "--limit", "1"][..], "set"),
         (&["queues", "pause", "mail"], "paused"),

@@ -9,18 +9,18 @@ const FUNCTION_LINES_MAX: usize = 80;
 const FILE_LINES_MAX: usize = 500;
 
 /// SQL functions with more lines, and how many they have.
-const LONG_FUNCTIONS: &[(&str, usize)] = &[("claim_2", 374), ("enqueue_1", 165), ("save_1", 96)];
+const LONG_FUNCTIONS: &[(&str, usize)] = &[("claim_2", 373), ("enqueue_1", 165), ("save_1", 96)];
 
 /// Rust files with more lines, and how many they have.
 const LONG_FILES: &[(&str, usize)] = &[
     ("apps/nurse-tour/src/gate.rs", 556),
     ("crates/cli/tests/it/cli.rs", 582),
-    ("crates/core/src/store.rs", 566),
+    ("crates/core/src/store.rs", 561),
     ("stores/postgres/tests/store/adopted.rs", 622),
 ];
 
 /// How many lines of SQL are wider.
-const WIDE_LINES: usize = 137;
+const WIDE_LINES: usize = 131;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")

@@ -277,7 +277,7 @@ pub fn spend(budget: &mut Budget, amount: u32, now: Time) -> Spent {
 
 /// A budget as it stands.
 pub fn budget_status(budget: Budget, slots_used: u32, now: Time) -> BudgetStatus {
-    let (used_second, used_day) = budget.used(now);
+    let used = budget.used(now);
     let free_at = if budget.spendable(now) == 0 { budget.free_at(1, now) } else { None };
-    BudgetStatus { budget, slots_used, used_second, used_day, free_at }
+    BudgetStatus { budget, slots_used, used, free_at }
 }

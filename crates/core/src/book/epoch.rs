@@ -32,7 +32,7 @@ impl Book {
     }
 
     /// Begins a new epoch: the history of this book may have been cut. Every lease is renewed, every mark is cleared,
-    /// what a second allows is taken for spent, and revisions leap, so that a record that was read in the lost history
+    /// what a second (where commits may be lost: a minute) allows is taken for spent, and revisions leap, so that a record that was read in the lost history
     /// is not taken for what is there. What the epoch before still holds back stays so, whatever this one lost.
     pub fn turn(&mut self, instance: Uuid, chance: u64, lossy: bool, now: Time) {
         let longest = self.epoch.pause_until(u32::MAX, self.pause_ms_max());
@@ -57,7 +57,7 @@ impl Book {
             self.put(job);
         }
         for budget in self.budgets.values_mut() {
-            budget.fill_second(now);
+            budget.fill(self.epoch.lossy, now);
         }
     }
 

@@ -6,12 +6,15 @@ use super::Book;
 use crate::eligible::{Explanation, explain};
 use crate::id::JobId;
 use crate::job::Job;
-use crate::query::{Cursor, ListRequest, PAGE_MAX, Page, WORKER_ALIVE_MS};
+use crate::query::{Counted, Cursor, JobFilter, ListRequest, PAGE_MAX, Page, WORKER_ALIVE_MS};
 use crate::state::State;
 use crate::time::Time;
 
 /// `explain` counts the jobs that go first up to this.
 pub const AHEAD_MAX: u32 = 1_000;
+
+/// How many jobs, the newest ones, are looked at to count them.
+const COUNT_MAX: usize = 100_000;
 
 impl Book {
     /// A page of jobs, newest first, without their steps.
@@ -27,6 +30,14 @@ impl Book {
         }
         let next = jobs.last().filter(|_| more).map(|job| Cursor(job.seq));
         Page { jobs, next }
+    }
+
+    /// How many jobs that a filter admits are in each state.
+    pub fn count(&self, filter: &JobFilter) -> Counted {
+        let mut counted = Counted { more: self.jobs.len() > COUNT_MAX, ..Counted::default() };
+        let newest = self.jobs.values().rev().take(COUNT_MAX);
+        newest.filter(|job| filter.admits(job)).for_each(|job| counted.add(job.state.name(), 1));
+        counted
     }
 
     /// Why a job is not running.

@@ -23,7 +23,7 @@ use uuid::Uuid;
 use self::lanes::Lanes;
 use crate::epoch::Epoch;
 use crate::error::{Invalid, StoreError};
-use crate::event::{Event, Position, What};
+use crate::event::{Action, Event, Position, What};
 use crate::id::{BudgetName, DedupeKey, JobId, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName};
 use crate::job::{Job, NewJob};
 use crate::long_leases::LongLeases;
@@ -337,10 +337,21 @@ impl Book {
 
     fn note(&mut self, moves: Moves, now: Time) {
         for (what, queue, jobs) in moves.0 {
-            self.next_event += 1;
-            let position = Position { epoch: self.epoch.tag(), place: self.next_event };
-            self.events.push(Event { position, at: now, what, queue, jobs });
+            self.tell(now, what, queue, jobs, None);
         }
+    }
+
+    /// Tells what an operator did to whoever follows the events.
+    pub fn act(&mut self, action: Action, now: Time) -> Result<(), Invalid> {
+        let action = Some(action.checked()?);
+        self.tell(now, What::Acted, QueueName::default(), Vec::new(), action);
+        Ok(())
+    }
+
+    fn tell(&mut self, at: Time, what: What, queue: QueueName, jobs: Vec<JobId>, action: Option<Action>) {
+        self.next_event += 1;
+        let position = Position { epoch: self.epoch.tag(), place: self.next_event };
+        self.events.push(Event { position, at, what, queue, jobs, action });
         let surplus = self.events.len().saturating_sub(EVENTS_KEPT as usize);
         self.events.drain(..surplus);
     }

@@ -1,10 +1,10 @@
 //! Budgets: named allowances shared by all workers.
 //!
-//! The windows slide, and are strict: no stretch of a second, or of 24 hours,
-//! ever holds more than the budget allows. They are counted in buckets, so
-//! that a budget of a million a day needs no million timestamps; a window
+//! The windows slide, and are strict: no stretch of a second, of a minute or of
+//! 24 hours ever holds more than the budget allows. They are counted in buckets,
+//! so that a budget of a million a day needs no million timestamps; a window
 //! touches one bucket more than it is long, and all of these are added up,
-//! which errs on the side of too few (by 2 % per second, 0.4 % per day).
+//! which errs on the side of too few (by 2 % per second and per minute, 0.4 % per day).
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,9 @@ pub struct BudgetPolicy {
     /// How much may be spent in any stretch of one second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_second: Option<u32>,
+    /// How much may be spent in any stretch of one minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_minute: Option<u32>,
     /// How much may be spent in any stretch of 24 hours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_day: Option<u32>,
@@ -39,18 +42,48 @@ pub struct Budget {
     /// What was spent lately, in buckets of 20 ms.
     #[serde(default)]
     pub second: Window,
+    /// What was spent lately, in buckets of a second.
+    #[serde(default)]
+    pub minute: Window,
     /// What was spent lately, in buckets of 5 minutes.
     #[serde(default)]
     pub day: Window,
 }
 
+/// What of each window of a budget is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Used {
+    /// In the last second.
+    pub second: u32,
+    /// In the last minute.
+    pub minute: u32,
+    /// In the last 24 hours.
+    pub day: u32,
+}
+
+/// A budget as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BudgetStatus {
+    /// The budget.
+    pub budget: Budget,
+    /// How many running jobs name it.
+    pub slots_used: u32,
+    /// What was spent lately.
+    pub used: Used,
+    /// When something of it may be spent again, when nothing may now.
+    pub free_at: Option<Time>,
+}
+
+// Stores with statements of their own repeat these shapes: `windows_1` in Postgres.
 const SECOND: WindowShape = WindowShape { bucket_ms: 20, buckets: 50 };
+const MINUTE: WindowShape = WindowShape { bucket_ms: 1_000, buckets: 60 };
 const DAY: WindowShape = WindowShape { bucket_ms: 300_000, buckets: 288 };
 
 impl Budget {
     /// A budget of which nothing was spent.
     pub fn new(name: BudgetName, policy: BudgetPolicy) -> Self {
-        Self { name, policy, cooling_until: None, second: Window::default(), day: Window::default() }
+        let [second, minute, day] = [Window::default(), Window::default(), Window::default()];
+        Self { name, policy, cooling_until: None, second, minute, day }
     }
 
     /// How much may be spent at `now`, when `slots_used` jobs that name it are running.
@@ -64,11 +97,25 @@ impl Budget {
         if self.is_cooling(now) {
             return 0;
         }
-        let BudgetPolicy { slots: _, per_second, per_day } = self.policy;
-        let left = |max: Option<u32>, window: &Window, shape| {
-            max.map_or(u32::MAX, |max| max.saturating_sub(window.spent(shape, now)))
+        let left = |(bound, window, shape): (Option<u32>, &Window, WindowShape)| {
+            bound.map(|bound| bound.saturating_sub(window.spent(shape, now)))
         };
-        left(per_second, &self.second, SECOND).min(left(per_day, &self.day, DAY))
+        self.windows().into_iter().filter_map(left).min().unwrap_or(u32::MAX)
+    }
+
+    /// Each window with its bound and its shape.
+    fn windows(&self) -> [(Option<u32>, &Window, WindowShape); 3] {
+        let BudgetPolicy { slots: _, per_second, per_minute, per_day } = self.policy;
+        [(per_second, &self.second, SECOND), (per_minute, &self.minute, MINUTE), (per_day, &self.day, DAY)]
+    }
+
+    fn windows_mut(&mut self) -> [(Option<u32>, &mut Window, WindowShape); 3] {
+        let BudgetPolicy { slots: _, per_second, per_minute, per_day } = self.policy;
+        [
+            (per_second, &mut self.second, SECOND),
+            (per_minute, &mut self.minute, MINUTE),
+            (per_day, &mut self.day, DAY),
+        ]
     }
 
     /// Whether the budget is cooling at `now`.
@@ -81,18 +128,22 @@ impl Budget {
         if amount == 0 {
             return;
         }
-        if self.policy.per_second.is_some() {
-            self.second.add(SECOND, amount, now);
-        }
-        if self.policy.per_day.is_some() {
-            self.day.add(DAY, amount, now);
+        for (bound, window, shape) in self.windows_mut() {
+            if bound.is_some() {
+                window.add(shape, amount, now);
+            }
         }
     }
 
-    /// Takes what a second allows for spent at `now`: somebody may have, and nobody remembers.
-    pub fn fill_second(&mut self, now: Time) {
-        if let Some(per_second) = self.policy.per_second {
-            self.second.add(SECOND, per_second, now);
+    /// Takes what a second allows for spent at `now`, where an epoch begins, and where commits may be lost what a minute
+    /// does: somebody may have, and nobody remembers. Not what a day allows: to stand still for a day costs more than
+    /// what the lost commits can have spent.
+    pub fn fill(&mut self, lossy: bool, now: Time) {
+        let [second, minute, _] = self.windows_mut();
+        for (bound, window, shape) in [Some(second), lossy.then_some(minute)].into_iter().flatten() {
+            if let Some(bound) = bound {
+                window.add(shape, bound, now);
+            }
         }
     }
 
@@ -100,18 +151,18 @@ impl Budget {
     /// when that is more than the budget ever allows.
     pub fn free_at(&self, amount: u32, now: Time) -> Option<Time> {
         let mut moment = self.cooling_until.map_or(now, |until| until.max(now));
-        let BudgetPolicy { slots: _, per_second, per_day } = self.policy;
-        for (max, window, shape) in [(per_second, &self.second, SECOND), (per_day, &self.day, DAY)] {
-            if let Some(max) = max {
-                moment = moment.max(window.free_at(shape, amount, max, moment)?);
+        for (bound, window, shape) in self.windows() {
+            if let Some(bound) = bound {
+                moment = moment.max(window.free_at(shape, amount, bound, moment)?);
             }
         }
         Some(moment)
     }
 
-    /// What of each window is used at `now`: (per second, per day).
-    pub fn used(&self, now: Time) -> (u32, u32) {
-        (self.second.spent(SECOND, now), self.day.spent(DAY, now))
+    /// What of each window is used at `now`.
+    pub fn used(&self, now: Time) -> Used {
+        let [second, minute, day] = self.windows().map(|(_, window, shape)| window.spent(shape, now));
+        Used { second, minute, day }
     }
 
     /// Cools down until `until`, or longer when it already does.
@@ -134,8 +185,9 @@ impl Budget {
 
     /// Follows a step of the store's clock by `ms`, so that no window opens early.
     pub fn shift(&mut self, ms: i64) {
-        self.second.shift(SECOND, ms);
-        self.day.shift(DAY, ms);
+        for (_, window, shape) in self.windows_mut() {
+            window.shift(shape, ms);
+        }
         self.cooling_until = self.cooling_until.map(|until| until.plus_ms(ms));
     }
 }
@@ -235,19 +287,52 @@ mod tests {
         assert_eq!(budget.free_at(11, noon), None);
     }
 
+    /// A minute is any 60 seconds, and of all windows the narrowest decides.
+    #[test]
+    fn a_minute_is_any_60_seconds() {
+        let start = Time::from_ms(1_700_000_030_500);
+        let policy = BudgetPolicy { per_second: Some(6), per_minute: Some(10), ..Default::default() };
+        let mut budget = budget(policy);
+        budget.spend(6, start);
+        assert_eq!((budget.allowance(0, start), budget.allowance(0, start.plus_ms(1_100))), (0, 4));
+        budget.spend(4, start.plus_ms(1_100));
+        assert_eq!(budget.used(start.plus_ms(2_200)), Used { second: 0, minute: 10, day: 0 });
+        let free = budget.free_at(1, start.plus_ms(2_200)).unwrap();
+        assert!(free >= start.plus_ms(60_000) && free <= start.plus_ms(61_000), "{free}");
+        assert_eq!((budget.allowance(0, free.plus_ms(-1)), budget.allowance(0, free)), (0, 6));
+        assert_eq!(budget.free_at(11, start), None);
+    }
+
+    #[test]
+    fn an_epoch_fills_what_is_short() {
+        let now = Time::from_ms(1_700_000_000_000);
+        let policy = BudgetPolicy { slots: None, per_second: Some(2), per_minute: Some(5), per_day: Some(9) };
+        let mut budget = budget(policy);
+        budget.fill(false, now);
+        assert_eq!(budget.used(now), Used { second: 2, minute: 0, day: 0 });
+        let later = now.plus_ms(2_000);
+        budget.fill(true, later);
+        assert_eq!(budget.used(later), Used { second: 2, minute: 5, day: 0 });
+    }
+
     proptest! {
-        /// Whatever the pattern of calls: no window of a second holds more than
+        /// Whatever the pattern of calls: no window of a second or of a minute holds more than
         /// allowed, and a greedy caller gets nearly all of it.
         #[test]
         fn no_window_overflows(
             max in 1u32..40,
+            minutes in any::<bool>(),
             waits in proptest::collection::vec((0i64..700, 1u32..6), 1..120),
         ) {
-            let mut budget = budget(BudgetPolicy { per_second: Some(max), ..Default::default() });
+            let (window_ms, policy) = match minutes {
+                true => (60_000, BudgetPolicy { per_minute: Some(max), ..Default::default() }),
+                false => (1_000, BudgetPolicy { per_second: Some(max), ..Default::default() }),
+            };
+            let mut budget = budget(policy);
             let mut now = Time::from_ms(1_700_000_000_000);
             let mut grants: Vec<(i64, u32)> = Vec::new();
             for (wait, wanted) in waits {
-                now = now.plus_ms(wait);
+                now = now.plus_ms(wait * window_ms / 1_000);
                 let granted = wanted.min(budget.allowance(0, now));
                 if granted > 0 {
                     budget.spend(granted, now);
@@ -260,9 +345,9 @@ mod tests {
             }
             for (start, _) in &grants {
                 let sum: u32 = grants.iter()
-                    .filter(|(at, _)| at >= start && *at < start + 1000)
+                    .filter(|(at, _)| at >= start && *at < start + window_ms)
                     .map(|(_, n)| n).sum();
-                prop_assert!(sum <= max, "{sum} in the second from {start}");
+                prop_assert!(sum <= max, "{sum} in the {window_ms} ms from {start}");
             }
         }
 

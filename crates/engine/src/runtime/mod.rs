@@ -19,6 +19,7 @@
 mod allowance;
 mod assistant;
 mod breaker;
+mod doubt;
 mod epoch;
 mod event;
 mod executor;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use windlass_core::id::{JobId, QueueName};
 
+use super::doubt::Doubts;
 use super::standby::Standby;
 use crate::signal::Attempt;
 use crate::slots::Slots;
@@ -31,6 +32,8 @@ pub(crate) struct Pool {
     pub(super) idle_at: AtomicU64,
     /// How many jobs the claims that are under way may give.
     pub(super) asked: AtomicUsize,
+    /// Claims that may still be carried out.
+    pub(super) doubts: Doubts,
 }
 
 impl Pool {
@@ -45,6 +48,7 @@ impl Pool {
             full: AtomicBool::new(false),
             idle_at: AtomicU64::new(NOT_IDLE),
             asked: AtomicUsize::new(0),
+            doubts: Doubts::default(),
         }
     }
 

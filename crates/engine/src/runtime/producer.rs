@@ -12,6 +12,7 @@ use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased};
 use windlass_core::transition::Outcome;
 
 use super::allowance::Allowed;
+use super::doubt::Doubt;
 use super::pool::NOT_IDLE;
 use super::standby::{Became, Handed};
 use super::{Backoff, Engine, Pool, Until, executor};
@@ -181,7 +182,12 @@ async fn wait(
     let poll_ms = match engine.world.runs_in_place() {
         true => PATIENT_MS,
         // Nobody tells that there is nothing left: who ends then has to ask.
-        false if engine.source.tells() && engine.settings.until == Until::Shutdown => {
+        // Nor what a claim gave whose answer was lost.
+        false
+            if engine.source.tells()
+                && engine.settings.until == Until::Shutdown
+                && !pool.doubts.is_any(engine.world.boot_ms()) =>
+        {
             poll_ms.max(half_jittered(&*engine.world, TOLD_MS))
         }
         false => poll_ms,
@@ -204,16 +210,17 @@ async fn wait(
     let Handed { became, _claiming } = handed;
     let claimed = match became {
         Became::Started(claimed) => Some(claimed),
-        Became::Failed(question, error) => ask_again(engine, question, &error).await,
+        Became::Failed(question, error) => ask_again(engine, *question, &error).await,
         Became::Nothing => None,
     };
     claimed.filter(|claimed| claimed.count > 0)
 }
 
 /// After a claim that the store made by itself and could not answer, the same question is asked again.
-async fn ask_again(engine: &Arc<Engine>, question: Question, error: &StoreError) -> Option<Claimed> {
+async fn ask_again(engine: &Arc<Engine>, mut question: Question, error: &StoreError) -> Option<Claimed> {
     engine.mind(error, "claim");
-    let answer = ask(engine, question.request.clone()).await.ok()?;
+    question.doubted(engine);
+    let answer = ask(engine, &mut question).await.ok()?;
     Some(take(engine, question, answer))
 }
 
@@ -233,6 +240,8 @@ pub(super) struct Question {
     asked: usize,
     /// The leases count from before the question was sent.
     asked_ms: u64,
+    /// It may be carried out by somebody who was not heard of.
+    doubt: Option<Doubt>,
     /// Held until what it gave is started.
     spoken: Spoken,
 }
@@ -250,7 +259,7 @@ impl Question {
         if kinds.is_empty() {
             return None;
         }
-        let request = ClaimRequest {
+        let mut request = ClaimRequest {
             request_id: random_uuid(engine),
             worker: engine.settings.name.clone(),
             queues: spoken.pool.queues.clone(),
@@ -258,7 +267,24 @@ impl Question {
             limit: u32::try_from(asked).unwrap_or(u32::MAX),
             lease_ms: engine.settings.lease_ms,
         };
-        Some(Self { request, trial, asked, asked_ms, spoken })
+        let doubt = spoken.pool.doubts.take(|| request.asked(), asked_ms);
+        if let Some(doubt) = &doubt {
+            request.request_id = doubt.request_id;
+        }
+        Some(Self { request, trial, asked, asked_ms, doubt, spoken })
+    }
+
+    /// Its answer was lost.
+    fn doubted(&mut self, engine: &Engine) {
+        let Self { request, doubt, .. } = self;
+        *doubt = Some(Doubt::new(request.request_id, request.asked(), engine.world.boot_ms()));
+    }
+
+    /// It gave nothing: what somebody may still carry out is asked for by the next.
+    fn gave_nothing(&mut self) {
+        if let Some(doubt) = self.doubt.take() {
+            self.spoken.pool.doubts.keep(doubt);
+        }
     }
 
     /// A claim for the store to make by itself, of `idle_max` jobs at most when none is in hand.
@@ -278,18 +304,21 @@ pub(super) async fn claim(
         // Somebody else claims for these slots.
         return Ok(Claimed { count: 0, asked: 0, next_due_in_ms: None });
     };
-    let Some(question) = Question::new(engine, spoken) else {
+    let Some(mut question) = Question::new(engine, spoken) else {
         let next_due_in_ms = engine.breakers.next_ms(engine.world.boot_ms());
         return Ok(Claimed { count: 0, asked: 1, next_due_in_ms });
     };
-    let answer = ask(engine, question.request.clone()).await?;
+    let answer = ask(engine, &mut question).await?;
     Ok(take(engine, question, answer))
 }
 
 /// Starts what a claim gave.
-pub(super) fn take(engine: &Arc<Engine>, question: Question, answer: ClaimAnswer) -> Claimed {
-    let Question { request: _, trial, asked, asked_ms, mut spoken } = question;
+pub(super) fn take(engine: &Arc<Engine>, mut question: Question, answer: ClaimAnswer) -> Claimed {
     let ClaimAnswer { leases, next_due_in_ms, instance } = answer;
+    if leases.is_empty() {
+        question.gave_nothing();
+    }
+    let Question { request: _, trial, asked, asked_ms, doubt: _, mut spoken } = question;
     engine.epoch.hear(instance);
     let count = leases.len();
     spoken.allowed.used(count);
@@ -297,8 +326,9 @@ pub(super) fn take(engine: &Arc<Engine>, question: Question, answer: ClaimAnswer
         engine.breakers.trying(&kind);
     }
     engine.counts.claimed.fetch_add(count as u64, Ordering::Relaxed);
-    for leased in leases {
-        start(engine, &spoken.pool, leased, asked_ms);
+    for (at, leased) in leases.into_iter().enumerate() {
+        // A question that was asked before may have asked for more than there is room for by now.
+        start(engine, &spoken.pool, leased, asked_ms, at < asked);
     }
     drop(spoken);
     Claimed { count, asked, next_due_in_ms }
@@ -306,18 +336,23 @@ pub(super) fn take(engine: &Arc<Engine>, question: Question, answer: ClaimAnswer
 
 /// Asks for leases. When the answer is lost, the same question gets the same
 /// leases, so it is asked again until they must have run out.
-async fn ask(engine: &Engine, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
+async fn ask(engine: &Engine, question: &mut Question) -> Result<ClaimAnswer, StoreError> {
     let mut trouble = Backoff::new(50, 500);
     let asked_until_ms = engine.world.boot_ms() + engine.settings.lease_ms.map_or(ASK_MS, u64::from);
     let mut tries = 0;
     loop {
         tries += 1;
-        match engine.source.claim(request.clone()).await {
+        match engine.source.claim(question.request.clone()).await {
             Ok(answer) => return Ok(answer),
             Err(error) => {
                 engine.mind(&error, "claim");
                 let long_enough = !engine.is_working() || engine.world.boot_ms() >= asked_until_ms;
-                if !error.is_transient() || (tries >= ASK_MIN && long_enough) {
+                if !error.is_transient() {
+                    return Err(error);
+                }
+                question.doubted(engine);
+                if tries >= ASK_MIN && long_enough {
+                    question.gave_nothing();
                     return Err(error);
                 }
                 engine.world.sleep_ms(trouble.next_ms(&*engine.world)).await;
@@ -331,8 +366,8 @@ fn random_uuid(engine: &Engine) -> Uuid {
     Uuid::from_u64_pair(high, low)
 }
 
-/// Starts an attempt; gives it back at once when the worker is shutting down.
-fn start(engine: &Arc<Engine>, pool: &Arc<Pool>, leased: Leased, asked_ms: u64) {
+/// Starts an attempt; gives it back at once when the worker is shutting down, or has no room for it.
+fn start(engine: &Arc<Engine>, pool: &Arc<Pool>, leased: Leased, asked_ms: u64, has_room: bool) {
     let lease_ms = leased.job.lease().map_or(0, |lease| u64::from(lease.lease_ms));
     let timeout_ms = leased.job.spec.timeout_ms;
     let now_ms = engine.world.boot_ms();
@@ -343,7 +378,7 @@ fn start(engine: &Arc<Engine>, pool: &Arc<Pool>, leased: Leased, asked_ms: u64) 
     }
     engine.counts.changes.fetch_add(1, Ordering::SeqCst);
     engine.news.held.notify_waiters();
-    if !engine.is_working() {
+    if !engine.is_working() || !has_room {
         engine.finish(&attempt, Some(Outcome::Released));
     } else if attempt.may(now_ms) != May::Begin {
         // The answer came so late that another may have the job, or soon will.

@@ -29,7 +29,7 @@ pub(super) enum Became {
     /// Its jobs are started.
     Started(Claimed),
     /// It has to be asked again.
-    Failed(Question, StoreError),
+    Failed(Box<Question>, StoreError),
     /// It was never made.
     Nothing,
 }
@@ -96,7 +96,7 @@ impl Hand {
     fn give(mut self, answer: Result<ClaimAnswer, StoreError>) {
         let became = match (self.question.take(), answer) {
             (Some(question), Ok(answer)) => Became::Started(take(&self.engine, question, answer)),
-            (Some(question), Err(error)) => Became::Failed(question, error),
+            (Some(question), Err(error)) => Became::Failed(Box::new(question), error),
             (None, _) => Became::Nothing,
         };
         self.send(became);

@@ -98,11 +98,14 @@ impl Batch {
         if batch.writes.is_empty() && batch.jobs.is_empty() {
             return Ok(Committed { revs: Vec::new(), jobs: Vec::new() });
         }
-        let records = client.store().records()?;
+        let write = || {
+            let (store, batch) = (client.store().clone(), batch.clone());
+            async move { store.records()?.write(batch).await }
+        };
         let answer = match &under {
-            None => records.write(batch.clone()).await?,
+            None => write().await?,
             // Asked again with the same id: what was written already is not written twice.
-            Some(ctx) => ctx.ask(|| records.write(batch.clone())).await.ok_or(ShelfError::LeaseLost)??,
+            Some(ctx) => ctx.ask(write).await.ok_or(ShelfError::LeaseLost)??,
         };
         match answer {
             BatchAnswer::Done { revs, jobs } => Ok(Committed { revs, jobs }),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::watch;
 use windlass_engine::core::error::StoreError;
 use windlass_engine::core::id::{BudgetName, JobId};
 use windlass_engine::core::store::{
@@ -21,6 +22,10 @@ pub struct Faulty {
     pub cut_off: AtomicBool,
     /// So many answers are lost after the store has acted.
     pub swallow: AtomicU32,
+    /// So many claims are not carried out until somebody says so; whoever asked hears nothing of it.
+    pub put_off: AtomicU32,
+    /// Those that were.
+    pub later: Mutex<Vec<ClaimRequest>>,
     /// Renewals hang.
     pub hang_renewals: AtomicBool,
     /// The claims that came.
@@ -38,6 +43,9 @@ pub struct Faulty {
     pub renewals: AtomicU32,
     /// How often cancels were asked for.
     pub cancels: AtomicU32,
+    /// Steps and renewals share one connection, which stands still while this says so.
+    pub frozen: watch::Sender<bool>,
+    connection: tokio::sync::Mutex<()>,
     /// The answer to a claim takes so long, in this world.
     pub late: Mutex<Option<(TestWorld, Duration)>>,
 }
@@ -48,6 +56,8 @@ impl Faulty {
             inner,
             cut_off: AtomicBool::new(false),
             swallow: AtomicU32::new(0),
+            put_off: AtomicU32::new(0),
+            later: Mutex::default(),
             hang_renewals: AtomicBool::new(false),
             claims: Mutex::default(),
             claims_at_once: AtomicUsize::new(1),
@@ -57,6 +67,8 @@ impl Faulty {
             unfit: Mutex::default(),
             renewals: AtomicU32::new(0),
             cancels: AtomicU32::new(0),
+            frozen: watch::Sender::new(false),
+            connection: tokio::sync::Mutex::default(),
             late: Mutex::default(),
         })
     }
@@ -69,6 +81,23 @@ impl Faulty {
             tokio::task::yield_now().await;
         }
         self.claiming.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Carries out what was put off; nobody hears the answers.
+    pub async fn carry_out(&self) -> usize {
+        let later = std::mem::take(&mut *self.later.lock().unwrap());
+        let mut leases = 0;
+        for request in later {
+            leases += self.inner.claim(request).await.unwrap().leases.len();
+        }
+        leases
+    }
+
+    /// The connection, once it has moved.
+    async fn connected(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        let connection = self.connection.lock().await;
+        let _ = self.frozen.subscribe().wait_for(|frozen| !frozen).await;
+        connection
     }
 
     fn reach(&self) -> Result<(), StoreError> {
@@ -97,6 +126,10 @@ impl Source for Faulty {
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
         self.reach()?;
         self.claims.lock().unwrap().push(request.clone());
+        if self.put_off.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok() {
+            self.later.lock().unwrap().push(request);
+            return Err(StoreError::Unavailable("the server stands still".into()));
+        }
         if self.claims_at_once() > 1 {
             self.stay_a_while().await;
         }
@@ -113,6 +146,7 @@ impl Source for Faulty {
             std::future::pending::<()>().await;
         }
         self.reach()?;
+        let _connection = self.connected().await;
         self.renewals.fetch_add(1, Ordering::SeqCst);
         let answer = self.inner.renew(leases).await?;
         self.answer(answer)
@@ -128,6 +162,7 @@ impl Source for Faulty {
 
     async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
         self.reach()?;
+        let _connection = self.connected().await;
         let answer = self.inner.store_steps(steps).await?;
         self.answer(answer)
     }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use windlass_engine::core::audit::{AuditBite, AuditFrom};
 use windlass_engine::core::eligible::Explanation;
 use windlass_engine::core::error::StoreError;
-use windlass_engine::core::event::{Event, Position};
+use windlass_engine::core::event::{Action, Event, Position};
 use windlass_engine::core::id::*;
 use windlass_engine::core::job::{Job, NewJob};
 use windlass_engine::core::policy::budget::BudgetPolicy;
@@ -133,6 +133,7 @@ passed_on! {
     workers() -> Vec<WorkerStatus>;
     forget_worker(name: WorkerName) -> ();
     prune() -> u64;
+    act(action: Action) -> ();
     events(since: Option<Position>, limit: u32) -> Vec<Event>;
     events_end() -> Position;
     audit_bite(from: AuditFrom) -> AuditBite;

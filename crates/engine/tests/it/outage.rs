@@ -114,6 +114,57 @@ async fn a_store_that_was_away_is_no_crash() {
     }
 }
 
+/// An attempt that is held still while it stores a step keeps nothing that its renewal waits for: the step is written without it,
+/// and it goes on.
+#[tokio::test]
+async fn an_attempt_that_stands_still_holds_nothing_of_the_store() {
+    let scene = Scene::new();
+    let id = scene.stage.enqueue("steps").await;
+    let worker = scene.stage.dress(Worker::from_source(scene.line.clone()));
+    let begun = scene.begun.clone();
+    let worker = worker.lease(Duration::from_secs(5)).handle(move |_: Note, ctx: Context| {
+        begun.fetch_add(1, Ordering::SeqCst);
+        async move { ctx.step("fetch", async || Ok(7)).await.map(drop) }
+    });
+    scene.line.frozen.send_replace(true);
+    let running = scene.stage.start(worker);
+    scene.stage.until("it begins", async || scene.begun.load(Ordering::SeqCst) == 1).await;
+    scene.pass(9_000).await;
+    scene.line.frozen.send_replace(false);
+    let job = scene.stage.until_state(id, StateName::Completed).await;
+    assert_eq!((job.attempt, job.crashes, job.fence, job.steps.len()), (1, 0, 1, 1));
+    let summary = running.stop().await;
+    assert_eq!((summary.settled, summary.lost), (1, 0));
+}
+
+/// A server that was frozen carries out a claim when the worker has asked again and was given nothing: what it gave is heard of, and
+/// the jobs are not booked as crashed.
+#[tokio::test]
+async fn a_claim_that_is_carried_out_late_is_heard_of() {
+    let scene = Scene::new();
+    scene.line.put_off.store(1, Ordering::SeqCst);
+    let running = scene.start(|worker| worker.slots(2).lease(Duration::from_secs(5)));
+    let asked = async || scene.line.claims.lock().unwrap().len() >= 2;
+    scene.stage.until("it asks again", asked).await;
+    scene.pass(100).await;
+    scene.cut(true);
+    let ids = [scene.stage.enqueue("one").await, scene.stage.enqueue("two").await];
+    assert_eq!(scene.line.carry_out().await, 2);
+    scene.cut(false);
+    scene.finish.store(true, Ordering::SeqCst);
+    for id in ids {
+        let job = scene.stage.until_state(id, StateName::Completed).await;
+        assert_eq!((job.attempt, job.crashes, job.fence, job.history.len()), (1, 0, 1, 0));
+    }
+    // Nothing is in doubt any more: each question has an id of its own again.
+    let first = scene.line.claims.lock().unwrap()[0].request_id;
+    let id = scene.stage.enqueue("three").await;
+    scene.stage.until_state(id, StateName::Completed).await;
+    assert_ne!(scene.line.claims.lock().unwrap().last().unwrap().request_id, first);
+    let summary = running.stop().await;
+    assert_eq!((summary.claimed, summary.settled, summary.lost), (3, 3, 0));
+}
+
 /// Only the writes of this worker fail, and others look at its lease: it is held still in time, and ended when it
 /// hears that the job was lost.
 #[tokio::test]

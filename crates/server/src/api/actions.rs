@@ -1,4 +1,4 @@
-//! Who did what: the calls that changed something and need an admin, as records beside the jobs.
+//! Who did what: the calls that changed something and need an admin, as records beside the jobs, and told among the events.
 //!
 //! They are written after the fact, by a task of its own: an answer does not wait for them, and what a server had not
 //! written when it was killed is missing. What is done with a store itself, without a server, is in no list.
@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, mpsc};
 use windlass_engine::core::error::StoreError;
+use windlass_engine::core::event;
 use windlass_engine::core::id::{RecordKey, ShelfName};
 use windlass_engine::core::json::Json;
 use windlass_engine::core::record::{
@@ -102,12 +103,26 @@ pub(crate) async fn write_rest(api: &Api) {
     }
 }
 
-/// Does nothing on a store that keeps no records.
+/// The record comes first: a page that is told of the action reads it. A store that keeps no records still tells.
 async fn write_one(api: &Api, action: &Action) {
-    let Ok(records) = api.store.records() else { return };
-    if let Err(error) = put(api, records, action).await {
-        tracing::warn!(%error, call = action.call, "an action is not written down");
+    let written = match api.store.records() {
+        Ok(records) => put(api, records, action).await,
+        Err(_) => Ok(()),
+    };
+    for done in [written, tell(api, action).await] {
+        if let Err(error) = done {
+            tracing::warn!(%error, call = action.call, "an action is not written down");
+        }
     }
+}
+
+/// Tells it to whoever follows the events.
+async fn tell(api: &Api, Action { at: _, by, call, on }: &Action) -> Result<(), StoreError> {
+    let part = |text: &str| {
+        let clean: String = text.chars().filter(|letter| !letter.is_control()).collect();
+        clean[..clean.floor_char_boundary(event::Action::PART_BYTES_MAX)].to_owned()
+    };
+    api.store.act(event::Action { by: part(by), call: part(call), on: part(on) }).await
 }
 
 async fn put(api: &Api, records: &dyn Records, action: &Action) -> Result<(), StoreError> {

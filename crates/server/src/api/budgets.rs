@@ -31,6 +31,9 @@ pub(crate) struct BudgetBody {
     /// How much may be spent in any stretch of one second.
     #[serde(default)]
     per_second: Option<u32>,
+    /// How much may be spent in any stretch of one minute.
+    #[serde(default)]
+    per_minute: Option<u32>,
     /// How much may be spent in any stretch of 24 hours.
     #[serde(default)]
     per_day: Option<u32>,
@@ -67,8 +70,9 @@ pub(crate) async fn get(ask: Ask) -> Answered {
 /// `PUT /v1/budgets/{name}`
 pub(crate) async fn put(ask: Ask) -> Answered {
     let name: BudgetName = ask.name()?;
-    let BudgetBody { slots, per_second, per_day } = ask.body()?;
-    ask.api.store.put_budget(name.clone(), BudgetPolicy { slots, per_second, per_day }).await?;
+    let BudgetBody { slots, per_second, per_minute, per_day } = ask.body()?;
+    let policy = BudgetPolicy { slots, per_second, per_minute, per_day };
+    ask.api.store.put_budget(name.clone(), policy).await?;
     tracing::info!(budget = ?name.as_str(), by = ?ask.caller.name, "budget set");
     one(&ask.api, &name).await
 }

@@ -1,21 +1,23 @@
 //! How it goes: what the overview of the dashboard shows, in one answer.
 //!
 //! Depths come from the store, which keeps tallies. Rates, latencies and
-//! failures come from the events that this server has seen since it started,
+//! failures come from the events that this server has seen,
 //! and from some of the jobs that they name: they are for charts, not for bills.
+//! Rates are kept by the minute for a day, beside the jobs; latencies of the last minutes and failures begin with the server.
 
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::Mutex;
+use windlass_engine::core::id::QueueName;
 use windlass_engine::core::time::Time;
 
 use super::Api;
 use super::workers::seen;
 use crate::answer::{Answered, Refusal, ok};
 use crate::ask::Ask;
-use crate::feed::{FAILURES_MS, Failures, Latency, LatencyPoints, Throughput};
+use crate::feed::{FAILURES_MS, Failures, Latency, LatencyPoints, Span, Throughput};
 use crate::schema::Moment;
 use crate::view::{BudgetView, QueueView, WorkerView};
 
@@ -71,6 +73,19 @@ impl StatsView {
 /// `GET /v1/stats`
 pub(crate) async fn get(ask: Ask) -> Answered {
     ok(&*current(&ask.api).await?)
+}
+
+/// `GET /v1/stats/history`
+pub(crate) async fn history(ask: Ask) -> Answered {
+    let (mut queue, mut span) = (None, Span::Hour);
+    for (name, value) in ask.query(&["queue", "span"], &[])? {
+        match name.as_str() {
+            "queue" => queue = Some(value.parse::<QueueName>()?),
+            _ => span = Span::named(&value).ok_or_else(|| Refusal::field("span", "is one of 1h, 6h, 24h"))?,
+        }
+    }
+    let now = ask.api.now().await?;
+    ok(&ask.api.feed.rings(|rings| rings.history.points(queue.as_ref(), span, now)))
 }
 
 /// How it goes. An answer is good until something happens, and a second at

@@ -105,18 +105,11 @@ impl Param {
     )];
 
     /// Where a stream goes on from.
-    pub(crate) const EVENTS_PAGE: &'static [Param] = &[Param::new(
-        "after",
-        r#"{"type":"string","pattern":"^[0-9]{1,18}-[0-9]{1,18}$"}"#,
-        "What happened after this position.",
-    )];
+    pub(crate) const EVENTS_PAGE: &'static [Param] =
+        &[Param::new("after", POSITION, "What happened after this position.")];
 
     pub(crate) const EVENTS: &'static [Param] = &[
-        Param::new(
-            "after",
-            r#"{"type":"string","pattern":"^[0-9]{1,18}-[0-9]{1,18}$"}"#,
-            "Go on after this position.",
-        ),
+        Param::new("after", POSITION, "Go on after this position."),
         Param::new(
             "ticks",
             r#"{"type":"integer","minimum":1,"maximum":60}"#,
@@ -135,6 +128,15 @@ impl Param {
     pub(crate) const QUEUES: &'static [Param] =
         &[Param::new("after", NAME, "The queues behind this one, by name.")];
 
+    /// How far back charts go.
+    pub(crate) const SPAN: &'static [Param] = &[Param::new("span", SPANS, "How far back.")];
+
+    /// Which history is asked for.
+    pub(crate) const HISTORY: &'static [Param] = &[
+        Param::new("queue", NAME, "Of this queue; of all when left out."),
+        Param::new("span", SPANS, "How far back; 1h when left out."),
+    ];
+
     /// What the page to sign in is asked with.
     pub(crate) const SIGN_IN: &'static [Param] = &[
         Param::new("refused", r#"{"type":"string"}"#, "The token was refused."),
@@ -146,6 +148,8 @@ const NAME: &str =
     r#"{"type":"string","minLength":1,"maxLength":128,"pattern":"^[^\\u0000-\\u001f\\u007f-\\u009f]+$"}"#;
 const KEY: &str =
     r#"{"type":"string","minLength":1,"maxLength":512,"pattern":"^[^\\u0000-\\u001f\\u007f-\\u009f]+$"}"#;
+const POSITION: &str = r#"{"type":"string","pattern":"^[0-9a-f]{1,18}-[0-9]{1,18}$"}"#;
+const SPANS: &str = r#"{"type":"string","enum":["1h","6h","24h"]}"#;
 const MOMENT_OR_SPAN: &str = r#"{"anyOf":[{"type":"string","format":"date-time"},{"type":"string","pattern":"^[0-9]{1,6}(ms|s|m|h|d)$"}]}"#;
 
 impl Call {

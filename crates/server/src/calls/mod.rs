@@ -14,6 +14,7 @@ use crate::api::{
     actions, budgets, claim, events, health, jobs, leases, list, log, many, new_job, queues, schedules,
     sign_in, stats, steer, views, workers, writes,
 };
+use crate::feed::HistoryView;
 use crate::pages::{self, assets};
 use crate::{sample, view};
 
@@ -112,26 +113,26 @@ fn steer_table() -> Vec<Call> {
             Box::pin(many::retry(ask))
         })
         .does("Retry all jobs that match a filter, in the background and at a pace; or count them.")
-        .takes::<many::RetryManyBody>(Size::Small)
+        .takes::<many::ManyBody<many::FinalState>>(Size::Small)
         .gives::<many::RunView>(202, "The run has begun; ask for it by its id.")
         .gives::<many::DryRunView>(200, "What a run would do."),
         Call::new(Method::POST, "/v1/jobs/cancel", Need::Admin, "cancel_many", |ask| {
             Box::pin(many::cancel(ask))
         })
         .does("Cancel all jobs that match a filter, in the background and at a pace; or count them.")
-        .takes::<many::CancelManyBody>(Size::Small)
+        .takes::<many::ManyBody<many::LiveState>>(Size::Small)
         .gives::<many::RunView>(202, "The run has begun; ask for it by its id.")
         .gives::<many::DryRunView>(200, "What a run would do."),
         Call::new(Method::POST, "/v1/jobs/run", Need::Admin, "run_many", |ask| Box::pin(many::run_now(ask)))
             .does("Make all queued jobs due that match a filter, in the background and at a pace; or count them.")
-            .takes::<many::RunManyBody>(Size::Small)
+            .takes::<many::ManyBody<many::QueuedState>>(Size::Small)
             .gives::<many::RunView>(202, "The run has begun; ask for it by its id.")
             .gives::<many::DryRunView>(200, "What a run would do."),
         Call::new(Method::POST, "/v1/jobs/delete", Need::Admin, "delete_many", |ask| {
             Box::pin(many::delete(ask))
         })
         .does("Delete all jobs in the states that are said and that match a filter, in the background and at a pace; or count them.")
-        .takes::<many::DeleteManyBody>(Size::Small)
+        .takes::<many::ManyBody<many::RestingState>>(Size::Small)
         .gives::<many::RunView>(202, "The run has begun; ask for it by its id.")
         .gives::<many::DryRunView>(200, "What a run would do."),
         Call::new(Method::GET, "/v1/retries", Need::Read, "list_retry_runs", |ask| Box::pin(many::list(ask)))
@@ -337,6 +338,10 @@ fn watch_table() -> Vec<Call> {
         Call::new(Method::GET, "/v1/stats", Need::Read, "stats", |ask| Box::pin(stats::get(ask)))
             .does("How it goes. Depths are exact and up to a second old; rates, latencies and failures are approximate.")
             .gives::<stats::StatsView>(200, "How it goes."),
+        Call::new(Method::GET, "/v1/stats/history", Need::Read, "history", |ask| Box::pin(stats::history(ask)))
+            .does("How it went over hours, by the minute or a few, up to the last full minute. It outlives a restart of the server.")
+            .asks(Param::HISTORY)
+            .gives::<HistoryView>(200, "Points, oldest first; zeros where nothing is known."),
         Call::new(Method::GET, "/v1/events", Need::Read, "events", |ask| Box::pin(events::stream(ask)))
             .does("What happens, as server-sent events. Goes on from the header Last-Event-ID, or from `after`.")
             .asks(Param::EVENTS)

@@ -6,8 +6,11 @@
 //! somebody could wait for, it is asked less and less often.
 
 mod fold;
+mod history;
+mod kept;
 mod ongoing;
 mod rings;
+mod spread;
 mod troubles;
 
 use std::sync::Arc;
@@ -20,7 +23,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, broadcast};
 use windlass_engine::core::error::StoreError;
-use windlass_engine::core::event::{Event, Position, What};
+use windlass_engine::core::event::{Action, Event, Position, What};
 use windlass_engine::core::id::{JobId, QueueName};
 use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::state::StateName;
@@ -28,9 +31,11 @@ use windlass_engine::core::store::EVENTS_MAX;
 use windlass_engine::core::time::Time;
 
 use crate::api::Api;
-use crate::schema::{Id, Moment, Name, PositionText};
+use crate::schema::{AnyJson, Id, Moment, Name, PositionText};
 
 pub(crate) use fold::folded;
+pub(crate) use history::{HistoryView, Span};
+pub(crate) use kept::{keep, keep_rest};
 pub(crate) use rings::{Latency, LatencyPoints, Percentiles, Rings, Throughput};
 pub(crate) use troubles::{FAILURES_MS, Failures};
 
@@ -95,6 +100,10 @@ pub(crate) struct EventView<'a> {
     /// The first hundred of them.
     #[schemars(with = "Vec<Id>")]
     jobs: &'a [JobId],
+    /// With `acted`: who did what.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AnyJson>")]
+    action: Option<&'a Action>,
 }
 
 /// Somebody who hears all events from now on.
@@ -147,7 +156,9 @@ impl Feed {
 
     /// Tells an event to all listeners and counts it.
     fn tell(&self, event: &Event) {
-        self.lock().count(event);
+        if event.what != What::Acted {
+            self.lock().count(event);
+        }
         self.ongoing().hear(event);
         self.told.fetch_add(1, Ordering::Relaxed);
         if self.is_listened_to() {
@@ -159,7 +170,7 @@ impl Feed {
 
 /// An event as text of the stream.
 pub(crate) fn frame(event: &Event) -> Bytes {
-    let Event { position, at, what, queue, jobs } = event;
+    let Event { position, at, what, queue, jobs, action } = event;
     let view = EventView {
         position: position.to_string(),
         at: *at,
@@ -167,6 +178,7 @@ pub(crate) fn frame(event: &Event) -> Bytes {
         queue,
         count: jobs.len(),
         jobs: &jobs[..jobs.len().min(NAMED_MAX)],
+        action: action.as_ref(),
     };
     // JSON has no line breaks of its own, so one data line holds it.
     let data = serde_json::to_string(&view).unwrap_or_default();
@@ -208,6 +220,11 @@ fn pause_ms(listened: bool, idle: u32) -> u64 {
 /// Where the feed begins to read, and that it does.
 async fn begun(api: &Api) -> Result<Position, StoreError> {
     let end = api.store.events_end().await?;
+    if api.feed.lock().history.position().is_none() {
+        let history = kept::recalled(api, end).await?;
+        let now = api.store.now().await?;
+        api.feed.lock().recall(history, now);
+    }
     // What runs already is awaited, too; of very many some are, which is enough.
     let filter = JobFilter { states: vec![StateName::Running], ..JobFilter::default() };
     let running = api.store.list(ListRequest { filter, limit: PAGE_MAX, after: None }).await?;

@@ -21,7 +21,7 @@ impl Ongoing {
     pub(super) fn hear(&mut self, event: &Event) {
         match event.what {
             What::Claimed => self.0.extend(event.jobs.iter().take(KNOWN_MAX.saturating_sub(self.0.len()))),
-            What::Enqueued | What::CancelRequested | What::Retried | What::MadeDue => {}
+            What::Enqueued | What::CancelRequested | What::Retried | What::MadeDue | What::Acted => {}
             What::Completed
             | What::Retrying
             | What::Failed
@@ -61,7 +61,14 @@ mod tests {
         let mut any_after = |what: What, jobs: &[u128]| {
             let jobs = jobs.iter().map(|n| id(*n)).collect();
             let position = Position { epoch: 0, place: 0 };
-            ongoing.hear(&Event { position, at: Time::MIN, what, queue: QueueName::default(), jobs });
+            ongoing.hear(&Event {
+                position,
+                at: Time::MIN,
+                what,
+                queue: QueueName::default(),
+                jobs,
+                action: None,
+            });
             ongoing.is_any()
         };
         assert!(!any_after(What::Enqueued, &[1, 2, 3]));

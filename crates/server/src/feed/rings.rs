@@ -1,4 +1,4 @@
-//! What happened in the last quarter of an hour, in bounded memory.
+//! What happened in the last quarter of an hour, by the second, in bounded memory.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,6 +10,7 @@ use windlass_engine::core::job::Job;
 use windlass_engine::core::state::State;
 use windlass_engine::core::time::Time;
 
+use super::history::History;
 use super::troubles::{Failures, Troubles};
 use crate::schema::Moment;
 
@@ -30,6 +31,7 @@ pub(crate) struct Rings {
     totals: BTreeMap<(What, QueueName), u64>,
     samples: VecDeque<Sample>,
     pub(super) troubles: Troubles,
+    pub(crate) history: History,
 }
 
 #[derive(Clone, Copy)]
@@ -52,6 +54,7 @@ impl Default for Rings {
             totals: BTreeMap::new(),
             samples: VecDeque::new(),
             troubles: Troubles::default(),
+            history: History::default(),
         }
     }
 }
@@ -59,32 +62,49 @@ impl Default for Rings {
 impl Rings {
     /// Counts an event.
     pub(super) fn count(&mut self, event: &Event) {
-        let jobs = event.jobs.len();
-        let at = event.at.ms() / 1_000;
-        let slot = &mut self.seconds[at as usize % SECONDS];
-        if slot.at != at {
-            *slot = Second { at, counts: [0; What::ALL.len()] };
-        }
-        let count = &mut slot.counts[event.what as usize];
-        *count = count.saturating_add(u32::try_from(jobs).unwrap_or(u32::MAX));
+        self.add(event.at.ms() / 1_000, event.what, event.jobs.len() as u64);
+        self.history.count(event);
         let key = (event.what, event.queue.clone());
         let key = if self.totals.len() < COUNTED_MAX || self.totals.contains_key(&key) {
             key
         } else {
             (event.what, QueueName::new("(others)").unwrap_or_default())
         };
-        *self.totals.entry(key).or_default() += jobs as u64;
+        *self.totals.entry(key).or_default() += event.jobs.len() as u64;
+    }
+
+    fn add(&mut self, at: i64, what: What, jobs: u64) {
+        let slot = &mut self.seconds[at as usize % SECONDS];
+        if slot.at != at {
+            *slot = Second { at, counts: [0; What::ALL.len()] };
+        }
+        let count = &mut slot.counts[what as usize];
+        *count = count.saturating_add(u32::try_from(jobs).unwrap_or(u32::MAX));
+    }
+
+    /// Begins with a history, and fills the last quarter of an hour with what it knows of it, each minute evenly.
+    pub(super) fn recall(&mut self, history: History, now: Time) {
+        self.history = history;
+        let since = now.plus_ms(-(SECONDS as i64 - 60) * 1_000);
+        let known: Vec<_> =
+            self.history.since(since).map(|(minute, counted)| (minute, counted.counts())).collect();
+        for (minute, counts) in known {
+            for (what, jobs) in counts {
+                for second in (0..60).filter(|_| jobs > 0) {
+                    let jobs = jobs * (second + 1) / 60 - jobs * second / 60;
+                    self.add(minute * 60 + second as i64, what, jobs);
+                }
+            }
+        }
     }
 
     /// Takes note of a job that ended.
     pub(super) fn sample(&mut self, job: &Job) {
         if let (State::Completed { ended_at, .. }, Some(started_at)) = (&job.state, job.started_at) {
             let due = job.run_at.max(job.created_at);
-            let sample = Sample {
-                at: *ended_at,
-                wait_ms: started_at.ms_since(due),
-                run_ms: ended_at.ms_since(started_at),
-            };
+            let (wait_ms, run_ms) = (started_at.ms_since(due), ended_at.ms_since(started_at));
+            self.history.sample(&job.spec.queue, *ended_at, wait_ms, run_ms);
+            let sample = Sample { at: *ended_at, wait_ms, run_ms };
             push(&mut self.samples, sample, SAMPLES_KEPT);
         }
     }
@@ -229,6 +249,7 @@ mod tests {
             what,
             queue: QueueName::default(),
             jobs,
+            action: None,
         }
     }
 

@@ -26,7 +26,7 @@ pub(super) async fn page(ask: Ask) -> Answered {
     let body = html! {
         h1 { "Budgets" }
         @if budgets.is_empty() {
-            (empty::none("No budget yet", "A budget is an allowance that all workers share: slots, per second, per 24 hours. A job that names one starts only if it allows it.", "windlass budgets set etsy --per-second 10 --per-day 10000"))
+            (empty::none("No budget yet", "A budget is an allowance that all workers share: slots, per second, per minute, per 24 hours. A job that names one starts only if it allows it.", "windlass budgets set etsy --per-second 10 --per-day 10000"))
         } @else { (listed(&budgets, now, admin)) }
         @if admin { (form::new("Set a budget", "/v1/budgets", form::fields(&fields(None)))) }
     };
@@ -47,7 +47,7 @@ fn listed(budgets: &[BudgetView], now: Time, admin: bool) -> Markup {
     html! {
         table.rows.stack {
             thead { tr {
-                th { "budget" } th.num { "slots" } th.num { "last second" } th.num { "last 24 h" } th.wide { span.hidden { "share" } } th { "more" }
+                th { "budget" } th.num { "slots" } th.num { "last second" } th.num { "last minute" } th.num { "last 24 h" } th.wide { span.hidden { "share" } } th { "more" }
                 @if admin { th { span.hidden { "what can be done" } } }
             } }
             tbody {
@@ -56,6 +56,7 @@ fn listed(budgets: &[BudgetView], now: Time, admin: bool) -> Markup {
                         td.text { (budget.name) }
                         td.num data-l="slots" { (used(budget.used.slots, budget.slots)) }
                         td.num data-l="last second" { (used(budget.used.second, budget.per_second)) }
+                        td.num data-l="last minute" { (used(budget.used.minute, budget.per_minute)) }
                         td.num data-l="last 24 h" { (used(budget.used.day, budget.per_day)) }
                         td.wide { (fullest(budget)) }
                         td.nowrap data-l="more" { (more(budget, now)) }
@@ -81,6 +82,7 @@ fn fullest(budget: &BudgetView) -> Markup {
     let bounds = [
         (budget.used.slots, budget.slots),
         (budget.used.second, budget.per_second),
+        (budget.used.minute, budget.per_minute),
         (budget.used.day, budget.per_day),
     ];
     let bounds = bounds.into_iter().filter_map(|(used, of)| of.map(|of| (u64::from(used), u64::from(of))));
@@ -131,6 +133,7 @@ fn fields(budget: Option<&BudgetView>) -> Vec<Field<'static>> {
     vec![
         bound("slots", "jobs at once", |budget| budget.slots),
         bound("per_second", "in any second", |budget| budget.per_second),
+        bound("per_minute", "in any minute", |budget| budget.per_minute),
         bound("per_day", "in any 24 hours", |budget| budget.per_day),
     ]
 }

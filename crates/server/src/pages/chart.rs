@@ -1,11 +1,11 @@
-//! Charts as plain SVG: a few lines over the last minutes, with their unit and
+//! Charts as plain SVG: a few lines over the last minutes or hours, with their unit and
 //! their span beside them in text.
 
 use std::fmt::Write;
 
 use maud::{Markup, html};
 
-use super::bits::length;
+use super::bits::{length, number};
 
 /// The drawing's own units; the page stretches it.
 const WIDTH: f64 = 600.0;
@@ -25,6 +25,7 @@ pub(super) struct Chart<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum Unit {
     PerSecond,
+    PerMinute,
     Ms,
 }
 
@@ -45,6 +46,10 @@ impl Unit {
         match self {
             Self::PerSecond if value >= 100.0 || value.fract() == 0.0 => format!("{value:.0}/s"),
             Self::PerSecond => format!("{value:.1}/s"),
+            Self::PerMinute if value >= 10.0 || value.fract() == 0.0 => {
+                format!("{}/min", number(value.round() as u64))
+            }
+            Self::PerMinute => format!("{value:.1}/min"),
             Self::Ms => length(value as u64).replace(".0 s", " s"),
         }
     }
@@ -55,8 +60,7 @@ pub(super) fn chart(chart: &Chart<'_>) -> Markup {
     let highest =
         chart.lines.iter().flat_map(|line| line.points.iter().flatten()).fold(0.0, |a: f64, b| a.max(*b));
     let top = nice(highest);
-    let label =
-        format!("{}: the last {}, up to {}", chart.name, minutes(chart.span_ms), chart.unit.write(top));
+    let label = format!("{}: the last {}, up to {}", chart.name, back(chart.span_ms), chart.unit.write(top));
     html! {
         figure.chart {
             figcaption {
@@ -79,7 +83,7 @@ pub(super) fn chart(chart: &Chart<'_>) -> Markup {
                     }
                     (columns(chart))
                 }
-                span.from { (minutes(chart.span_ms)) " ago" }
+                span.from { (back(chart.span_ms)) " ago" }
                 span.to { "now" }
             }
         }
@@ -108,8 +112,17 @@ fn columns(chart: &Chart<'_>) -> Markup {
     }
 }
 
-fn minutes(ms: u64) -> String {
-    format!("{} min", ms / 60_000)
+/// Without the long stretches of zero, which would hide the line below them.
+pub(super) fn lifted(points: &[f64]) -> Vec<Option<f64>> {
+    let near = |at: usize| &points[at.saturating_sub(1)..(at + 2).min(points.len())];
+    let is_lifted = |at: usize| near(at).iter().any(|point| *point > 0.0);
+    points.iter().enumerate().map(|(at, point)| is_lifted(at).then_some(*point)).collect()
+}
+
+/// How far back, in whole hours or minutes.
+fn back(ms: u64) -> String {
+    let minutes = ms / 60_000;
+    if minutes >= 60 { format!("{} h", minutes / 60) } else { format!("{minutes} min") }
 }
 
 fn said(unit: Unit, line: &Line<'_>) -> String {

@@ -1,4 +1,5 @@
-//! How many jobs there are in each state, for the chips above the list: counted up to a page of each, now and then.
+//! How many jobs there are in each state, for the chips above the list: counted by the store, now and then, of as many of
+//! the newest jobs as it looks at; where jobs are searched by their errors, which stores do not, up to a page of each.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::api::Api;
 use crate::api::stats::current;
 use crate::search;
 
-/// An answer is given again for this long: it reads up to a thousand jobs, and a page is made anew whenever something
+/// An answer is given again for this long: the store looks at thousands of jobs for it, and a page is made anew whenever something
 /// happens to any.
 const GOOD_MS: u64 = 5_000;
 /// Of how many views the numbers are remembered.
@@ -64,11 +65,18 @@ impl Counts {
 
 async fn count(api: &Api, view: &View) -> Result<Numbers, Refusal> {
     let mut states = StateName::ALL.map(|state| (state, 0, false));
-    for (state, count, more) in &mut states {
-        let mut wanted = view.wanted.clone();
-        wanted.filter.states = vec![*state];
-        let page = search::page(&*api.store, &wanted, PAGE_MAX, None).await?;
-        (*count, *more) = (page.jobs.len() as u64, page.next.is_some());
+    if view.wanted.error.is_some() {
+        for (state, count, more) in &mut states {
+            let mut wanted = view.wanted.clone();
+            wanted.filter.states = vec![*state];
+            let page = search::page(&*api.store, &wanted, PAGE_MAX, None).await?;
+            (*count, *more) = (page.jobs.len() as u64, page.next.is_some());
+        }
+    } else {
+        let counted = api.store.count_jobs(view.wanted.filter.clone()).await?;
+        for (state, count, more) in &mut states {
+            (*count, *more) = (counted.of(*state), counted.more);
+        }
     }
     if !view.is_empty() {
         return Ok(Numbers { states, split: None });

@@ -3,10 +3,12 @@
 use maud::{Markup, html};
 use windlass_engine::core::id::JobId;
 use windlass_engine::core::job::HISTORY_MAX;
+use windlass_engine::core::state::StateName;
 use windlass_engine::core::time::Time;
 
 use super::bits::{dash, length, moment, outcome, since};
 use super::json_text;
+use super::scale::Scale;
 use crate::view::{AttemptView, JobView, StepView};
 
 /// The longest progress that is shown as text.
@@ -35,13 +37,16 @@ pub(super) fn progress(json: &str) -> Markup {
 pub(super) fn timeline(job: &JobView, now: Time, admin: bool) -> Markup {
     let attempts = job.attempts.as_deref().unwrap_or_default();
     let steps = job.steps.as_deref().unwrap_or_default();
-    let line = Scale { from: job.created_at, to: job.ended_at.unwrap_or(now) };
+    let to = job.ended_at.unwrap_or(now);
+    let ran =
+        attempts.iter().filter_map(|attempt| Some((attempt.started_at?, attempt.ended_at.unwrap_or(to))));
+    let line = Scale::new(job.created_at, to, ran);
     let first = attempts.iter().find_map(|attempt| attempt.started_at);
     let cut = job.cut == Some(true);
     let again = (admin && job.state.is_final()).then_some(job.id);
     html! {
         table.rows.life {
-            thead { tr { th { "what" } th { "when" } th.num { "took" } th.line { (length(line.to.ms_since(line.from))) " in all" } th { span.hidden { "more" } } } }
+            thead { tr { th { "what" } th { "when" } th.num { "took" } th.line { (length(line.whole_ms())) " in all" @if line.is_folded() { ", long waits are folded" } } th { span.hidden { "more" } } } }
             tbody {
                 tr {
                     td { (outcome("enqueued")) }
@@ -51,7 +56,7 @@ pub(super) fn timeline(job: &JobView, now: Time, admin: bool) -> Markup {
                         @else if let Some(at) = first { (length(at.ms_since(job.created_at))) }
                         @else { (since(job.created_at, now)) }
                     }
-                    td.line { @if cut { (line.bar(job.created_at, job.created_at, "queued")) } @else { (line.bar(job.created_at, first.unwrap_or(line.to), "queued")) } }
+                    td.line { @if cut { (line.bar(job.created_at, job.created_at, "queued")) } @else { (line.bar(job.created_at, first.unwrap_or(line.to()), "queued")) } }
                     td {}
                 }
                 @if cut {
@@ -59,11 +64,14 @@ pub(super) fn timeline(job: &JobView, now: Time, admin: bool) -> Markup {
                         td { span.quiet { "earlier attempts" } }
                         td {}
                         td.num { (dash()) }
-                        td.line { (line.bar(job.created_at, first.unwrap_or(line.to), "cut")) }
+                        td.line { (line.bar(job.created_at, first.unwrap_or(line.to()), "cut")) }
                         td.text { span.quiet { "no longer known: the newest " (HISTORY_MAX) " things that happened to a job are kept" } }
                     }
                 }
-                @for attempt in attempts { (attempt_rows(attempt, steps, &line, again, now)) }
+                @for (at, attempt) in attempts.iter().enumerate() {
+                    (attempt_rows(attempt, steps, &line, again, now))
+                    (wait_row(job, attempt, attempts.get(at + 1), &line, now))
+                }
                 @if let Some(timeline) = &job.timeline {
                     // What somebody did to it, and an end that no attempt tells of.
                     @for entry in timeline.iter().filter(|entry| !told(entry.what, attempts)) {
@@ -71,6 +79,30 @@ pub(super) fn timeline(job: &JobView, now: Time, admin: bool) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+/// How long a job waited behind an attempt for the next, or waits.
+fn wait_row(
+    job: &JobView,
+    attempt: &AttemptView,
+    next: Option<&AttemptView>,
+    line: &Scale,
+    now: Time,
+) -> Markup {
+    let waits = next.is_none() && job.state == StateName::Queued;
+    let until = next.and_then(|next| next.started_at).or_else(|| waits.then_some(line.to()));
+    let Some((from, until)) = attempt.ended_at.zip(until).filter(|(from, until)| until > from) else {
+        return html! {};
+    };
+    html! {
+        tr.wait {
+            td { span.indent { (outcome(if waits { "waits" } else { "waited" })) } }
+            td.nowrap { (moment(from, now)) }
+            td.num { @if waits { (since(from, now)) } @else { (length(until.ms_since(from))) } }
+            td.line { (line.bar(from, until, "queued")) }
+            td { @if waits && job.run_at > now { span.quiet { "due " (moment(job.run_at, now)) } } }
         }
     }
 }
@@ -87,7 +119,7 @@ fn attempt_rows(
     again: Option<JobId>,
     now: Time,
 ) -> Markup {
-    let begun = attempt.started_at.unwrap_or(line.from);
+    let begun = attempt.started_at.unwrap_or(line.from());
     let ended = attempt.ended_at.unwrap_or(now);
     let own = steps
         .iter()
@@ -128,26 +160,4 @@ fn rerun(id: JobId, step: &StepView) -> Markup {
 
 fn output(step: &StepView) -> Markup {
     html! { details.text { summary { "output" } (json_text::block("output", step.output.as_str())) } }
-}
-
-/// From the acceptance of a job to its end.
-struct Scale {
-    from: Time,
-    to: Time,
-}
-
-impl Scale {
-    fn bar(&self, from: Time, to: Time, class: &str) -> Markup {
-        let whole = self.to.ms_since(self.from).max(1) as f64;
-        let at = |time: Time| (time.ms_since(self.from) as f64 / whole * 100.0).min(100.0);
-        // What is short stays visible.
-        let width = (at(to) - at(from)).max(0.8);
-        let left = at(from).min(100.0 - width);
-        html! {
-            svg.span viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" {
-                rect.track y="4.5" width="100" height="1" {}
-                rect class=(class) x=(format!("{left:.2}")) y="1" width=(format!("{width:.2}")) height="8" {}
-            }
-        }
-    }
 }

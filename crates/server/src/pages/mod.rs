@@ -27,11 +27,14 @@ mod json_text;
 mod life;
 mod new_job;
 mod overview;
+mod queue;
 mod queues;
 mod refused;
+mod scale;
 mod schedule;
 mod schedules;
 mod sign_in;
+mod trend;
 mod views;
 mod waiting;
 mod why;
@@ -57,11 +60,12 @@ pub(crate) const PART_HEADER: &str = "x-windlass-part";
 /// All pages.
 pub(crate) fn table() -> Vec<Call> {
     vec![
-        Call::page("/", "page_overview", |ask| Box::pin(overview::page(ask))),
+        Call::page("/", "page_overview", |ask| Box::pin(overview::page(ask))).asks(Param::SPAN),
         Call::page("/jobs", "page_jobs", |ask| Box::pin(jobs::page(ask))).asks(Param::LIST),
         Call::page("/jobs/{id}", "page_job", |ask| Box::pin(job::page(ask))),
         Call::page("/waiting", "page_waiting", |ask| Box::pin(waiting::page(ask))),
         Call::page("/queues", "page_queues", |ask| Box::pin(queues::page(ask))).asks(Param::QUEUES),
+        Call::page("/queues/{name}", "page_queue", |ask| Box::pin(queue::page(ask))).asks(Param::SPAN),
         Call::page("/budgets", "page_budgets", |ask| Box::pin(budgets::page(ask))),
         Call::page("/schedules", "page_schedules", |ask| Box::pin(schedules::page(ask))),
         Call::page("/schedules/{name}", "page_schedule", |ask| Box::pin(schedule::page(ask))),

@@ -5,15 +5,15 @@ use maud::{Markup, html};
 use windlass_engine::core::time::Time;
 
 use super::bits::{bar, dash, encoded, length, moment, number, shape, short_id, since};
-use super::chart::{Chart, Line, Unit, chart};
+use super::chart::{Chart, Line, Unit, chart, lifted};
 use super::frame::{Sheet, Watch, answer};
-use super::{budgets, empty};
+use super::{budgets, empty, trend};
 use crate::answer::Answered;
 use crate::api::stats::{StatsView, current};
 use crate::api::trouble;
 use crate::ask::Ask;
 use crate::doctor::Finding;
-use crate::feed::Failures;
+use crate::feed::{Failures, Span};
 use crate::sample::may_start;
 use crate::settings::Role;
 use crate::view::{QueueView, WorkerView};
@@ -28,13 +28,15 @@ const TROUBLES_MAX: usize = 5;
 /// `GET /`
 pub(super) async fn page(ask: Ask) -> Answered {
     let since = ask.api.store.events_end().await?;
+    let span = trend::asked(&ask)?;
     let stats = current(&ask.api).await?;
     let body = if stats.is_blank() && ask.api.is_empty().await? {
         let can_sample = may_start(&ask.api, &ask.caller).await.is_ok();
         empty::store(&ask, can_sample)
     } else {
         let admin = ask.caller.role == Role::Admin;
-        show(&stats, &trouble::current(&ask.api).await?, admin)
+        let charts = charts(&ask, &stats, span);
+        show(&stats, &trouble::current(&ask.api).await?, charts, admin)
     };
     let watch = Watch::All { since, ticks: TICK_SECONDS };
     let sheet = Sheet { title: title(&stats), place: "/", watch, now: stats.at, body };
@@ -45,13 +47,26 @@ fn title(stats: &StatsView) -> String {
     format!("{} queued, {} running", number(stats.queued), number(stats.running))
 }
 
-fn show(stats: &StatsView, findings: &[Finding], admin: bool) -> Markup {
+/// The last minutes by the second, or hours of the history.
+fn charts(ask: &Ask, stats: &StatsView, span: Option<Span>) -> Markup {
+    let spans: Vec<&str> = [trend::RECENT].into_iter().chain(Span::ALL.map(Span::as_str)).collect();
+    html! {
+        (trend::choice("/", &spans, span.map_or(trend::RECENT, Span::as_str)))
+        @if let Some(span) = span {
+            (trend::charts(&ask.api.feed.rings(|rings| rings.history.points(None, span, stats.at)), span))
+        } @else {
+            div.two { (chart(&throughput(stats))) (chart(&latency(stats))) }
+        }
+    }
+}
+
+fn show(stats: &StatsView, findings: &[Finding], charts: Markup, admin: bool) -> Markup {
     let now = stats.at;
     html! {
         h1.hidden { "Overview" }
         (troubles(findings, admin))
         (figures(stats))
-        div.two { (chart(&throughput(stats))) (chart(&latency(stats))) }
+        (charts)
         div.two {
         section {
             h2 { a href="/queues" { "Queues" } }
@@ -142,13 +157,6 @@ fn span_seconds(stats: &StatsView) -> usize {
     [120, 300].into_iter().find(|span| needed <= *span).unwrap_or(whole)
 }
 
-/// Without the long stretches of zero, which would hide the line below them.
-fn lifted(points: &[f64]) -> Vec<Option<f64>> {
-    let near = |at: usize| &points[at.saturating_sub(1)..(at + 2).min(points.len())];
-    let is_lifted = |at: usize| near(at).iter().any(|point| *point > 0.0);
-    points.iter().enumerate().map(|(at, point)| is_lifted(at).then_some(*point)).collect()
-}
-
 /// At most this many points: more of them are noise to the eye.
 const POINTS_MAX: usize = 60;
 
@@ -214,7 +222,7 @@ fn queues(queues: &[QueueView], now: Time) -> Markup {
             tbody {
                 @for queue in queues {
                     tr id={ "q-" (encoded(queue.name.as_str())) } data-row {
-                        td.text { a.open href={ "/jobs?state=queued,running&queue=" (encoded(queue.name.as_str())) } { (queue.name) }
+                        td.text { a.open href={ "/queues/" (encoded(queue.name.as_str())) } { (queue.name) }
                             @if queue.paused { " " span.tag { "paused" } } }
                         td.num { (number(queue.depth)) }
                         td.num { @if let Some(at) = queue.oldest_due_at { (since(at, now)) } @else { (dash()) } }

@@ -73,7 +73,7 @@ fn row(queue: &QueueStatus, now: Time, admin: bool) -> Markup {
         &queue.policy;
     html! {
         tr id={ "q-" (name) } data-row {
-            td.text { a.open href={ "/jobs?queue=" (name) } { (queue.name) } @if queue.paused { " " span.tag { "paused" } } }
+            td.text { a.open href={ "/queues/" (name) } { (queue.name) } @if queue.paused { " " span.tag { "paused" } } }
             td.num data-l="queued" { (number(queue.queued)) }
             td.num data-l="oldest due" { @if let Some(at) = queue.oldest_due { (since(at, now)) } @else { (dash()) } }
             td.num data-l="running" { (number(queue.running)) }
@@ -88,6 +88,17 @@ fn row(queue: &QueueStatus, now: Time, admin: bool) -> Markup {
     }
 }
 
+/// The policy of a queue, in words.
+pub(super) fn facts(queue: &QueueStatus) -> Markup {
+    html! {
+        dl.facts {
+            @for field in fields(&queue.policy) {
+                div { dt { (field.label) } dd { @if let Some(value) = &field.value { (value) } @else { span.quiet { (field.hint) } } } }
+            }
+        }
+    }
+}
+
 fn crash_word(on_crash: OnCrash) -> &'static str {
     match on_crash {
         OnCrash::Resume => "resume",
@@ -95,7 +106,8 @@ fn crash_word(on_crash: OnCrash) -> &'static str {
     }
 }
 
-fn acts(queue: &QueueStatus, name: &str) -> Markup {
+/// What can be done with a queue.
+pub(super) fn acts(queue: &QueueStatus, name: &str) -> Markup {
     html! {
         @if queue.paused {
             button type="button" data-post={ "/v1/queues/" (name) "/resume" } data-said="Resumed" { "Resume" }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use windlass_engine::core::id::{BudgetName, JobId, Key, Kind, QueueName, ScheduleName, WorkerName};
 use windlass_engine::core::job::JobSpec;
 use windlass_engine::core::json::Json;
-use windlass_engine::core::policy::budget::{Budget, BudgetPolicy};
+use windlass_engine::core::policy::budget::{Budget, BudgetPolicy, Used};
 use windlass_engine::core::policy::ladder::Ladder;
 use windlass_engine::core::policy::queue::{OnCrash, QueuePolicy};
 use windlass_engine::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
@@ -92,6 +92,7 @@ pub(crate) struct BudgetView {
     pub name: BudgetName,
     pub slots: Option<u32>,
     pub per_second: Option<u32>,
+    pub per_minute: Option<u32>,
     pub per_day: Option<u32>,
     pub used: UsedView,
     #[schemars(with = "Option<Moment>")]
@@ -107,17 +108,19 @@ pub(crate) struct BudgetView {
 pub(crate) struct UsedView {
     pub slots: u32,
     pub second: u32,
+    pub minute: u32,
     pub day: u32,
 }
 
 impl BudgetView {
     pub(crate) fn new(status: BudgetStatus, now: Time) -> Self {
-        let BudgetStatus { budget, slots_used, used_second, used_day, free_at } = status;
-        let Budget { name, policy, cooling_until, second: _, day: _ } = budget;
-        let BudgetPolicy { slots, per_second, per_day } = policy;
-        let used = UsedView { slots: slots_used, second: used_second, day: used_day };
+        let BudgetStatus { budget, slots_used, used, free_at } = status;
+        let Budget { name, policy, cooling_until, second: _, minute: _, day: _ } = budget;
+        let BudgetPolicy { slots, per_second, per_minute, per_day } = policy;
+        let Used { second, minute, day } = used;
+        let used = UsedView { slots: slots_used, second, minute, day };
         let cooling_until = cooling_until.filter(|until| now < *until);
-        Self { name, slots, per_second, per_day, used, cooling_until, free_at }
+        Self { name, slots, per_second, per_minute, per_day, used, cooling_until, free_at }
     }
 }
 

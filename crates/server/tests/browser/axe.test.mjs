@@ -8,7 +8,7 @@ import { after, before, test } from "node:test";
 import { live, openBrowser, openHouse, openPage } from "./house.mjs";
 
 const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const PLACES = ["/", "/jobs", "/waiting", "/queues", "/budgets", "/schedules", "/workers", "/actions"];
+const PLACES = ["/", "/?span=24h", "/queues/sample", "/jobs", "/waiting", "/queues", "/budgets", "/schedules", "/workers", "/actions"];
 
 let browser;
 let house;

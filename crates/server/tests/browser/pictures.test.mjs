@@ -15,7 +15,7 @@ let places;
 before(async () => {
   browser = await openBrowser();
   house = await openHouse({ sample: true });
-  places = { overview: "/", jobs: "/jobs", queues: "/queues", budgets: "/budgets", schedules: "/schedules", workers: "/workers", actions: "/actions", api: "/docs" };
+  places = { overview: "/", jobs: "/jobs", queues: "/queues", queue: "/queues/sample", hours: "/?span=1h", budgets: "/budgets", schedules: "/schedules", workers: "/workers", actions: "/actions", api: "/docs" };
   const page = await openPage(browser);
   await page.goto(`${house.url}/jobs?state=completed&kind=sample.report`);
   const finished = page.locator("tr[data-id]").first();

@@ -40,8 +40,10 @@ async fn queues() {
 #[tokio::test]
 async fn budgets() {
     let house = House::open().await;
-    let put = house.put("/v1/budgets/etsy", json!({"slots": 1, "per_second": 10, "per_day": 100})).await;
-    assert_eq!(put.json()["used"], json!({"slots": 0, "second": 0, "day": 0}));
+    let put = house
+        .put("/v1/budgets/etsy", json!({"slots": 1, "per_second": 10, "per_minute": 60, "per_day": 100}))
+        .await;
+    assert_eq!(put.json()["used"], json!({"slots": 0, "second": 0, "minute": 0, "day": 0}));
     house.enqueue(json!({"kind": "k", "budgets": ["etsy"]})).await;
     house.claim("w").await;
     assert_eq!(house.get("/v1/budgets/etsy").await.json()["used"]["slots"], 1);
@@ -152,4 +154,26 @@ async fn health_and_an_end_in_peace() {
     .await;
     house.close().await;
     assert_eq!(poll.await.unwrap().json()["leases"], json!([]), "a poll is answered when the server stops");
+}
+
+/// A queue has a page of its own, with charts that go back as far as is wished for; so has the API.
+#[tokio::test]
+async fn a_queue_is_looked_at_over_hours() {
+    let house = House::open().await;
+    house.put("/v1/queues/mail", json!({"limit": 3, "ladder": "7m"})).await;
+    for (span, points, step) in [("1h", 60, 60), ("6h", 72, 300), ("24h", 96, 900)] {
+        let history = house.get(&format!("/v1/stats/history?queue=mail&span={span}")).await.json();
+        assert_eq!(history["completed"].as_array().unwrap().len(), points, "{span}");
+        assert_eq!(history["step_seconds"], step, "{span}");
+        let page = house.get(&format!("/queues/mail?span={span}")).await;
+        assert!(page.status == 200 && page.text.contains("Jobs per minute") && page.text.contains("7m"));
+        let overview = house.get(&format!("/?span={span}")).await;
+        assert_eq!(overview.status, 200, "{span}");
+    }
+    assert_eq!(house.get("/v1/stats/history").await.json()["wait_ms"].as_array().unwrap().len(), 60);
+    for wrong in ["/v1/stats/history?span=2h", "/queues/mail?span=x", "/?span=1"] {
+        let refused = house.get(wrong).await;
+        assert!(refused.status == 400 && refused.text.contains("24h"), "{wrong}: {}", refused.text);
+    }
+    assert_eq!(house.get("/queues/nobody").await.status, 404);
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use windlass_engine::core::audit::{AuditBite, AuditFrom};
 use windlass_engine::core::eligible::Explanation;
 use windlass_engine::core::error::StoreError;
-use windlass_engine::core::event::{Event, Position};
+use windlass_engine::core::event::{Action, Event, Position};
 use windlass_engine::core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
 use windlass_engine::core::job::{Job, NewJob};
 use windlass_engine::core::memory::MemoryStore;
@@ -177,6 +177,10 @@ impl Store for Counting {
 
     async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
         self.inner.events(since, limit).await
+    }
+
+    async fn act(&self, action: Action) -> Result<(), StoreError> {
+        self.inner.act(action).await
     }
 
     async fn events_end(&self) -> Result<Position, StoreError> {

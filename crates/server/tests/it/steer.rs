@@ -192,6 +192,15 @@ async fn who_did_what_is_written_down() {
     let actions = actions.await;
     let told: Vec<(&str, &str)> = actions.as_array().unwrap().iter().map(named).collect();
     assert_eq!(told, [("admin", "run_job"), ("admin", "pause_queue")]);
+    let events = eventually("both are told among the events", async || {
+        let events = house.get("/v1/events/page?after=0-0").await.json()["events"].clone();
+        let acted: Vec<Value> =
+            events.as_array()?.iter().filter(|event| event["what"] == "acted").cloned().collect();
+        (acted.len() == 2).then_some(acted)
+    });
+    let told: Vec<Value> = events.await.into_iter().map(|event| event["action"].clone()).collect();
+    assert_eq!(told[0], json!({"by": "admin", "call": "pause_queue", "on": "/v1/queues/mail/pause"}));
+    assert_eq!(told[1]["on"], format!("/v1/jobs/{id}/run"));
     let page = house.get("/actions").await.text;
     assert!(page.contains("run job") && page.contains("queues/mail/pause"), "{page}");
     // What is asked for last is written before the server ends.
@@ -234,6 +243,17 @@ async fn the_list_counts_its_states() {
     assert_eq!((chip(&page, "queued"), chip(&page, "failed")), ("4".to_owned(), "0".to_owned()));
     let page = house.get("/jobs?kind=other").await.text;
     assert_eq!(chip(&page, "queued"), "1");
+    // More than a page of the list, in a state that the store keeps no count of.
+    let jobs: Vec<Value> = (0..250).map(|_| json!({"kind": "many"})).collect();
+    assert_eq!(house.post("/v1/jobs/batch", json!({"jobs": jobs})).await.status, 201);
+    house.post("/v1/jobs/cancel", json!({"filter": {"kind": "many"}, "pace": 10_000})).await;
+    eventually("all are canceled", async || {
+        let dry = json!({"filter": {"kind": "many"}, "dry_run": true});
+        (house.post("/v1/jobs/cancel", dry).await.json()["matched"] == 0).then_some(())
+    })
+    .await;
+    let page = house.get("/jobs?kind=many").await.text;
+    assert_eq!((chip(&page, "canceled"), chip(&page, "queued")), ("250".to_owned(), "0".to_owned()));
 }
 
 /// What became of a schedule's runs is found again from their ids.

@@ -66,6 +66,34 @@ pub async fn p11_per_second<S: Subject>() {
     assert!(grants.len() >= 12, "only {} in 4.2 seconds: a budget must also be used", grants.len());
 }
 
+/// In no stretch of a minute is more spent than allowed, by claims and by hand; a restart does not begin anew, and the
+/// second beside it still counts.
+pub async fn p11_per_minute<S: Subject>() {
+    let policy = BudgetPolicy { per_second: Some(2), per_minute: Some(5), ..Default::default() };
+    let mut scene = stage::<S>(policy, 30).await;
+    let mut grants: Vec<i64> = Vec::new();
+    for round in 0..60 {
+        let at = scene.clock.wall().ms();
+        grants.extend(scene.claim(3).await.iter().map(|_| at));
+        if scene.store().spend(budget("b"), 1).await.expect("spend") == Spent::Granted {
+            grants.push(at);
+        }
+        if round == 30 {
+            scene.reopen().await;
+        }
+        let used = status(&scene).await.used;
+        let lately = |ms| grants.iter().filter(|granted| **granted > at - ms).count() as u32;
+        assert!(used.second >= lately(1_000) && used.minute >= lately(60_000), "{used:?}");
+        scene.clock.advance(3_700);
+    }
+    for from in &grants {
+        let sum = |ms| grants.iter().filter(|at| **at >= *from && **at < from + ms).count();
+        assert!(sum(1_000) <= 2 && sum(60_000) <= 5, "{} in one minute", sum(60_000));
+    }
+    assert!(grants.len() >= 15, "only {} in 222 seconds: a budget must also be used", grants.len());
+    assert_eq!(scene.store().spend(budget("b"), 3).await.expect("spend"), Spent::Never);
+}
+
 /// In no stretch of 24 hours is more spent than allowed, and a restart does not begin anew.
 pub async fn p11_per_day<S: Subject>() {
     let policy = BudgetPolicy { per_day: Some(4), ..Default::default() };
@@ -79,7 +107,7 @@ pub async fn p11_per_day<S: Subject>() {
     scene.clock.advance(ms("11h") - ms("10s"));
     scene.taken_back().await;
     assert!(scene.claim(9).await.is_empty(), "the day is not over");
-    assert_eq!(status(&scene).await.used_day, 4);
+    assert_eq!(status(&scene).await.used.day, 4);
     scene.clock.advance(ms("1h") + ms("10m"));
     assert_eq!(scene.claim(9).await.len(), 3, "what was spent in the morning is free again");
     assert_eq!(scene.store().spend(budget("b"), 5).await.expect("spend"), Spent::Never);
@@ -128,7 +156,7 @@ pub async fn p11_all_budgets_or_none<S: Subject>() {
     assert_eq!(scene.claimed(9).await, [1]);
     assert!(scene.claim(9).await.is_empty());
     let used: Vec<u32> =
-        scene.store().budgets().await.expect("budgets").iter().map(|status| status.used_day).collect();
+        scene.store().budgets().await.expect("budgets").iter().map(|status| status.used.day).collect();
     assert_eq!(used, [1, 1], "a job that did not start spent nothing");
 }
 
@@ -138,14 +166,14 @@ pub async fn p11_spend<S: Subject>() {
     let spend = async |name: &str, amount| scene.store().spend(budget(name), amount).await.expect("spend");
     assert_eq!(spend("unknown", 1_000_000).await, Spent::Granted);
     assert!(scene.store().budgets().await.expect("budgets").is_empty(), "spending defines nothing");
-    let policy = BudgetPolicy { slots: Some(0), per_second: None, per_day: Some(10) };
+    let policy = BudgetPolicy { slots: Some(0), per_day: Some(10), ..Default::default() };
     scene.store().put_budget(budget("b"), policy).await.expect("put_budget");
     assert_eq!(spend("b", 7).await, Spent::Granted);
     assert!(matches!(spend("b", 4).await, Spent::Wait { .. }));
     assert_eq!(spend("b", 3).await, Spent::Granted);
     assert_eq!(spend("b", 11).await, Spent::Never);
     assert_eq!(spend("b", 0).await, Spent::Granted);
-    assert_eq!(status(&scene).await.used_day, 10);
+    assert_eq!(status(&scene).await.used.day, 10);
     let more = BudgetPolicy { per_day: Some(12), ..policy };
     scene.store().put_budget(budget("b"), more).await.expect("put_budget");
     assert_eq!(spend("b", 2).await, Spent::Granted, "what was spent stays spent, the rest is new");
@@ -159,5 +187,5 @@ pub async fn p11_what_was_spent_stays_spent<S: Subject>() {
     let lease = scene.claim_one().await;
     scene.end(lease, Outcome::Released).await;
     assert!(scene.claim(9).await.is_empty());
-    assert_eq!(status(&scene).await.used_day, 1);
+    assert_eq!(status(&scene).await.used.day, 1);
 }

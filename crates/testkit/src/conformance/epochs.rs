@@ -336,8 +336,8 @@ pub async fn p27_a_position_beyond_the_end_is_refused<S: Subject>() {
     assert_eq!(scene.store().events(Some(beyond), 9).await.expect("events"), [], "now it is there");
 }
 
-/// What a second allows is taken for spent when an epoch begins.
-pub async fn p27_a_second_is_spent<S: Subject>() {
+/// What a second and a minute allow is taken for spent when an epoch begins.
+pub async fn p27_a_second_and_a_minute_are_spent<S: Subject>() {
     if !can_be_cut::<S>() {
         return;
     }
@@ -349,4 +349,12 @@ pub async fn p27_a_second_is_spent<S: Subject>() {
     assert!(!matches!(spent, Spent::Granted), "{spent:?}");
     scene.clock.advance(1_100);
     assert_eq!(scene.store().spend(budget("api"), 1).await.expect("spend"), Spent::Granted);
+    let policy = BudgetPolicy { per_minute: Some(3), ..BudgetPolicy::default() };
+    scene.store().put_budget(budget("slow"), policy).await.expect("put_budget");
+    scene.cut().await;
+    scene.clock.advance(59_000);
+    let spent = scene.store().spend(budget("slow"), 1).await.expect("spend");
+    assert!(!matches!(spent, Spent::Granted), "{spent:?}");
+    scene.clock.advance(2_000);
+    assert_eq!(scene.store().spend(budget("slow"), 1).await.expect("spend"), Spent::Granted);
 }

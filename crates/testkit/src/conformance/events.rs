@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::event::{Event, Position, What};
+use windlass_core::error::StoreError;
+use windlass_core::event::{Action, Event, Position, What};
 use windlass_core::store::Store;
+use windlass_core::time::Clock;
 use windlass_core::transition::Outcome;
 use windlass_core::wake::Work;
 
@@ -94,6 +96,34 @@ pub async fn p20_events_follow_a_position<S: Subject>() {
         (few[0].what, few[0].at, few[0].jobs.len()),
         (What::Enqueued, scene.job(1).await.created_at, 5)
     );
+}
+
+/// What an operator did is told in its place among what happened to jobs, over a restart, too; what no store could hold is
+/// refused.
+pub async fn p20_what_operators_did_is_told<S: Subject>() {
+    let mut scene = Scene::<S>::new().await;
+    let action =
+        |by: &str| Action {
+            by: by.into(), call: "pause_queue".into(), on: "/v1/queues/größe/pause".into()
+        };
+    scene.add(vec![job(1)]).await;
+    scene.store().act(action("Ada \"x\"")).await.expect("act");
+    let odd = [action("a\0b"), action(&"x".repeat(Action::PART_BYTES_MAX + 1))];
+    for odd in odd {
+        assert!(matches!(scene.store().act(odd).await, Err(StoreError::Invalid(_))));
+    }
+    scene.store().cancel(id(1)).await.expect("cancel");
+    scene.reopen().await;
+    let told = async || {
+        let events = scene.store().events(None, 9).await.expect("events");
+        (events.len() >= 3).then_some(events)
+    };
+    let events = answered(told).await.expect("three events");
+    let whats: Vec<What> = events.iter().map(|event| event.what).collect();
+    assert_eq!(whats, [What::Enqueued, What::Acted, What::Canceled]);
+    assert_eq!((events[1].jobs.len(), events[1].at), (0, scene.clock.wall()));
+    assert_eq!(events[1].action, Some(action("Ada \"x\"")));
+    assert!(events[0].action.is_none() && events[2].action.is_none());
 }
 
 /// Whoever waits is woken by a new job, and by a wish to cancel a running one.

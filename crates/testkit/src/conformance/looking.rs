@@ -96,6 +96,11 @@ pub async fn p17_filters_find_what_they_say<S: Subject>() {
     ];
     for (filter, expected) in cases {
         assert_eq!(list(&scene, filter.clone(), 2).await, expected, "{filter:?}");
+        let counted = scene.store().count_jobs(filter.clone()).await.expect("count");
+        let canceled = expected.iter().filter(|n| **n == 1).count() as u64;
+        let queued = expected.len() as u64 - canceled;
+        let found = (counted.of(StateName::Queued), counted.of(StateName::Canceled), counted.more);
+        assert_eq!(found, (queued, canceled, false), "{filter:?}");
     }
 }
 
@@ -117,7 +122,7 @@ pub async fn p17_explain_names_every_hold<S: Subject>() {
     assert_eq!(scene.claimed(1).await, [2]);
     scene.add(vec![windlass_core::job::NewJob { start: Start::AfterMs(500), ..all }]).await;
     store.cool_down(budget("cool"), 9_000).await.expect("cool_down");
-    let policy = |slots, per_day| BudgetPolicy { slots, per_second: None, per_day };
+    let policy = |slots, per_day| BudgetPolicy { slots, per_day, ..BudgetPolicy::default() };
     store.put_budget(budget("slots"), policy(Some(1), None)).await.expect("put_budget");
     store.put_budget(budget("spent"), policy(None, Some(1))).await.expect("put_budget");
     store.spend(budget("spent"), 1).await.expect("spend");

@@ -96,6 +96,7 @@ macro_rules! each_promise {
             p10_many_are_steered_in_one_call
             p11_slots
             p11_per_second
+            p11_per_minute
             p11_per_day
             p11_a_cool_down_is_ended
             p11_cool_down
@@ -135,6 +136,7 @@ macro_rules! each_promise {
             p19_a_claim_is_bounded_in_bytes
             p20_events_tell_every_move
             p20_events_follow_a_position
+            p20_what_operators_did_is_told
             p20_new_work_wakes
             p20_new_work_says_where
             p20_a_registration_ends
@@ -169,7 +171,7 @@ macro_rules! each_promise {
             p27_a_renewal_says_how_long_to_stand_still
             p27_a_position_of_another_epoch_is_refused
             p27_a_position_beyond_the_end_is_refused
-            p27_a_second_is_spent
+            p27_a_second_and_a_minute_are_spent
             p28_a_job_is_run_now
             p28_run_now_lifts_no_other_hold
             p28_a_job_is_run_again_from_a_step

@@ -216,5 +216,5 @@ pub async fn p28_a_budget_is_deleted<S: Subject>() {
     assert_eq!(scene.claimed(10).await, [2]);
     scene.store().put_budget(budget("b"), policy).await.expect("budget");
     let status = scene.store().budgets().await.expect("budgets").remove(0);
-    assert_eq!((status.used_day, status.slots_used), (0, 2), "who runs still has a slot of it");
+    assert_eq!((status.used.day, status.slots_used), (0, 2), "who runs still has a slot of it");
 }

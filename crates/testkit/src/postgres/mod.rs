@@ -5,6 +5,7 @@
 //! loopback, as the user `postgres` when the tests run as root, with fsync on,
 //! in a temporary folder. It dies with the tests, and its folder goes with it.
 
+pub mod patroni;
 mod program;
 
 use std::sync::Arc;
@@ -13,8 +14,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::OnceCell;
 use tokio_postgres::NoTls;
 
+pub use self::program::Dump;
 use self::program::Program;
-use crate::eventually::answered;
+use crate::eventually::{answered, eventually};
 
 /// The variable that names a server that is there already.
 pub const URL_VARIABLE: &str = "WINDLASS_TEST_POSTGRES_URL";
@@ -116,9 +118,47 @@ impl Server {
         self.start().await;
     }
 
-    /// Writes a database of an own server into the one of the same name of another, as `pg_dump` and `psql` do.
-    pub fn restore_into(&self, other: &Server, database: &str) {
-        self.own_program("dump").restore_into(other.own_program("restore into"), database);
+    /// Kills an own server with all of its processes, and leaves it so.
+    pub async fn kill(&self) {
+        self.own_program("kill").kill().await;
+    }
+
+    /// A dump of a database of an own server, as `pg_dump -Fc` makes it.
+    pub fn dump(&self, database: &str) -> Dump {
+        self.own_program("dump").dump(database)
+    }
+
+    /// Writes a dump into an empty database of an own server, as `pg_restore` does.
+    pub fn restore(&self, dump: &Dump, database: &str) {
+        self.own_program("restore into").restore(dump, database);
+    }
+
+    /// Has commits wait for the standby that follows, from now on.
+    pub async fn commit_with_standby(&self) {
+        self.sql("ALTER SYSTEM SET synchronous_standby_names = '*'").await;
+        self.sql("SELECT pg_reload_conf()").await;
+        let asked = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+        eventually("the standby is waited for", async || self.number(asked).await.filter(|n| *n > 0)).await;
+    }
+
+    /// Waits until a standby has all that is committed by now.
+    pub async fn until_followed_by(&self, standby: &Server) {
+        let bytes = |function| format!("SELECT ({function}() - '0/0'::pg_lsn)::bigint");
+        let asked = bytes("pg_current_wal_lsn");
+        let written = eventually("a position", async || self.number(&asked).await).await;
+        let asked = bytes("pg_last_wal_replay_lsn");
+        eventually("the standby has it", async || standby.number(&asked).await.filter(|at| *at >= written))
+            .await;
+    }
+
+    /// Stops what sends the log to standbys: they hear no more, and nobody is told.
+    pub fn stop_sending(&self) {
+        self.own_program("stop the senders of").stop_sending();
+    }
+
+    /// What a statement that gives one number gives; nothing where the server does not answer.
+    async fn number(&self, statement: &str) -> Option<i64> {
+        number(&self.url("postgres"), statement).await
     }
 
     /// Makes a primary of a standby.
@@ -171,6 +211,12 @@ impl Server {
             panic!("Postgres does not answer at {}; its log says:\n{log}", self.base);
         }
     }
+}
+
+async fn number(url: &str, statement: &str) -> Option<i64> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.ok()?;
+    tokio::spawn(connection);
+    client.query_one(statement, &[]).await.ok()?.try_get(0).ok()
 }
 
 /// `postgres://user@host:port` of `postgres://user@host:port/database?options`.

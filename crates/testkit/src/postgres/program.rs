@@ -16,11 +16,17 @@ pub struct Program {
     keeper: Keeper,
 }
 
+/// A dump of a database; its file goes with it.
+pub struct Dump {
+    file: PathBuf,
+    _folder: TempDir,
+}
+
 impl Program {
     /// Sets up an empty server on a free port.
     pub fn create() -> Self {
         let program = Self::empty();
-        let mut initdb = as_postgres(None);
+        let mut initdb = as_postgres(&[], None);
         initdb.arg(program.bin.join("initdb")).arg("-D").arg(program.data());
         run(initdb.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]));
         program
@@ -38,7 +44,7 @@ impl Program {
 
     fn copy_of(primary: &Self, more: &[&str]) -> Self {
         let program = Self::empty();
-        let mut backup = as_postgres(None);
+        let mut backup = as_postgres(&[], None);
         backup.arg(program.bin.join("pg_basebackup")).arg("-D").arg(program.data());
         backup.args(["-h", "127.0.0.1", "-p", &primary.port.to_string(), "-U", "postgres"]);
         run(backup.args(["--wal-method=stream", "--checkpoint=fast", "--no-sync"]).args(more));
@@ -55,19 +61,14 @@ impl Program {
             log = from.data().join("pg_wal").display()
         );
         std::fs::write(&file, settings).expect("settings");
-        run(as_postgres(None).arg("touch").arg(self.data().join("recovery.signal")));
+        run(as_postgres(&[], None).arg("touch").arg(self.data().join("recovery.signal")));
     }
 
     /// A folder and a port, with nothing in the one and nobody on the other.
     fn empty() -> Self {
         let bin = find();
-        let dir = TempDir::with_prefix("windlass-postgres-").expect("a temporary folder").keep();
-        if is_root() {
-            run(Command::new("chown").arg("postgres").arg(&dir));
-        }
-        let free = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-        let port = free.local_addr().expect("a bound port").port();
-        Self { bin, dir, port, keeper: Keeper::default() }
+        let dir = folder().keep();
+        Self { bin, dir, port: free_port(), keeper: Keeper::default() }
     }
 
     fn data(&self) -> PathBuf {
@@ -76,28 +77,64 @@ impl Program {
 
     /// Makes a primary of a standby.
     pub fn promote(&self) {
-        let mut promote = as_postgres(None);
+        let mut promote = as_postgres(&[], None);
         promote.arg(self.bin.join("pg_ctl")).arg("-D").arg(self.data());
         run(promote.args(["promote", "-w"]));
     }
 
-    /// Dumps a database and restores it in another server.
-    pub fn restore_into(&self, other: &Self, database: &str) {
-        let file = self.dir.join("dump.sql");
-        let mut dump = as_postgres(None);
-        dump.arg(self.bin.join("pg_dump")).arg("-f").arg(&file).args(["-h", "127.0.0.1", "-U", "postgres"]);
-        run(dump.args(["-p", &self.port.to_string(), database]));
-        let mut restore = as_postgres(None);
-        restore.arg(self.bin.join("psql")).arg("-f").arg(&file).args(["-h", "127.0.0.1", "-U", "postgres"]);
-        run(restore.args(["-q", "-v", "ON_ERROR_STOP=1", "-p", &other.port.to_string(), database]));
+    /// Dumps a database, in the form that `pg_restore` reads.
+    pub fn dump(&self, database: &str) -> Dump {
+        let folder = folder();
+        let file = folder.path().join("dump");
+        run(self.tool("pg_dump").arg("-Fc").arg("-f").arg(&file).arg(database));
+        Dump { file, _folder: folder }
+    }
+
+    /// Restores a dump in a database that is empty.
+    pub fn restore(&self, dump: &Dump, database: &str) {
+        run(self.tool("pg_restore").args(["--exit-on-error", "-d", database]).arg(&dump.file));
+    }
+
+    /// One of Postgres's own programs, with where this server is.
+    fn tool(&self, name: &str) -> Command {
+        let mut tool = as_postgres(&[], None);
+        tool.arg(self.bin.join(name)).args(["-h", "127.0.0.1", "-U", "postgres", "-p"]);
+        tool.arg(self.port.to_string());
+        tool
+    }
+
+    /// Stops the processes that send the log to standbys.
+    pub fn stop_sending(&self) {
+        let is_sender = |pid: &String| {
+            let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.contains("walsender")
+        };
+        let senders: Vec<String> = self.children().into_iter().filter(is_sender).collect();
+        assert!(!senders.is_empty(), "nobody follows this server");
+        run(Command::new("kill").args(["-s", "STOP"]).args(senders));
+    }
+
+    /// kill -9 of the server and of all of its processes.
+    pub async fn kill(&self) {
+        self.signal("KILL");
+        self.keeper.ended().await;
+    }
+
+    fn children(&self) -> Vec<String> {
+        self.pid().map(|server| children_of(&server)).unwrap_or_default()
+    }
+
+    /// The server's process, as long as it has not ended in order.
+    fn pid(&self) -> Option<String> {
+        let file = std::fs::read_to_string(self.data().join("postmaster.pid")).ok()?;
+        file.lines().next().map(str::to_owned)
     }
 
     /// Sends a signal to the server and to all of its processes.
     pub fn signal(&self, signal: &str) {
-        let file = std::fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
-        let Some(server) = file.lines().next() else { return };
+        let Some(server) = self.pid() else { return };
         let mut kill = Command::new("kill");
-        kill.args(["-s", signal, server]).args(children_of(server));
+        kill.args(["-s", signal, &server]).args(children_of(&server));
         // One of them may have ended by itself.
         drop(kill.stderr(Stdio::null()).status());
     }
@@ -125,12 +162,12 @@ impl Program {
         ] {
             server.args(["-c", setting]);
         }
-        self.keeper.start(as_postgres(Some("TERM")), &self.dir, "QUIT", &server);
+        self.keeper.start(as_postgres(&[], Some("TERM")), &self.dir, "QUIT", &server);
     }
 
     /// Stops the server at once, as a crash does; its data stays.
     pub async fn stop(&self) {
-        let mut stop = as_postgres(None);
+        let mut stop = as_postgres(&[], None);
         stop.arg(self.bin.join("pg_ctl")).arg("-D").arg(self.data());
         run(stop.args(["stop", "-m", "immediate", "-w"]));
         self.keeper.ended().await;
@@ -146,8 +183,23 @@ impl Drop for Program {
     }
 }
 
+/// A folder that the server's user may write to.
+pub(super) fn folder() -> TempDir {
+    let folder = TempDir::with_prefix("windlass-postgres-").expect("a temporary folder");
+    if is_root() {
+        run(Command::new("chown").arg("postgres").arg(folder.path()));
+    }
+    folder
+}
+
+/// A port that nobody has, a moment ago.
+pub(super) fn free_port() -> u16 {
+    let free = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    free.local_addr().expect("a bound port").port()
+}
+
 /// The processes that one has started, as the system lists them.
-fn children_of(parent: &str) -> Vec<String> {
+pub(super) fn children_of(parent: &str) -> Vec<String> {
     let is_child = |pid: &String| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         // The name is in brackets, and may hold anything.
@@ -161,7 +213,7 @@ fn children_of(parent: &str) -> Vec<String> {
 }
 
 /// The newest Debian folder of Postgres, else what the path has.
-fn find() -> PathBuf {
+pub(super) fn find() -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut found: Vec<(u32, PathBuf)> = versions
         .filter_map(|version| Some((version.file_name().to_str()?.parse().ok()?, version.path().join("bin"))))
@@ -190,12 +242,12 @@ fn is_root() -> bool {
 }
 
 /// `setpriv` as the user `postgres` when we are root, since Postgres refuses
-/// to run as root; told to end by a signal when we die, where one is named.
-fn as_postgres(pdeathsig: Option<&str>) -> Command {
+/// to run as root, with these options; told to end by a signal when we die, where one is named.
+pub(super) fn as_postgres(options: &[&str], pdeathsig: Option<&str>) -> Command {
     let mut command = Command::new("setpriv");
     command.current_dir("/");
     if is_root() {
-        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]);
+        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]).args(options);
     }
     if let Some(signal) = pdeathsig {
         command.args(["--pdeathsig", signal]);
@@ -204,7 +256,7 @@ fn as_postgres(pdeathsig: Option<&str>) -> Command {
     command
 }
 
-fn run(command: &mut Command) {
+pub(super) fn run(command: &mut Command) {
     let output = match command.stdin(Stdio::null()).output() {
         Ok(output) => output,
         Err(error) => {

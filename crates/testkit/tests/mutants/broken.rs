@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use windlass_core::audit::{AuditBite, AuditFrom};
 use windlass_core::eligible::Explanation;
 use windlass_core::error::StoreError;
-use windlass_core::event::{Event, Position};
+use windlass_core::event::{Action, Event, Position};
 use windlass_core::id::{
     BudgetName, JobId, Label, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName,
 };
@@ -215,6 +215,10 @@ impl<F: Flaw> Store for Broken<F> {
 
     async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
         Ok(F::events(self.inner.events(since, limit).await?))
+    }
+
+    async fn act(&self, action: Action) -> Result<(), StoreError> {
+        self.inner.act(action).await
     }
 
     async fn events_end(&self) -> Result<Position, StoreError> {

@@ -261,7 +261,7 @@ mutants! {
         }
     }
     /// The windows of budgets are as they were.
-    fills_no_window: FillsNoWindow by "p27_a_second_is_spent" {
+    fills_no_window: FillsNoWindow by "p27_a_second_and_a_minute_are_spent" {
         fn turned(before: &Book, book: &mut Book) {
             let mut document = serde_json::to_value(book.to_document()).expect("a document");
             let before = serde_json::to_value(before.to_document()).expect("a document");
@@ -304,6 +304,12 @@ mutants! {
     no_rate: NoRate by "p11_per_second" and sequences {
         fn budget(policy: BudgetPolicy) -> BudgetPolicy {
             BudgetPolicy { per_second: None, ..policy }
+        }
+    }
+    /// Minutes do not count.
+    no_minutes: NoMinutes by "p11_per_minute" and sequences {
+        fn budget(policy: BudgetPolicy) -> BudgetPolicy {
+            BudgetPolicy { per_minute: None, ..policy }
         }
     }
     /// Delays are forgotten.

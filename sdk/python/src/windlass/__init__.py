@@ -52,6 +52,8 @@ _LOG_CALL_S = 2.0              # for how long a line may wait for its being writ
 _LOG_PAUSE_S = 10.0            # nothing is written for so long after that went wrong
 _CALL_S = 35.0                 # the server ends a call after 30 s by itself
 _CLAIM_WAIT_MS = 30_000
+_DOUBT_SECONDS = 60.0  # A claim whose answer was lost may be carried out for so long.
+_DOUBT_WAIT_MS = 1_000  # What it then gives is asked for this often.
 _CLAIM_MAX = 100
 _ERROR_CHARS_MAX = 8_000       # the server cuts errors at 8 KiB
 
@@ -732,6 +734,7 @@ class Worker:
         self._nudge = threading.Event()       # renew now
         self._poll: Optional[_Held] = None
         self._answered = False                # a claim was, once
+        self._doubt, self._doubt_until = "", 0.0  # The claim that may still be carried out
         self._troubled = False                # the last renewal was not answered
         self._failure: Optional[Refused] = None
         self._claimed = self._settled = self._lost = 0
@@ -810,29 +813,36 @@ class Worker:
 
     def _claim(self, limit: int, wait_ms: int) -> Tuple[List[Mapping[str, Any]], bool]:
         """One claim, asked again with the same request id until it is answered. Answers what it gave, and whether
-        that was the first time it was asked."""
+        that was the first time it was asked.
+
+        A server that was away may give nothing to the one that is asked again, and carry out the first a moment later: the
+        id of a claim whose answer was lost is asked with until it gives something, for a minute."""
+        doubted = _now() < self._doubt_until
+        request_id = self._doubt if doubted else str(uuid.uuid4())
         wish: Dict[str, Any] = {
             "worker": self.name, "queues": self._queues, "kinds": sorted(self._handlers), "limit": limit,
-            "request_id": str(uuid.uuid4()),
+            "request_id": request_id,
         }
         if self._lease is not None:
             wish["lease_ms"] = int(_seconds(self._lease) * 1000)
-        fresh, pause, give_up_at = True, 0.1, float("inf")
+        fresh, pause, give_up_at = not doubted, 0.1, float("inf")
         while True:
             self._poll = poll = _Held()
             # Told to end: what the poll that was cut may have given is asked for once more, without waiting.
             ending = self._stopping.is_set()
             if ending:
                 poll, give_up_at = _Held(), min(give_up_at, _now() + self._grace)
-            wish["wait_ms"] = 0 if ending else wait_ms
+            wish["wait_ms"] = 0 if ending else wait_ms if fresh else min(wait_ms, _DOUBT_WAIT_MS)
             try:
                 timeout = wish["wait_ms"] / 1000 + 10
                 answer = self._servers.call("POST", "/v1/claim", wish, within=0.0, timeout=timeout, hold=poll)
                 self._answered = True
+                if answer["leases"]:
+                    self._doubt_until = 0.0
                 return answer["leases"], fresh
             except Refused as refused:
                 if refused.code == "request_conflict":
-                    wish["request_id"] = str(uuid.uuid4())
+                    wish["request_id"], self._doubt_until = str(uuid.uuid4()), 0.0
                 elif not self._answered or ending:
                     # A wrong token, or a server that is none: whoever starts the worker is to hear of it.
                     self._failure = refused
@@ -841,6 +851,7 @@ class Worker:
                 else:
                     _log.error("the server refuses the claim: %s", refused)
             except Unavailable as error:
+                self._doubt, self._doubt_until = wish["request_id"], _now() + _DOUBT_SECONDS
                 if not self._stopping.is_set():
                     _log.warning("claim: %s", error)
             if _now() >= give_up_at:

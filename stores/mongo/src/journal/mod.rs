@@ -9,7 +9,7 @@ pub(crate) mod entry;
 pub(crate) mod history;
 pub(crate) mod op;
 pub(crate) mod record_form;
-mod snapshot;
+pub(crate) mod snapshot;
 
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use windlass_core::book::Book;
 use windlass_core::error::StoreError;
+use windlass_core::event::Action;
 use windlass_core::id::{BudgetName, JobId, Kind, QueueName, ScheduleName, StepName, WorkerName};
 use windlass_core::job::{JobSpec, NewJob, Start};
 use windlass_core::json::Json;
@@ -51,6 +52,7 @@ pub(crate) enum Op {
     ForgetWorker(WorkerName),
     Prune,
     Records(Batch),
+    Act(Action),
     /// Not asked for by anybody: the history is another.
     Turn(Turn),
 }
@@ -204,6 +206,7 @@ impl Op {
             Self::PutSchedule(name, policy) => book.put_schedule(name.clone(), policy.clone(), now)?,
             Self::Beat(beat) => book.beat(beat.clone(), now),
             Self::ForgetWorker(name) => book.forget_worker(name),
+            Self::Act(action) => book.act(action.clone(), now)?,
             other => return Err(StoreError::Broken(format!("{other:?} is no setting"))),
         }
         Ok((Answer::Done, true))

@@ -2,7 +2,7 @@
 
 use mongodb::bson::{Document, doc};
 use mongodb::options::ReadConcern;
-use windlass_core::book::Book;
+use windlass_core::book::{Book, Document as BookDocument};
 use windlass_core::error::StoreError;
 use windlass_core::time::Time;
 
@@ -15,21 +15,43 @@ const TAIL_KEPT: i64 = 1_000;
 /// The one that tells which snapshot is the newest.
 const NEWEST: &str = "newest";
 
-impl Journal {
-    /// Writes a snapshot of a copy and cuts the journal behind it, unless somebody else has of late. Answers how many
-    /// bytes it has. A program that dies half-way leaves parts that nobody reads, until the next snapshot takes them
-    /// away.
-    pub(crate) async fn write_snapshot(&self, copy: &Copy) -> Result<usize, StoreError> {
-        let newest = self.snapshots.find_one(doc! { "_id": NEWEST }).await.map_err(failed)?;
-        if let Some(newest) = newest.filter(|newest| newest.get_i64("number").is_ok_and(|at| at > copy.since))
-        {
-            return Ok(newest.get_i64("bytes").unwrap_or_default() as usize);
+/// A book as it was behind an entry, taken out so that the store goes on while it is written.
+pub(crate) struct Snapshot {
+    document: BookDocument,
+    /// The copy that it was taken of, without its book.
+    of: Copy,
+}
+
+impl Copy {
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let Self { book, number, mark, before, at, history, .. } = self;
+        let (number, mark, before, at, history) = (*number, *mark, *before, *at, history.clone());
+        Snapshot {
+            document: book.to_document(),
+            of: Self { number, mark, before, at, history, ..Self::default() },
         }
-        let document = copy.book.to_document();
-        let bytes = serde_json::to_vec(&document).map_err(|error| StoreError::Unfit(error.to_string()))?;
+    }
+}
+
+impl Journal {
+    /// How many bytes the newest snapshot has, where it is a later one than this copy knows.
+    pub(crate) async fn later_snapshot(&self, copy: &Copy) -> Result<Option<usize>, StoreError> {
+        let newest = self.snapshots.find_one(doc! { "_id": NEWEST }).await.map_err(failed)?;
+        let later = newest.filter(|newest| newest.get_i64("number").is_ok_and(|at| at > copy.since));
+        Ok(later.map(|newest| newest.get_i64("bytes").unwrap_or_default() as usize))
+    }
+
+    /// Writes a snapshot and cuts the journal behind it. Answers how many bytes it has. A program that dies half-way
+    /// leaves parts that nobody reads, until the next snapshot takes them away.
+    pub(crate) async fn write_snapshot(&self, snapshot: Snapshot) -> Result<usize, StoreError> {
+        let Snapshot { document, of } = snapshot;
+        // A million jobs are seconds of work, which no other task should wait for.
+        let bytes = tokio::task::spawn_blocking(move || serde_json::to_vec(&document)).await;
+        let bytes = bytes.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        let bytes = bytes.map_err(|error| StoreError::Unfit(error.to_string()))?;
         // Two programs that write it at once write the same, part by part.
-        let name = format!("{}-{}", copy.number, copy.mark.to_hex());
-        let parts = Part::cut(&name, copy.number, &bytes);
+        let name = format!("{}-{}", of.number, of.mark.to_hex());
+        let parts = Part::cut(&name, of.number, &bytes);
         let count = parts.len() as i64;
         for part in parts {
             match self.chunks.insert_one(part).await {
@@ -38,16 +60,27 @@ impl Journal {
             }
         }
         let newest = doc! {
-            "number": copy.number, "name": &name, "parts": count, "at": copy.at.ms(), "mark": copy.mark,
-            "bytes": bytes.len() as i64, "before": copy.before,
-            "history": copy.history.as_ref().and_then(|history| bson::serialize_to_bson(history).ok()),
+            "number": of.number, "name": &name, "parts": count, "at": of.at.ms(), "mark": of.mark,
+            "bytes": bytes.len() as i64, "before": of.before,
+            "history": of.history.as_ref().and_then(|history| bson::serialize_to_bson(history).ok()),
         };
-        let older = doc! { "_id": NEWEST, "number": { "$lt": copy.number } };
+        if !self.has(&of).await? {
+            // Its history was lost meanwhile, or somebody has written a later one.
+            return Ok(bytes.len());
+        }
+        let older = doc! { "_id": NEWEST, "number": { "$lt": of.number } };
         let replaced = self.snapshots.update_one(older, doc! { "$set": newest }).upsert(true).await;
         if replaced.is_ok() {
-            self.cut(copy.number).await?;
+            self.cut(of.number).await?;
         }
         Ok(bytes.len())
+    }
+
+    /// Whether the last entry of a copy is in the journal.
+    async fn has(&self, copy: &Copy) -> Result<bool, StoreError> {
+        let last = doc! { "_id": copy.number, "mark": copy.mark };
+        let found = self.entries.find_one(last).read_concern(ReadConcern::majority()).await;
+        Ok(found.map_err(failed)?.is_some())
     }
 
     async fn cut(&self, number: i64) -> Result<(), StoreError> {

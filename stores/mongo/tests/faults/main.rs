@@ -7,11 +7,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use jobs::{claim, job};
+use mongodb::bson::doc;
 use windlass_core::job::NewJob;
 use windlass_core::store::{Settlement, Source, Store, Written};
 use windlass_core::transition::Outcome;
 use windlass_mongo::{MongoStore, Options};
-use windlass_testkit::eventually::eventually;
+use windlass_testkit::eventually::{answered_within, eventually};
 use windlass_testkit::mongo::ReplicaSet;
 
 async fn open(set: &ReplicaSet) -> Arc<MongoStore> {
@@ -70,4 +71,30 @@ async fn a_lost_primary_loses_no_job_and_doubles_none() {
     for store in stores.iter().chain([&open(&set).await]) {
         assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
     }
+}
+
+/// A snapshot is written beside the work of the store: while the server takes its time for one, jobs come and are given.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_holds_up_nothing() {
+    let arguments = ["--setParameter", "enableTestCommands=1"].map(str::to_owned).to_vec();
+    let set = ReplicaSet::with(windlass_testkit::mongo::Options { arguments, ..Default::default() }).await;
+    let store = open(&set).await;
+    let client = set.client().await;
+    let slow = doc! {
+        "failCommands": ["insert"], "namespace": "store.windlass_chunks", "blockConnection": true, "blockTimeMS": 20_000,
+    };
+    let point = doc! { "configureFailPoint": "failCommand", "mode": "alwaysOn", "data": slow };
+    client.database("admin").run_command(point).await.expect("a fault");
+    for batch in 0..4 {
+        let jobs: Vec<NewJob> = (0..200).map(|number| job(batch * 200 + number)).collect();
+        store.enqueue(jobs).await.expect("far more bytes than are kept without a snapshot");
+    }
+    assert_eq!(store.claim(claim(1)).await.expect("a claim").leases.len(), 50);
+    let chunks = client.database("store").collection::<mongodb::bson::Document>("windlass_chunks");
+    let written = async || chunks.estimated_document_count().await.expect("a count");
+    assert_eq!(written().await, 0, "the snapshot waits for the server, and nobody for the snapshot");
+    let point = doc! { "configureFailPoint": "failCommand", "mode": "off" };
+    client.database("admin").run_command(point).await.expect("no fault");
+    answered_within(60, async || (written().await > 0).then_some(())).await.expect("the snapshot is written");
+    assert_eq!(open(&set).await.audit().await.expect("an audit"), Vec::<String>::new());
 }

@@ -54,12 +54,6 @@ BEGIN
     END IF;
 END $$;
 
--- The same for all queues, as claims of the ninth schema ask for it that were under way when this one came.
-CREATE FUNCTION windlass.promote_1(p_now bigint, p_max integer) RETURNS void LANGUAGE sql AS $$
-    SELECT windlass.promote_1(p_now, p_max, ARRAY(
-        SELECT DISTINCT d.queue FROM windlass.delayed d WHERE d.run_at_ms <= p_now))
-$$;
-
 -- How many jobs each gate gives to a claim, when limits, budgets or keys at several gates bound it, and which of those
 -- that have keys: mirrors windlass_core::pick. p_room says how much is left of each queue ("q" and its name) and budget
 -- ("b" and its name).
@@ -121,15 +115,13 @@ CREATE FUNCTION windlass.spend_claimed_1(p_now bigint, p_ats bigint[], p_budgets
 {planned} AS $$
 BEGIN
     UPDATE windlass.budgets b
-       SET second_window = CASE WHEN b.per_second IS NULL THEN b.second_window
-                                ELSE windlass.add_spent_1(b.second_window, 20, 50, s.amount, p_now) END,
-           day_window = CASE WHEN b.per_day IS NULL THEN b.day_window
-                             ELSE windlass.add_spent_1(b.day_window, 300000, 288, s.amount, p_now) END
+       SET (writes, second_window, minute_window, day_window) = (
+               SELECT * FROM windlass.spend_1(b, s.amount, s.amount, s.amount, p_now))
       FROM (SELECT n.name, sum(u.jobs)::bigint AS amount
               FROM (SELECT u.at, count(*) AS jobs FROM unnest(p_ats) AS u(at) GROUP BY u.at) u
              CROSS JOIN unnest(string_to_array(p_budgets[u.at], chr(31))) AS n(name)
              GROUP BY n.name) s
-     WHERE b.name = s.name AND (b.per_second IS NOT NULL OR b.per_day IS NOT NULL);
+     WHERE b.name = s.name AND num_nonnulls(b.per_second, b.per_minute, b.per_day) > 0;
     INSERT INTO windlass.tally (what, name, delta)
     SELECT 1, n.name, sum(u.jobs)
       FROM (SELECT u.at, count(*) AS jobs FROM unnest(p_ats) AS u(at) GROUP BY u.at) u
@@ -332,8 +324,7 @@ BEGIN
             -- These locks may have been waited for. The leases begin after that, and after the end of everything
             -- that is counted as ended.
             v_now := greatest(v_now, windlass.begin_1(p_now), (
-                SELECT max(greatest((b.second_window -> -1 ->> 0)::bigint * 20, (b.day_window -> -1 ->> 0)::bigint * 300000))
-                  FROM windlass.budgets b WHERE b.name = ANY (v_spending)));
+                SELECT max(windlass.spent_until_1(b)) FROM windlass.budgets b WHERE b.name = ANY (v_spending)));
         END IF;
 
         -- How many each gate gives.
@@ -562,25 +553,6 @@ BEGIN
         PERFORM windlass.untake_1(v_seqs, v_fences);
     END IF;
 END $$;
-
--- As programs of the tenth schema ask for it.
-CREATE FUNCTION windlass.claim_1(
-    p_now bigint, p_request uuid, p_worker text, p_queues text[], p_kinds text[], p_limit integer,
-    p_lease_ms bigint, p_promote_max integer, p_asked text, p_bytes_max bigint)
-RETURNS TABLE (
-    now_ms bigint, next_ms bigint, instance uuid, seq bigint, id uuid, kind text, queue text, payload text, priority smallint,
-    key text, dedupe_key text, budgets text[], retry text, timeout_ms bigint, meta text, rank bigint,
-    created_ms bigint, run_at_ms bigint, state smallint, attempt integer, crashes integer, fence bigint,
-    retries integer, started_ms bigint, worker text, lease_ms bigint, expires_ms bigint, cancel_requested boolean,
-    marked_ms bigint, ended_ms bigint, failure smallint, result text, progress text, history text, policy text, steps text, pack bigint)
-LANGUAGE sql AS $$
-    SELECT c.now_ms, c.next_ms, c.instance, c.seq, c.id, c.kind, c.queue, c.payload, c.priority, c.key, c.dedupe_key, c.budgets,
-           c.retry, c.timeout_ms, c.meta, c.rank, c.created_ms, c.run_at_ms, c.state, c.attempt, c.crashes, c.fence, c.retries,
-           c.started_ms, c.worker, c.lease_ms, c.expires_ms, c.cancel_requested, c.marked_ms, c.ended_ms, c.failure, c.result,
-           c.progress, c.history, c.policy, c.steps,
-           CASE WHEN c.place IS NOT NULL OR c.dedupe_key IS NULL THEN c.pack END
-      FROM windlass.claim_2(p_now, p_request, p_worker, p_queues, p_kinds, p_limit, p_lease_ms, p_promote_max, p_asked, p_bytes_max) c
-$$;
 
 -- Ends a claim whose jobs have more bytes of payloads and steps than one may give,
 -- with how many of them fit, at least one; mirrors Job::carried_bytes.

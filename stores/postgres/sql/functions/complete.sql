@@ -386,12 +386,3 @@ BEGIN
     END IF;
     RETURN NEXT;
 END $$;
-
--- As programs of the tenth schema ask for it: what they remember of their jobs is passed over.
-CREATE FUNCTION windlass.complete_1(
-    p_now bigint, p_ids uuid[], p_seqs bigint[], p_fences bigint[], p_results text[], p_keyed boolean, p_note boolean,
-    p_packs bigint[], p_of integer[])
-RETURNS TABLE (done bigint, ids uuid[], queues text[], freed boolean) LANGUAGE sql AS $$
-    SELECT c.done, c.ids, c.queues, c.freed
-      FROM windlass.complete_2(p_now, p_ids, p_fences, p_results, CASE WHEN p_note THEN p_ids END, NULL, NULL, NULL) c
-$$;

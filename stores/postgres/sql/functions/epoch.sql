@@ -106,8 +106,10 @@ BEGIN
         PERFORM windlass.renew_all_1(p_now);
         PERFORM windlass.fix_pauses_1(p_now, e.lossy, e.pause_max_ms);
         PERFORM setval('windlass.record_rev', nextval('windlass.record_rev') + 1048576);
-        UPDATE windlass.budgets b SET second_window = windlass.add_spent_1(b.second_window, 20, 50, b.per_second, p_now)
-         WHERE b.per_second IS NOT NULL;
+        UPDATE windlass.budgets b
+           SET (writes, second_window, minute_window, day_window) = (
+               SELECT * FROM windlass.spend_1(b, b.per_second, CASE WHEN e.lossy THEN b.per_minute END, NULL, p_now))
+         WHERE b.per_second IS NOT NULL OR b.per_minute IS NOT NULL;
     END IF;
     UPDATE windlass.epoch x
        SET number = e.number, instance = e.instance, floor = e.floor, began_ms = e.began_ms, first_seq = e.first_seq,
@@ -124,7 +126,7 @@ BEGIN
 END $$;
 
 -- Fixes for how long an epoch that begins holds back jobs, by what is known of their queues now; mirrors
--- Book::pauses_now. "longest" is what programs of the schema before have noted since this one was installed.
+-- Book::pauses_now.
 CREATE FUNCTION windlass.fix_pauses_1(p_now bigint, p_lossy boolean, p_max_ms bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -137,8 +139,7 @@ BEGIN
         SELECT q.name AS queue, q.lease_ms FROM windlass.queues q
         UNION ALL SELECT l.queue, l.lease_ms FROM windlass.long_leases l
         UNION ALL SELECT l.queue, 30000 FROM windlass.long_leases l
-         WHERE NOT EXISTS (SELECT FROM windlass.queues q WHERE q.name = l.queue)
-        UNION ALL SELECT l.queue, l.lease_ms FROM windlass.longest l WHERE l.at_ms >= p_now - 86400000) n
+         WHERE NOT EXISTS (SELECT FROM windlass.queues q WHERE q.name = l.queue)) n
      GROUP BY n.queue;
 END $$;
 
@@ -246,10 +247,10 @@ BEGIN
         SELECT e.place INTO STRICT v_end FROM windlass.feed_end e FOR UPDATE;
         WITH moved AS (
             DELETE FROM windlass.events e WHERE e.pos = ANY (ARRAY(SELECT e.pos FROM windlass.events e ORDER BY e.pos LIMIT p_max))
-            RETURNING e.pos, e.at_ms, e.what, e.queue, e.jobs
+            RETURNING e.pos, e.at_ms, e.what, e.queue, e.jobs, e.action
         )
-        INSERT INTO windlass.feed (place, at_ms, what, queue, jobs)
-        SELECT v_end + row_number() OVER (ORDER BY m.pos), m.at_ms, m.what, m.queue, m.jobs FROM moved m;
+        INSERT INTO windlass.feed (place, at_ms, what, queue, jobs, action)
+        SELECT v_end + row_number() OVER (ORDER BY m.pos), m.at_ms, m.what, m.queue, m.jobs, m.action FROM moved m;
         GET DIAGNOSTICS numbered = ROW_COUNT;
         UPDATE windlass.feed_end SET place = v_end + numbered;
     END IF;

@@ -266,7 +266,6 @@ BEGIN
     UPDATE windlass.claims SET request_id = gen_random_uuid(), at_ms = NULL WHERE at_ms <= p_now - p_claim_ms;
     DELETE FROM windlass.workers WHERE seen_ms <= p_now - p_worker_ms;
     PERFORM windlass.prune_events_1(p_events);
-    DELETE FROM windlass.longest WHERE at_ms < p_now - 86400000;
     DELETE FROM windlass.long_leases WHERE until_ms < p_now;
     PERFORM windlass.fold_1(1);
     -- A key that is locked is in use. One that we hold cannot be added to.

@@ -21,7 +21,7 @@ async fn a_lease_begins_after_the_locks_of_its_claim() {
         let mut scene = Scene::new().await;
         let store = scene.store(None).await;
         let budget = BudgetName::new("b").expect("a budget");
-        let policy = BudgetPolicy { slots: Some(5), per_second: Some(5), per_day: None };
+        let policy = BudgetPolicy { slots: Some(5), per_second: Some(5), ..BudgetPolicy::default() };
         store.put_budget(budget.clone(), policy).await.expect("a budget");
         let limit = QueuePolicy { limit: Some(5), ..QueuePolicy::default() };
         store.put_queue(queue(), limit).await.expect("a limit");

@@ -98,7 +98,7 @@ async fn a_restored_dump_goes_on_in_another_epoch() {
     store.enqueue(vec![job(1), job(2), job(3)]).await.expect("enqueue");
     let held = store.claim(wish(2)).await.expect("claim").leases;
     let before = store.events(None, 10).await.expect("events");
-    old.restore_into(&new, "postgres");
+    new.restore(&old.dump("postgres"), "postgres");
     let url = format!("{}?replication=synchronous", new.url("postgres"));
     let restored = clocked(&url, &clock).await;
     let epoch = restored.epoch().await.expect("an epoch").epoch;

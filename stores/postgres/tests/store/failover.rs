@@ -19,7 +19,7 @@ use windlass_testkit::conformance::id_at;
 use windlass_testkit::eventually::eventually;
 use windlass_testkit::postgres::Server;
 
-use crate::scene::{client, ends, job, queue, wish};
+use crate::scene::{ends, job, queue, wish};
 
 const WORKERS: usize = 4;
 const JOBS: u128 = 48;
@@ -133,17 +133,6 @@ impl Fleet {
     }
 }
 
-/// Until a standby has all that was committed.
-async fn caught_up(primary: &Server, standby: &Server) {
-    let (primary, standby) = (client(&primary.url("postgres")).await, client(&standby.url("postgres")).await);
-    let row = primary.query_one("SELECT pg_current_wal_lsn()::text", &[]).await.expect("a position");
-    let sql = format!("SELECT pg_last_wal_replay_lsn() >= '{}'", row.get::<_, String>(0));
-    eventually("the standby has it", async || {
-        standby.query_one(&sql, &[]).await.ok()?.get::<_, Option<bool>>(0)?.then_some(())
-    })
-    .await;
-}
-
 /// An asynchronous standby takes over without the newest claims, steps, ends and jobs. Nothing is given twice, nobody works where
 /// another may, no end of the lost history is taken, and what the standby had is brought to its end.
 #[tokio::test(flavor = "multi_thread")]
@@ -159,7 +148,7 @@ async fn commits_that_are_lost_under_load() {
     store.put_budget(slots(), policy).await.expect("a budget");
     store.enqueue((1..=JOBS).map(mixed).collect()).await.expect("jobs");
     assert!(fleet.round(true).await > 0);
-    caught_up(&primary, &standby).await;
+    primary.until_followed_by(&standby).await;
     let kept = fleet.outside.open();
     standby.stop().await;
     // From here on nothing is replicated: claims, steps, ends, and jobs that were acknowledged.

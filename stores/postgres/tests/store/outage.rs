@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use uuid::Uuid;
 use windlass_core::error::StoreError;
+use windlass_core::id::JobId;
 use windlass_core::store::{Source, Store};
 use windlass_core::transition::Outcome;
 use windlass_postgres::{Options, PostgresStore};
@@ -170,7 +172,11 @@ async fn fault_10_a_full_disk() {
     let next = accepted.len() as u128 + 1;
     assert_eq!(store.get(job(next).id).await.expect("the server is up"), None, "a refusal changed nothing");
     all_are_there(&store, &accepted).await;
+    let not_ready = store.accepts().await.expect_err("whoever sends jobs here would be refused");
+    assert!(matches!(not_ready, StoreError::CannotWrite(_)), "{not_ready}");
     std::fs::remove_file(&filler).expect("room again");
+    store.accepts().await.expect("there is room again");
+    assert_eq!(store.get(JobId(Uuid::nil())).await.expect("get"), None, "what was tried was taken back");
     store.enqueue(vec![large(next)]).await.expect("the store goes on");
     drop(store);
     server.stop().await;

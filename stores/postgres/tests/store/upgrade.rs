@@ -11,7 +11,7 @@ use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::query::{JobFilter, ListRequest};
 use windlass_core::record::{BatchAnswer, IfRev, Keep, Put, RecordBatch, RecordWrite};
 use windlass_core::state::StateName;
-use windlass_core::store::{LeaseRef, Leased, Settlement, Source, StepWrite, Store, Written};
+use windlass_core::store::{LeaseRef, Leased, Settlement, Source, Spent, StepWrite, Store, Written};
 use windlass_core::time::Clock;
 use windlass_core::transition::Outcome;
 use windlass_postgres::{Options, PostgresStore};
@@ -36,7 +36,7 @@ const TABLES: [(&str, &str); 13] = [
     ("tally", "*"),
     ("steps", "*"),
     ("keys", "*"),
-    ("budgets", "*"),
+    ("budgets", "name, slots, per_second, per_day, cooling_ms, second_window, day_window"),
     ("schedules", "name, doc"),
     ("workers", "*"),
 ];
@@ -83,6 +83,10 @@ async fn carry_back(scene: &Scene, version: i32) {
     if version >= 10 {
         sql += include_str!("../../migrations/0010_delayed.sql");
         sql += "INSERT INTO windlass.migrations (version) VALUES (10);";
+    }
+    if version >= 12 {
+        sql += include_str!("../../migrations/0011_pauses.sql");
+        sql += "INSERT INTO windlass.migrations (version) VALUES (11), (12);";
     }
     sql += "DROP SCHEMA model CASCADE;
             CREATE FUNCTION windlass.older_1() RETURNS integer LANGUAGE sql AS 'SELECT 1';";
@@ -144,11 +148,11 @@ fn numbers(leases: &[Leased]) -> Vec<u128> {
     leases.iter().map(|leased| leased.job.id.0.as_u128()).collect()
 }
 
-/// Fault 22: what programs of the fourth to the tenth schema left is as it was, and goes on from there; there are
+/// Fault 22: what programs of the fourth to the twelfth schema left is as it was, and goes on from there; there are
 /// shelves, and leases are taken back in two looks.
 #[tokio::test]
 async fn fault_22_older_schemas_are_migrated_with_their_jobs() {
-    for version in [4, 5, 6, 7, 8, 9, 10] {
+    for version in [4, 5, 6, 7, 8, 9, 10, 12] {
         let scene = Scene::new().await;
         let clock = FakeClock::default();
         let store = scene.store(Some(clock.clone())).await;
@@ -210,120 +214,100 @@ async fn until_waiting(client: &Client, sessions: i64) {
     .await;
 }
 
-/// A program that is running goes on while the next schema is installed: its calls under way and those after it.
+/// What the twelfth schema was where the thirteenth differs.
+const TWELFTH: &str = "DROP TRIGGER spent_without_minutes ON windlass.budgets;
+    DROP FUNCTION windlass.refuse_spend_1(), windlass.windows_1, windlass.spend_1, windlass.spent_until_1;
+    ALTER TABLE windlass.budgets DROP COLUMN per_minute, DROP COLUMN minute_window, DROP COLUMN writes;
+    ALTER TABLE windlass.events DROP COLUMN action;
+    ALTER TABLE windlass.feed DROP COLUMN action;
+    CREATE TABLE windlass.longest (queue text PRIMARY KEY, lease_ms bigint NOT NULL, at_ms bigint NOT NULL);
+    CREATE FUNCTION windlass.claim_1() RETURNS integer LANGUAGE sql AS 'SELECT 1';
+    CREATE FUNCTION windlass.claim_1(integer) RETURNS integer LANGUAGE sql AS 'SELECT 1';
+    CREATE FUNCTION windlass.promote_1(bigint, integer) RETURNS void LANGUAGE sql AS '';
+    DELETE FROM windlass.migrations WHERE version >= 13;";
+
+/// As programs of the twelfth schema spend by hand, and as they set a budget.
+const SPENDS: &str =
+    "UPDATE windlass.budgets SET second_window = second_window, day_window = day_window WHERE name = 'b'";
+const SETS: &str =
+    "INSERT INTO windlass.budgets (name, slots, per_second, per_day) VALUES ('b', NULL, 9, NULL)
+    ON CONFLICT (name) DO UPDATE
+       SET slots = excluded.slots, per_second = excluded.per_second, per_day = excluded.per_day";
+
+/// Programs that are running go on while the next schema is installed: their calls under way and those after it. They do not
+/// pass over a bound that they do not know.
 #[tokio::test]
 async fn a_running_program_goes_on_while_the_schema_is_brought_up_to_date() {
     let scene = Scene::new().await;
     let clock = FakeClock::default();
     let running = scene.store(Some(clock.clone())).await;
-    let late = |n| NewJob { start: Start::AfterMs(1_000), ..job(n) };
-    running.enqueue(vec![job(1), job(2), late(3), late(4)]).await.expect("enqueue");
-    let held = running.claim(wish(1)).await.expect("a claim").leases;
-    let back = "ALTER TABLE windlass.delayed DROP CONSTRAINT delayed_pkey, ADD PRIMARY KEY (run_at_ms, seq);
-                DROP TRIGGER delayed_more ON windlass.delayed;
-                DROP TRIGGER delayed_fewer ON windlass.delayed;
-                DROP FUNCTION windlass.count_delayed_1();
-                DELETE FROM windlass.tally WHERE what = 2;
-                DROP TABLE windlass.long_leases, windlass.pauses;
-                DELETE FROM windlass.migrations WHERE version >= 10;
-                -- As the functions of the ninth schema write, whichever they had read.
-                CREATE FUNCTION public.older(late boolean) RETURNS void LANGUAGE plpgsql AS $$
-                BEGIN
-                    PERFORM FROM windlass.delayed FOR UPDATE;
-                    INSERT INTO windlass.delayed (run_at_ms, seq, queue) SELECT d.run_at_ms, d.seq, 'older' FROM windlass.delayed d WHERE late;
-                    PERFORM windlass.promote_1(0, 10);
-                    DELETE FROM windlass.delayed WHERE queue = 'older' AND late;
-                END $$;";
-    scene.client.batch_execute(back).await.expect("the ninth schema");
+    let name = BudgetName::new("b").expect("a name");
+    let paid = |n| {
+        let mut job = job(n);
+        job.spec.budgets = vec![BudgetName::new("b").expect("a name")];
+        job
+    };
+    running.enqueue((1..=9).map(paid).collect()).await.expect("enqueue");
+    scene.client.batch_execute(TWELFTH).await.expect("the twelfth schema");
+    scene.client.batch_execute(SETS).await.expect("a budget");
     // A call of before that waits for the table while it is changed, and writes to it afterwards.
     let (holder, waiter) = (client(&scene.database.url()).await, client(&scene.database.url()).await);
-    holder
-        .batch_execute("BEGIN; LOCK TABLE windlass.delayed IN ACCESS EXCLUSIVE MODE")
-        .await
-        .expect("a lock");
+    holder.batch_execute("BEGIN; LOCK TABLE windlass.budgets").await.expect("a lock");
     let opening = tokio::spawn({
         let (url, clock) = (scene.database.url(), clock.clone());
         async move { open(&url, clock).await }
     });
     until_waiting(&scene.client, 1).await;
-    let older = tokio::spawn(async move { waiter.batch_execute("SELECT public.older(true)").await });
+    let older = tokio::spawn(async move { waiter.batch_execute(SPENDS).await });
     until_waiting(&scene.client, 2).await;
     holder.batch_execute("COMMIT").await.expect("the lock is let go");
     older.await.expect("no panic").expect("a call of before goes on");
     let newer = opening.await.expect("no panic");
-    running.settle(vec![end(&held[0], Outcome::DONE)]).await.expect("a settlement");
-    running.enqueue(vec![late(5)]).await.expect("enqueue");
-    clock.advance(2_000);
-    assert_eq!(numbers(&running.claim(wish(9)).await.expect("a claim").leases), [2, 3, 4, 5]);
-    newer.enqueue(vec![late(6), job(7)]).await.expect("enqueue");
-    assert_eq!(running.queues().await.expect("queues")[0].queued, 2);
-    assert_eq!(newer.audit().await.expect("an audit"), Vec::<String>::new());
-}
 
-/// A program of the tenth schema claims and completes by functions that remain, and names what it remembers, right or wrong.
-#[tokio::test]
-async fn what_the_tenth_schema_calls_stays() {
-    let scene = Scene::new().await;
-    let store = scene.store(None).await;
-    store.enqueue((1..=4).map(job).collect()).await.expect("enqueue");
-    let claim = "SELECT id, fence, seq, pack FROM windlass.claim_1(NULL, $1, 'w', '{q}', NULL, 4, NULL, 100, '', 1000000)";
-    let rows = scene.client.query(claim, &[&Uuid::from_u128(1)]).await.expect("a claim");
-    let ids: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
-    let fences: Vec<i64> = rows.iter().map(|row| row.get(1)).collect();
-    let (seqs, packs): (Vec<i64>, Vec<i64>) =
-        rows.iter().map(|row| (row.get::<_, i64>(2), row.get::<_, i64>(3))).unzip();
-    let complete = "SELECT done FROM windlass.complete_1(NULL, $1, $2, $3, NULL, false, true, $4, NULL)";
-    let wrong = vec![seqs[2], seqs[3]];
-    let ask = async |at: std::ops::Range<usize>, seqs: &[i64]| -> i64 {
-        let (ids, fences) = (&ids[at.clone()], &fences[at]);
-        scene.client.query_one(complete, &[&ids, &seqs, &fences, &&packs[..1]]).await.expect("done").get(0)
-    };
-    assert_eq!(ask(0..2, &wrong).await, 2, "by their ids");
-    assert_eq!(ask(0..2, &seqs[..2]).await, 0, "once");
-    assert_eq!(ask(2..4, &seqs[2..]).await, 2);
-    assert!(jobs(&store).await.iter().all(|job| job.state.name() == StateName::Completed));
-    assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+    scene.client.batch_execute(SPENDS).await.expect("nobody has said anything of minutes");
+    let policy = BudgetPolicy { per_minute: Some(3), ..BudgetPolicy::default() };
+    newer.put_budget(name.clone(), policy).await.expect("a budget");
+    scene.client.batch_execute(SETS).await.expect("a program of before sets a budget");
+    let kept = newer.budgets().await.expect("budgets").remove(0).budget.policy;
+    assert_eq!(kept, BudgetPolicy { per_second: Some(9), per_minute: Some(3), ..policy });
+    let refused = scene.client.batch_execute(SPENDS).await.expect_err("a bound that it does not know");
+    assert!(
+        refused.as_db_error().is_some_and(|error| error.message().contains("use a newer one")),
+        "{refused:?}"
+    );
+    assert_eq!(newer.spend(name, 1).await.expect("spend"), Spent::Granted);
+    assert_eq!(numbers(&running.claim(wish(9)).await.expect("a claim").leases), [1, 2], "claims know it");
+    assert_eq!(newer.audit().await.expect("an audit"), Vec::<String>::new());
+    let gone = "SELECT FROM pg_proc p WHERE p.pronamespace = 'windlass'::regnamespace
+        AND (p.proname = 'claim_1' OR p.proname = 'promote_1' AND p.pronargs = 2)";
+    assert!(scene.client.query(gone, &[]).await.expect("functions").is_empty(), "nobody calls them any more");
 }
 
 /// What the tenth schema had where the eleventh fixes pauses: one lease of a queue, and when it was claimed.
 const TENTH: &str = "DROP TABLE windlass.long_leases, windlass.pauses;
                      DELETE FROM windlass.migrations WHERE version >= 11;";
 
-/// A pause that is under way when the schema is brought up to date stays as long as it was, and what a program of before notes
-/// afterwards is known to the next epoch.
+/// A pause that is under way when the schema is brought up to date stays as long as it was.
 #[tokio::test]
-async fn a_pause_under_way_is_fixed_by_the_next_schema() {
+async fn a_pause_under_way_is_fixed_by_a_later_schema() {
     let scene = Scene::new().await;
     let clock = FakeClock::default();
     let store = scene.store(Some(clock.clone())).await;
     store.enqueue(vec![job(1), job(2)]).await.expect("enqueue");
     let until = async |store: &PostgresStore| store.epoch().await.expect("epoch").paused_until;
-    let cut = async || {
-        scene.client.batch_execute("UPDATE windlass.epoch SET history = '0/other'").await.expect("a cut");
-    };
-    cut().await;
+    scene.client.batch_execute("UPDATE windlass.epoch SET history = '0/other'").await.expect("a cut");
     let began = clock.wall();
     assert_eq!(until(&store).await, Some(began.plus_ms(30_000)));
-    let noted = |lease_ms: i64| {
-        let at_ms = clock.wall().ms();
-        let queue = "INSERT INTO windlass.longest (queue, lease_ms, at_ms) SELECT DISTINCT queue";
-        format!(
-            "{queue}, {lease_ms}, {at_ms} FROM windlass.jobs ON CONFLICT (queue) DO UPDATE SET lease_ms = excluded.lease_ms;"
-        )
-    };
-    scene.client.batch_execute(&format!("{TENTH}{}", noted(45_000))).await.expect("the tenth schema");
+    let noted = format!(
+        "INSERT INTO windlass.longest (queue, lease_ms, at_ms) SELECT DISTINCT queue, 45000, {} FROM windlass.jobs",
+        began.ms()
+    );
+    scene.client.batch_execute(&format!("{TWELFTH}{TENTH}{noted}")).await.expect("the tenth schema");
     drop(store);
     let store = scene.store(Some(clock.clone())).await;
     assert_eq!(until(&store).await, Some(began.plus_ms(45_000)));
-    // As programs of the tenth schema ask, and as a call of theirs writes that waited for the migration.
-    let asks = "SELECT windlass.pause_until_1(e, '') FROM windlass.epoch e, windlass.longest l WHERE l.queue IS NOT NULL";
-    scene.client.query_one(asks, &[]).await.expect("a statement of before");
-    scene.client.batch_execute(&noted(70_000)).await.expect("a call of before");
-    assert_eq!(until(&store).await, Some(began.plus_ms(45_000)));
     clock.advance(46_000);
     assert_eq!(numbers(&store.claim(wish(1)).await.expect("a claim").leases), [1]);
-    cut().await;
-    assert_eq!(until(&store).await, Some(clock.wall().plus_ms(70_000)));
 }
 
 async fn written(store: &PostgresStore, number: u128, lease: Option<LeaseRef>) {

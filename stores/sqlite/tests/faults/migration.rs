@@ -245,6 +245,7 @@ async fn fault_22_a_pause_under_way_is_fixed_by_the_next_schema() {
     let began = clock.wall();
     let ninth = format!(
         "DROP TABLE long_leases; DROP TABLE pauses;
+         ALTER TABLE events DROP COLUMN action;
          CREATE TABLE longest (
            queue TEXT PRIMARY KEY, lease_ms INTEGER NOT NULL, at_ms INTEGER NOT NULL
          ) STRICT, WITHOUT ROWID;

@@ -13,57 +13,12 @@ use crate::object::Object;
 use crate::schema::{KeyText, Moment, Name};
 use crate::search::Wanted;
 
-/// Which jobs to retry, and how fast.
+/// Which jobs, and how fast.
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "RetryMany")]
-pub(crate) struct RetryManyBody {
-    pub filter: Object<FilterBody<FinalState>>,
-    /// Jobs per second; 100 when left out.
-    #[serde(default)]
-    #[schemars(range(min = 1, max = 10_000))]
-    pub pace: Option<u32>,
-    /// Only count them and name a few.
-    #[serde(default)]
-    pub dry_run: Option<bool>,
-}
-
-/// Which jobs to cancel, and how fast.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "CancelMany")]
-pub(crate) struct CancelManyBody {
-    pub filter: Object<FilterBody<LiveState>>,
-    /// Jobs per second; 100 when left out.
-    #[serde(default)]
-    #[schemars(range(min = 1, max = 10_000))]
-    pub pace: Option<u32>,
-    /// Only count them and name a few.
-    #[serde(default)]
-    pub dry_run: Option<bool>,
-}
-
-/// Which queued jobs to make due, and how fast.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "RunMany")]
-pub(crate) struct RunManyBody {
-    pub filter: Object<FilterBody<QueuedState>>,
-    /// Jobs per second; 100 when left out.
-    #[serde(default)]
-    #[schemars(range(min = 1, max = 10_000))]
-    pub pace: Option<u32>,
-    /// Only count them and name a few.
-    #[serde(default)]
-    pub dry_run: Option<bool>,
-}
-
-/// Which jobs to delete, and how fast. The states must be said.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "DeleteMany")]
-pub(crate) struct DeleteManyBody {
-    pub filter: Object<FilterBody<RestingState>>,
+#[serde(deny_unknown_fields, bound(deserialize = "S: Deserialize<'de>"))]
+#[schemars(rename = "ManyOf{S}")]
+pub(crate) struct ManyBody<S> {
+    pub filter: Object<FilterBody<S>>,
     /// Jobs per second; 100 when left out.
     #[serde(default)]
     #[schemars(range(min = 1, max = 10_000))]

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use windlass_engine::core::id::JobId;
 use windlass_engine::core::query::PAGE_MAX;
 use windlass_engine::core::state::StateName;
@@ -24,7 +25,7 @@ use crate::object::Object;
 use crate::schema::Id;
 use crate::search::{self, Wanted};
 
-pub(crate) use filter::{CancelManyBody, DeleteManyBody, RetryManyBody, RunManyBody};
+pub(crate) use filter::{FinalState, LiveState, ManyBody, QueuedState, RestingState};
 use run::{Run, Verb, go};
 pub(crate) use run::{RunView, Runs};
 
@@ -60,29 +61,31 @@ pub(crate) struct RunsView {
 
 /// `POST /v1/jobs/retry`
 pub(crate) async fn retry(ask: Ask) -> Answered {
-    let RetryManyBody { filter: Object(filter), pace, dry_run } = ask.body()?;
-    start(&ask, Verb::Retry, filter.wanted(&[StateName::Failed])?, pace, dry_run).await
+    start::<FinalState>(&ask, Verb::Retry, &[StateName::Failed]).await
 }
 
 /// `POST /v1/jobs/cancel`
 pub(crate) async fn cancel(ask: Ask) -> Answered {
-    let CancelManyBody { filter: Object(filter), pace, dry_run } = ask.body()?;
-    start(&ask, Verb::Cancel, filter.wanted(&[StateName::Queued, StateName::Running])?, pace, dry_run).await
+    start::<LiveState>(&ask, Verb::Cancel, &[StateName::Queued, StateName::Running]).await
 }
 
 /// `POST /v1/jobs/run`
 pub(crate) async fn run_now(ask: Ask) -> Answered {
-    let RunManyBody { filter: Object(filter), pace, dry_run } = ask.body()?;
-    start(&ask, Verb::Run, filter.wanted(&[StateName::Queued])?, pace, dry_run).await
+    start::<QueuedState>(&ask, Verb::Run, &[StateName::Queued]).await
 }
 
 /// `POST /v1/jobs/delete`
 pub(crate) async fn delete(ask: Ask) -> Answered {
-    let DeleteManyBody { filter: Object(filter), pace, dry_run } = ask.body()?;
-    start(&ask, Verb::Delete, filter.wanted(&[])?, pace, dry_run).await
+    start::<RestingState>(&ask, Verb::Delete, &[]).await
 }
 
-async fn start(ask: &Ask, verb: Verb, wanted: Wanted, pace: Option<u32>, dry_run: Option<bool>) -> Answered {
+/// Begins a run over jobs in the states of `S`, in `default` when none are said.
+async fn start<S>(ask: &Ask, verb: Verb, default: &[StateName]) -> Answered
+where
+    S: DeserializeOwned + Into<StateName>,
+{
+    let ManyBody::<S> { filter: Object(filter), pace, dry_run } = ask.body()?;
+    let wanted = filter.wanted(default)?;
     let pace = pace.unwrap_or(PACE_DEFAULT);
     if !(1..=10_000).contains(&pace) {
         return Err(Refusal::field("pace", "must be from 1 to 10000 jobs per second"));

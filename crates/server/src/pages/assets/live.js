@@ -105,7 +105,7 @@ function listen() {
 
 const WHATS = [
   "enqueued", "claimed", "completed", "retrying", "failed", "crashed", "released", "parked", "cancel_requested", "canceled",
-  "retried", "made_due", "deleted",
+  "retried", "made_due", "deleted", "acted",
 ];
 
 function heard(event) {

@@ -39,6 +39,8 @@ impl Pair {
         }
         seen.0 = jobs;
         same("queues", self.store.queues().await, Ok(self.book.queues(now)))?;
+        let all = JobFilter::default();
+        same("count", self.store.count_jobs(all.clone()).await, Ok(self.book.count(&all)))?;
         self.compare_budgets().await?;
         if !self.known.is_empty() {
             self.compare_explain(self.known[turn % self.known.len()]).await?;
@@ -158,7 +160,7 @@ async fn all_since(
 
 /// A budget as an operator sees it; how its windows are kept is the store's own.
 fn visible(status: BudgetStatus, now: Time) -> impl PartialEq + std::fmt::Debug {
-    let BudgetStatus { budget, slots_used, used_second, used_day, free_at } = status;
+    let BudgetStatus { budget, slots_used, used, free_at } = status;
     let cooling = budget.cooling_until.filter(|until| *until > now);
-    (budget.name, budget.policy, cooling, slots_used, used_second, used_day, free_at)
+    (budget.name, budget.policy, cooling, slots_used, used, free_at)
 }

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use windlass_core::policy::budget::BudgetPolicy;
+
 /// A sequence, printed line by line.
 #[derive(Clone)]
 pub struct Plan(pub Vec<Turn>);
@@ -145,9 +147,7 @@ pub enum Op {
     },
     PutBudget {
         budget: u8,
-        slots: Option<u32>,
-        per_second: Option<u32>,
-        per_day: Option<u32>,
+        policy: BudgetPolicy,
     },
     CoolDown {
         budget: u8,

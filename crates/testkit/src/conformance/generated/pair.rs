@@ -10,7 +10,6 @@ use windlass_core::error::StoreError;
 use windlass_core::event::Position;
 use windlass_core::id::JobId;
 use windlass_core::job::{Job, NewJob, Start};
-use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::store::{
     ClaimAnswer, ClaimRequest, Fired, LeaseRef, Leased, ProgressWrite, RenewAnswer, Settlement, StepWrite,
     Store, WorkerBeat,
@@ -378,10 +377,9 @@ impl Pair {
     async fn budget(&mut self, op: &Op) -> Same {
         let now = self.now();
         match op {
-            Op::PutBudget { budget, slots, per_second, per_day } => {
-                let policy = BudgetPolicy { slots: *slots, per_second: *per_second, per_day: *per_day };
-                self.book.put_budget(budget_of(*budget), policy);
-                same("put_budget", self.store.put_budget(budget_of(*budget), policy).await, Ok(()))
+            Op::PutBudget { budget, policy } => {
+                self.book.put_budget(budget_of(*budget), *policy);
+                same("put_budget", self.store.put_budget(budget_of(*budget), *policy).await, Ok(()))
             }
             Op::DeleteBudget { budget } => {
                 let book = self.book.delete_budget(&budget_of(*budget));

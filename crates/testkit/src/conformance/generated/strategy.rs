@@ -3,6 +3,7 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use windlass_core::policy::budget::BudgetPolicy;
 
 use super::op::{
     End, Fence, Guess, Handle, Hint, Ink, Lasting, Op, Pen, Plan, Policy, Seed, Share, Theft, Turn, Wish,
@@ -223,13 +224,17 @@ fn ink() -> impl Strategy<Value = Ink> {
     })
 }
 
+fn bounds() -> impl Strategy<Value = BudgetPolicy> {
+    (option::of(0u32..3), option::of(0u32..3), option::of(0u32..4), option::of(0u32..5)).prop_map(
+        |(slots, per_second, per_minute, per_day)| BudgetPolicy { slots, per_second, per_minute, per_day },
+    )
+}
+
 fn settings() -> impl Strategy<Value = Op> {
     prop_oneof![
         2 => (0u8..2, any::<bool>()).prop_map(|(queue, paused)| Op::Pause { queue, paused }),
         4 => (0u8..2, policy()).prop_map(|(queue, policy)| Op::PutQueue { queue, policy }),
-        4 => (0u8..2, option::of(0u32..3), option::of(0u32..3), option::of(0u32..5)).prop_map(
-            |(budget, slots, per_second, per_day)| Op::PutBudget { budget, slots, per_second, per_day }
-        ),
+        4 => (0u8..2, bounds()).prop_map(|(budget, policy)| Op::PutBudget { budget, policy }),
         1 => (0u8..3).prop_map(|queue| Op::DeleteQueue { queue }),
         1 => (0u8..3).prop_map(|budget| Op::DeleteBudget { budget }),
         2 => (0u8..2, times()).prop_map(|(budget, for_ms)| Op::CoolDown { budget, for_ms }),

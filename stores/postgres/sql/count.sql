@@ -1,0 +1,1 @@
+SELECT coalesce(r.state, p.running, 0::smallint), count(*)

@@ -1,0 +1,2 @@
+ ORDER BY j.seq DESC
+ LIMIT $10
