@@ -164,7 +164,7 @@ pub struct WorkerStatus {
     pub seen_at: Time,
 }
 
-/// A worker that was not heard of for this long is not counted as alive: it says something every ten seconds.
+/// A worker that was not heard of for this long is not counted as alive: it says something every 12 to 24 seconds.
 pub const WORKER_ALIVE_MS: u64 = 30_000;
 /// A worker that was not heard of for this long is forgotten.
 pub const WORKER_FORGET_MS: i64 = 3_600_000;

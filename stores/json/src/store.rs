@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use windlass_core::book::Book;
 use windlass_core::error::StoreError;
-use windlass_core::store::WakeFns;
+use windlass_core::store::{Risk, WakeFns};
 use windlass_core::time::{Clock, Time};
 use windlass_core::timekeeper::Timekeeper;
 use windlass_core::wake::Work;
@@ -121,12 +121,24 @@ impl JsonStore {
         self.desk.waiting()
     }
 
+    /// What the disk says of the room that it has, if it does.
+    fn disk(&self) -> Option<rustix::fs::StatVfs> {
+        let folder = self.file.path().parent().filter(|folder| !folder.as_os_str().is_empty());
+        rustix::fs::statvfs(folder.unwrap_or(Path::new("."))).ok()
+    }
+
+    /// That there is little room left, if that is so.
+    pub(crate) fn little_room(&self) -> Option<Risk> {
+        let (disk, path) = (self.disk()?, self.file.path());
+        let all = disk.f_blocks * disk.f_frsize;
+        Risk::of_disk(&path.display().to_string(), disk.f_bavail * disk.f_frsize, all)
+    }
+
     /// Refuses when the disk has no room for the document beside the one that is there. A file system that does not tell is
     /// taken to have room; a write will find out.
     pub(crate) fn has_room(&self) -> Result<(), StoreError> {
         let path = self.file.path();
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let Ok(disk) = rustix::fs::statvfs(folder.unwrap_or(Path::new("."))) else { return Ok(()) };
+        let Some(disk) = self.disk() else { return Ok(()) };
         let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
         let read_only = disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
         if !read_only && disk.f_bavail * disk.f_frsize >= bytes + ROOM_BYTES_MIN {

@@ -254,7 +254,8 @@ impl Store for JsonStore {
     }
 
     async fn risks(&self) -> Result<Vec<Risk>, StoreError> {
-        self.read(|book, now| incarnation::risk(book.epoch(), now).into_iter().collect())
+        let history = self.read(|book, now| incarnation::risk(book.epoch(), now))?;
+        Ok(history.into_iter().chain(self.little_room()).collect())
     }
 
     async fn epoch(&self) -> Result<EpochStatus, StoreError> {

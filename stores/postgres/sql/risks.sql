@@ -10,4 +10,8 @@ SELECT current_setting('fsync') = 'off',
        (SELECT (extract(epoch FROM clock_timestamp() - min(p.prepared)) * 1000)::bigint FROM pg_prepared_xacts p),
        (SELECT max(pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn))::bigint FROM pg_replication_slots s WHERE NOT s.active),
        current_setting('max_connections')::bigint,
-       (SELECT count(*) FROM pg_stat_activity a WHERE a.backend_type = 'client backend')
+       (SELECT count(*) FROM pg_stat_activity a WHERE a.backend_type = 'client backend'),
+       -- Where its files are, when they are on the machine that asks.
+       (SELECT s.setting FROM pg_settings s
+         WHERE s.name = 'data_directory'
+           AND (inet_server_addr() IS NULL OR inet_server_addr() <<= '127.0.0.0/8' OR inet_server_addr() = '::1'))

@@ -33,6 +33,9 @@ impl PostgresStore {
         let link = self.link().await?;
         let Followed { oldest, newest, epoch, .. } = follow(&link, self.given_now()).await?;
         let place = Position::read(since, epoch, oldest.saturating_sub(1), newest)?;
+        if place >= newest {
+            return Ok(Vec::new());
+        }
         let params: [Param<'_>; 5] = [
             (&i64::try_from(place).unwrap_or(i64::MAX), Type::INT8),
             (&i64::from(limit.min(EVENTS_MAX)), Type::INT8),

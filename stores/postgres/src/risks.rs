@@ -23,7 +23,7 @@ impl PostgresStore {
         if self.is_pooled() {
             risks.push(Risk::new(
                 "a transaction pooler stands between this program and Postgres: new work on other machines is found by \
-                 asking, about once a second for each idle process",
+                 asking, about twice a second for each idle process",
                 "where that costs too much, give workers a URL that leads to Postgres itself, or a pooler in session mode",
             ));
         }
@@ -77,7 +77,15 @@ fn read(row: &Row) -> Result<Vec<Risk>, Fault> {
             "raise max_connections, or put a pooler in between",
         ));
     }
+    risks.extend(row.try_get::<_, Option<&str>>(11)?.and_then(little_room));
     Ok(risks)
+}
+
+/// Of a server on this machine: that its disk has little room left. Of another one nothing is known here.
+fn little_room(folder: &str) -> Option<Risk> {
+    let disk = rustix::fs::statvfs(folder).ok()?;
+    let all = disk.f_blocks * disk.f_frsize;
+    Risk::of_disk(&format!("Postgres ({folder})"), disk.f_bavail * disk.f_frsize, all)
 }
 
 fn replication(row: &Row, risks: &mut Vec<Risk>) -> Result<(), Fault> {

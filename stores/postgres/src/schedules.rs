@@ -56,8 +56,7 @@ impl PostgresStore {
 
     pub(crate) async fn fire_schedules_once(&self) -> Result<Fired, Fault> {
         let link = self.link().await?;
-        let moment = now(&link, self.given_now()).await?;
-        let next = next_due(&link).await?;
+        let (moment, next) = next_due(&link, self.given_now()).await?;
         if next.is_none_or(|next| moment < next) {
             return Ok(Fired { runs: Vec::new(), next_in_ms: next.map(|at| at.ms_since(moment)) });
         }
@@ -66,7 +65,7 @@ impl PostgresStore {
         let rows = link.rows(include_str!("../sql/lock_schedules.sql"), &params).await?;
         let mut schedules = rows.iter().map(read_schedule).collect::<Result<Vec<_>, _>>()?;
         let runs = fire(&link, &mut schedules, moment).await?;
-        let next = next_due(&link).await?;
+        let (_, next) = next_due(&link, Some(moment.ms())).await?;
         link.commit().await?;
         if runs.iter().any(|run| !run.skipped) {
             self.wake.work(Work::Anywhere);
@@ -82,10 +81,11 @@ fn next_ms(schedule: &Schedule) -> i64 {
     schedule.next_due().map_or(NEVER_MS, Time::ms)
 }
 
-/// When the first schedule is due.
-async fn next_due(link: &Link) -> Result<Option<Time>, Fault> {
-    let next_ms: Option<i64> = link.row(include_str!("../sql/next_schedule.sql"), &[]).await?.try_get(0)?;
-    Ok(next_ms.filter(|ms| *ms != NEVER_MS).map(Time::from_ms))
+/// What time it is, and when the first schedule is due: one statement, since every idle process asks now and then.
+async fn next_due(link: &Link, given: Option<i64>) -> Result<(Time, Option<Time>), Fault> {
+    let row = link.row(include_str!("../sql/next_schedule.sql"), &[(&given, Type::INT8)]).await?;
+    let next_ms: Option<i64> = row.try_get(1)?;
+    Ok((Time::from_ms(row.try_get(0)?), next_ms.filter(|ms| *ms != NEVER_MS).map(Time::from_ms)))
 }
 
 async fn fire(link: &Link, schedules: &mut [Schedule], now: Time) -> Result<Vec<FiredRun>, Fault> {

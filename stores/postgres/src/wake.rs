@@ -30,7 +30,7 @@ const NOTE_BYTES_MAX: usize = 4_000;
 /// The longest that telling may take. What is not told is found by asking.
 const TELL_MAX: Duration = Duration::from_secs(3);
 /// How often a silent connection is asked whether it is alive.
-const ASK_EVERY: Duration = Duration::from_secs(10);
+const ASK_EVERY: Duration = Duration::from_secs(4);
 const RECONNECT_MIN: Duration = Duration::from_millis(100);
 const RECONNECT_MAX: Duration = Duration::from_secs(5);
 
@@ -219,8 +219,8 @@ async fn hear_once(
         callbacks.call(&Work::Anywhere);
         loop {
             pause(ASK_EVERY).await;
-            // An empty statement: the server has nothing to do for it but to answer.
-            match tokio::time::timeout(SIGN_OF_LIFE, client.batch_execute("")).await {
+            // The server begins no transaction for it; it only answers.
+            match tokio::time::timeout(SIGN_OF_LIFE, client.check_connection()).await {
                 Ok(answer) => answer?,
                 Err(_) => return Ok(()),
             }

@@ -42,9 +42,8 @@ impl Ballast {
 
     /// How much may still be written to the disk.
     pub fn free_bytes(&self) -> u64 {
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         // A file system that does not tell is taken to have room; a write will find out.
-        statvfs(folder.unwrap_or(Path::new("."))).map_or(u64::MAX, |disk| disk.f_bavail * disk.f_frsize)
+        statvfs(Self::folder_of(&self.path)).map_or(u64::MAX, |disk| disk.f_bavail * disk.f_frsize)
     }
 
     /// Whether jobs could be added to a database now, by a look at its disk alone: what [`Self::has_room`] would find.
@@ -56,10 +55,14 @@ impl Ballast {
         ballast.free_bytes() >= needed && !ballast.is_read_only()
     }
 
+    /// The folder that a file is in.
+    pub fn folder_of(file: &Path) -> &Path {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        folder.unwrap_or(Path::new("."))
+    }
+
     fn is_read_only(&self) -> bool {
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        statvfs(folder.unwrap_or(Path::new(".")))
-            .is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY))
+        statvfs(Self::folder_of(&self.path)).is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY))
     }
 
     /// Takes the ballast aboard, when there is room; answers whether there was.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use rustix::fs::statvfs;
 use windlass_core::audit::{AuditBite, AuditFrom};
 use windlass_core::eligible::Explanation;
 use windlass_core::error::StoreError;
@@ -313,7 +314,13 @@ impl Store for SqliteStore {
     async fn risks(&self) -> Result<Vec<Risk>, StoreError> {
         let risk =
             |view: &View<'_>| Ok(incarnation::risk(&epoch::EpochNow::load(view.conn, None)?.epoch, view.now));
-        Ok(self.read(risk).await?.into_iter().collect())
+        let history = self.read(risk).await?;
+        let disk = statvfs(Ballast::folder_of(&self.path)).ok();
+        let disk = disk.and_then(|disk| {
+            let all = disk.f_blocks * disk.f_frsize;
+            Risk::of_disk(&self.path.display().to_string(), disk.f_bavail * disk.f_frsize, all)
+        });
+        Ok(history.into_iter().chain(disk).collect())
     }
 
     async fn epoch(&self) -> Result<EpochStatus, StoreError> {

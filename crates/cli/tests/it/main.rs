@@ -10,6 +10,7 @@ mod faults;
 mod features;
 mod files;
 mod history;
+mod idle;
 mod jobs;
 mod left_out;
 mod snippets;

@@ -14,6 +14,7 @@ use windlass_core::job::Job;
 use windlass_core::json::Json;
 
 use super::EXIT_PERMANENT;
+use super::cgroup::Group;
 use super::output::{Lines, OnLine, Pipe, Tail, read_tail};
 use super::protocol::{LINE_BYTES_MAX, Line, Word, read};
 use super::spawn::spawn;
@@ -181,7 +182,7 @@ impl Handler for CommandHandler {
         let mark = new_mark(context.chance());
         let steps = StepsFile::of(&context, &mark)?;
         let command = self.command.prepare(&context, &mark, steps.as_ref());
-        let started = spawn(command, self.command.limits).await.map_err(|error| {
+        let started = spawn(command, self.command.limits, Group::new(&mark)).await.map_err(|error| {
             let program = self.command.argv[0].to_string_lossy();
             Failure::retry(format!("cannot start {program}: {error}"))
         })?;

@@ -13,10 +13,12 @@
 //! session and its environment: between worker and program stands a keeper, a
 //! small process that inherits every orphan of the attempt. Should somebody
 //! kill worker and keepers alike, the next worker on the machine finds what is
-//! left by a mark in its environment ([`sweep_orphans`]).
+//! left ([`sweep_orphans`]): by its control group where the system lets us make
+//! some, otherwise by a mark in its environment, which one that hides can take off.
 //!
 //! Which programs may run is the operator's to say, here, and never the payload's.
 
+mod cgroup;
 mod command;
 mod inside;
 mod keeper;
@@ -28,7 +30,7 @@ mod tree;
 pub use command::{Command, CommandHandler, Limits};
 pub use inside::Inside;
 pub use output::Pipe;
-pub use tree::sweep_orphans;
+pub use tree::{finds_all_orphans, sweep_orphans};
 
 /// The exit code by which a program says that trying again is of no use (EX_DATAERR).
 pub const EXIT_PERMANENT: i32 = 65;

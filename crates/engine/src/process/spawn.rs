@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "what a child does between fork and exec cannot be said otherwise")]
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::OnceLock;
@@ -17,6 +17,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
+use super::cgroup::Group;
 use super::command::Limits;
 use super::keeper;
 
@@ -26,18 +27,20 @@ pub(super) struct Started {
     pub(super) child: Child,
     pub(super) pid: Pid,
     pub(super) pidfd: OwnedFd,
+    pub(super) group: Option<Group>,
 }
 
 struct Order {
     command: Command,
     limits: Limits,
+    group: Option<Group>,
     answer: oneshot::Sender<io::Result<Started>>,
 }
 
-/// Starts `command` in a process group of its own, with a keeper.
-pub(super) async fn spawn(command: Command, limits: Limits) -> io::Result<Started> {
+/// Starts `command` in a process group of its own, with a keeper, both in a control group when there is one.
+pub(super) async fn spawn(command: Command, limits: Limits, group: Option<Group>) -> io::Result<Started> {
     let (answer, started) = oneshot::channel();
-    let order = Order { command, limits, answer };
+    let order = Order { command, limits, group, answer };
     spawner()?.send(order).map_err(|_| io::Error::other("the thread that starts processes is gone"))?;
     started.await.map_err(|_| io::Error::other("the thread that starts processes is gone"))?
 }
@@ -49,7 +52,7 @@ fn spawner() -> io::Result<&'static mpsc::Sender<Order>> {
         let thread = std::thread::Builder::new().name("windlass-spawner".into());
         let started = thread.spawn(move || {
             for order in taken {
-                let started = start(order.command, order.limits);
+                let started = start(order.command, order.limits, order.group);
                 if let Err(Ok(orphan)) = order.answer.send(started) {
                     // Nobody waits for it any more.
                     end_unwanted(orphan);
@@ -61,13 +64,15 @@ fn spawner() -> io::Result<&'static mpsc::Sender<Order>> {
     spawner.as_ref().map_err(|error| io::Error::other(error.clone()))
 }
 
-fn start(mut command: Command, limits: Limits) -> io::Result<Started> {
+fn start(mut command: Command, limits: Limits, group: Option<Group>) -> io::Result<Started> {
     let worker = rustix::process::getpid().as_raw_nonzero().get();
     command.process_group(0);
+    let door = group.as_ref().map(Group::door);
     // SAFETY: between fork and exec only system calls are made, and no memory
-    // is taken or freed: `limits` is plain numbers.
+    // is taken or freed: `limits` and `door` are plain numbers, and the group is open until the program has started.
     unsafe {
         command.pre_exec(move || {
+            join(door);
             keeper::stand_between(worker)?;
             limit(Resource::Core, Some(0))?;
             limit(Resource::As, limits.memory_bytes)?;
@@ -81,7 +86,15 @@ fn start(mut command: Command, limits: Limits) -> io::Result<Started> {
     let child = command.spawn()?;
     let pid = Pid::from_child(&child);
     let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
-    Ok(Started { child, pid, pidfd })
+    Ok(Started { child, pid, pidfd, group })
+}
+
+/// Joins a control group. Without it the attempt is kept by its keeper alone.
+fn join(door: Option<RawFd>) {
+    if let Some(door) = door {
+        // SAFETY: a system call with plain numbers and a constant.
+        unsafe { libc::write(door, c"0".as_ptr().cast(), 1) };
+    }
 }
 
 fn limit(resource: Resource, value: Option<u64>) -> io::Result<()> {

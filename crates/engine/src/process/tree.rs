@@ -9,6 +9,7 @@ use std::sync::{Arc, Once};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use tokio::io::unix::AsyncFd;
 
+use super::cgroup::{self, Group};
 use super::keeper;
 use super::spawn::{Started, awaitable};
 use crate::signal::Brake;
@@ -22,14 +23,15 @@ pub(super) struct Tree {
     pid: Pid,
     pidfd: Arc<AsyncFd<OwnedFd>>,
     mark: String,
+    group: Option<Group>,
     reaped: bool,
 }
 
 impl Tree {
     pub(super) fn new(started: Started, mark: String) -> io::Result<Self> {
         adopt_orphans();
-        let Started { child, pid, pidfd } = started;
-        Ok(Self { child, pid, pidfd: Arc::new(awaitable(pidfd)?), mark, reaped: false })
+        let Started { child, pid, pidfd, group } = started;
+        Ok(Self { child, pid, pidfd: Arc::new(awaitable(pidfd)?), mark, group, reaped: false })
     }
 
     pub(super) fn child_mut(&mut self) -> &mut Child {
@@ -66,6 +68,9 @@ impl Tree {
         self.reaped = true;
         // Should somebody have killed the keeper, we have inherited what it kept.
         if status.as_ref().is_ok_and(|status| status.signal() == Some(Signal::KILL.as_raw())) {
+            if let Some(group) = &self.group {
+                group.kill();
+            }
             kill_marked(&self.mark);
         }
         status
@@ -119,6 +124,13 @@ fn kill_marked(mark: &str) {
 /// worker process marks what it starts with its own number and start, and only
 /// processes whose worker is gone are ended. Answers how many.
 pub fn sweep_orphans() -> usize {
+    let grouped = cgroup::sweep(owner_lives);
+    if !finds_all_orphans() {
+        tracing::info!(
+            "control groups are not delegated to this process: should a worker and the keepers of its attempts be killed \
+             together, programs that took off their mark could not be found"
+        );
+    }
     let orphans = marked(|entry| {
         let mark = entry.strip_prefix(MARK.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
         mark.and_then(|mark| std::str::from_utf8(mark).ok()).is_some_and(|mark| !owner_lives(mark))
@@ -126,7 +138,12 @@ pub fn sweep_orphans() -> usize {
     for (pid, pidfd) in &orphans {
         kill_and_reap(*pid, pidfd);
     }
-    orphans.len()
+    grouped + orphans.len()
+}
+
+/// Whether [`sweep_orphans`] finds everything, also what took off its mark: the system lets us make control groups.
+pub fn finds_all_orphans() -> bool {
+    cgroup::is_there()
 }
 
 /// A mark for the processes of one attempt: which worker process, and which of its attempts.

@@ -13,15 +13,25 @@ use crate::world::{RealWorld, World, half_jittered};
 
 /// How often lost leases are looked for, at least and at most.
 const EXPIRE_MS: std::ops::RangeInclusive<u64> = 20..=2_000;
-/// How often schedules are looked at, at least and at most. A new schedule
-/// must not wait longer than this for its first run.
+/// How often schedules are looked at, at least and at most, while something happens.
 const FIRE_MS: std::ops::RangeInclusive<u64> = 5..=1_000;
-/// The longest pause of whoever is told when something happens, while there is nothing to look after.
-const TOLD_MS: u64 = 30_000;
+/// The longest pause while there is nothing to look after, of whoever is told when something happens and of whoever is not
+/// (what happens in this process is told to everybody): for leases that have run out.
+const EXPIRE_REST_MS: Rest = Rest { told: 30_000, untold: 3_000 };
+/// The same for schedules. A new one must not wait longer than this for its first run.
+const FIRE_REST_MS: Rest = Rest { told: 60_000, untold: 5_000 };
 /// The longest pause in a world whose time a test moves.
 const PAUSE_IN_PLACE_MS: u64 = 60_000;
 /// How often finished jobs are pruned.
 const PRUNE_MS: u64 = 60_000;
+/// The longest pause of pruning while nothing happens: what is kept for days may be kept a little longer.
+const PRUNE_REST_MS: Rest = Rest { told: 300_000, untold: PRUNE_MS };
+
+/// How long nobody looks at what does not change.
+struct Rest {
+    told: u64,
+    untold: u64,
+}
 
 /// Keeps a store in order. Workers have one of their own; a process that only
 /// serves a store runs one by itself.
@@ -37,6 +47,7 @@ pub struct Housekeeper {
 struct News {
     expire: Notify,
     fire: Notify,
+    prune: Notify,
 }
 
 /// What looks at an error of the store, and at what was being done.
@@ -77,11 +88,16 @@ impl Housekeeper {
         let _registration = self.source.on_work(Arc::new(move |_| {
             heard.expire.notify_one();
             heard.fire.notify_one();
+            heard.prune.notify_one();
         }));
         match self.store.as_deref() {
             None => self.expire(&news.expire).await,
             Some(store) => {
-                tokio::join!(self.expire(&news.expire), self.fire(store, &news.fire), self.prune(store));
+                tokio::join!(
+                    self.expire(&news.expire),
+                    self.fire(store, &news.fire),
+                    self.prune(store, &news.prune)
+                );
             }
         }
     }
@@ -98,8 +114,9 @@ impl Housekeeper {
                 }
                 Err(error) => Some(self.mind(&error, "take back leases")),
             };
-            if wait_ms.is_none() {
-                self.rest(news).await;
+            if wait_ms.is_none() && !self.world.runs_in_place() {
+                // Whoever enqueued is followed by whoever claims: the pause behind this lets that happen first.
+                self.rest(half_jittered(&*self.world, self.longest(&EXPIRE_REST_MS)), news).await;
             }
             let wait_ms = wait_ms.unwrap_or(u64::MAX);
             self.pause(wait_ms.clamp(*EXPIRE_MS.start(), self.at_most(*EXPIRE_MS.end()))).await;
@@ -117,16 +134,15 @@ impl Housekeeper {
                 }
                 Err(error) => Some(self.mind(&error, "fire schedules")),
             };
-            if wait_ms.is_none() {
-                self.rest(news).await;
-            }
-            let wait_ms = wait_ms.unwrap_or(u64::MAX);
             // Not before it is due: a schedule is never early.
-            self.world.sleep_ms(wait_ms.clamp(*FIRE_MS.start(), self.at_most(*FIRE_MS.end()))).await;
+            let wait_ms = wait_ms.unwrap_or(u64::MAX).max(*FIRE_MS.start());
+            let pace_ms = wait_ms.min(self.at_most(*FIRE_MS.end()));
+            self.world.sleep_ms(pace_ms).await;
+            self.rest(wait_ms.min(self.longest(&FIRE_REST_MS)).saturating_sub(pace_ms), news).await;
         }
     }
 
-    async fn prune(&self, store: &dyn Store) {
+    async fn prune(&self, store: &dyn Store, news: &Notify) {
         loop {
             match store.prune().await {
                 Ok(pruned) if pruned >= u64::from(PRUNE_MAX) => continue,
@@ -134,17 +150,26 @@ impl Housekeeper {
                 Err(error) => drop(self.mind(&error, "prune")),
             }
             self.pause(PRUNE_MS).await;
+            self.rest(self.longest(&PRUNE_REST_MS).saturating_sub(PRUNE_MS), news).await;
         }
     }
 
-    /// When there is nothing to look after and the store tells of whatever happens: waits until something does, but not for
-    /// ever.
-    async fn rest(&self, news: &Notify) {
-        if !self.world.runs_in_place() && self.source.tells() {
+    /// Waits until something happens, but no longer than this.
+    async fn rest(&self, ms: u64, news: &Notify) {
+        if ms > 0 {
             tokio::select! {
                 () = news.notified() => {}
-                () = self.pause(TOLD_MS) => {}
+                () = self.world.sleep_ms(ms) => {}
             }
+        }
+    }
+
+    /// How long a rest may be. What is said while nobody listens is told when somebody does again.
+    fn longest(&self, rest: &Rest) -> u64 {
+        match self.world.runs_in_place() {
+            true => PAUSE_IN_PLACE_MS,
+            false if self.source.tells() => rest.told,
+            false => rest.untold,
         }
     }
 

@@ -8,8 +8,8 @@ use super::{Engine, Phase};
 use crate::slots::Slots;
 use crate::world::half_jittered;
 
-/// How often a worker says that it is alive.
-const BEAT_MS: u64 = 10_000;
+/// How often a worker says that it is alive; whoever was not heard of for `WORKER_ALIVE_MS` is taken for dead.
+const BEAT_MS: u64 = 24_000;
 
 pub(super) async fn run(engine: Arc<Engine>) {
     let Some(store) = engine.store.clone() else { return };

@@ -27,7 +27,7 @@ const GATHER_MS: u64 = 1;
 /// The shortest wait between two questions that found nothing.
 const POLL_MS_MIN: u64 = 50;
 /// The wait of whoever is told when there is work.
-const TOLD_MS: u64 = 30_000;
+const TOLD_MS: u64 = 40_000;
 /// The wait of whoever need not ask: a day.
 const PATIENT_MS: u64 = 86_400_000;
 /// How often a claim whose answer was lost is asked again at least.

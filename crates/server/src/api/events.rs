@@ -24,6 +24,8 @@ use crate::schema::{AnyJson, PositionText};
 
 /// A sign of life when nothing happens.
 const HEARTBEAT_MS: u64 = 15_000;
+/// How often a tick comes at least while nothing happens: a page that is looked at then costs the store next to nothing.
+const QUIET_TICK_MS: u64 = 600_000;
 /// How long a listener whose connection broke waits before it comes again.
 const COME_BACK_MS: u64 = 1_000;
 const PARAMETERS: [&str; 2] = ["after", "ticks"];
@@ -42,7 +44,7 @@ pub(crate) async fn stream(ask: Ask) -> Answered {
     };
     let hello = Bytes::from(format!("retry: {COME_BACK_MS}\nid: {at}\nevent: hello\ndata: {{}}\n\n"));
     let stop = ask.api.stop.subscribe();
-    let tick = ticks_ms.map(|every_ms| Tick { every_ms, next_ms: ask.api.world.boot_ms() + every_ms });
+    let tick = ticks_ms.map(|every_ms| Tick::new(every_ms, &ask.api));
     let listening = Listening { api: ask.api, listener, stop, at, tick, behind: true, ready: vec![hello] };
     let frames = stream::unfold(listening, |mut listening| async move {
         let frame = listening.next().await?;
@@ -145,10 +147,33 @@ struct Listening {
     ready: Vec<Bytes>,
 }
 
-/// A beat for those who want one, whatever happens in between.
+/// A beat for those who want one, whatever happens in between; seldom while nothing happens at all.
 struct Tick {
     every_ms: u64,
     next_ms: u64,
+    /// When the last was sent.
+    sent_ms: u64,
+    /// Who worked then.
+    crews: u64,
+}
+
+impl Tick {
+    fn new(every_ms: u64, api: &Api) -> Self {
+        let now_ms = api.world.boot_ms();
+        Self { every_ms, next_ms: now_ms + every_ms, sent_ms: now_ms, crews: api.feed.crews() }
+    }
+
+    /// Whether there is one now; otherwise it is looked for later.
+    fn is_due(&mut self, api: &Api) -> bool {
+        let (now_ms, crews) = (api.world.boot_ms(), api.feed.crews());
+        let nothing_new = api.feed.is_quiet() && crews == self.crews && now_ms < self.sent_ms + QUIET_TICK_MS;
+        if nothing_new {
+            self.next_ms = now_ms + self.every_ms.max(HEARTBEAT_MS);
+        } else {
+            (self.sent_ms, self.next_ms, self.crews) = (now_ms, now_ms + self.every_ms, crews);
+        }
+        !nothing_new
+    }
 }
 
 impl Listening {
@@ -171,6 +196,7 @@ impl Listening {
                 told = self.listener.live.recv() => match told {
                     Ok(Told::Event { position, frame }) if position.follows(self.at) => {
                         self.at = position;
+                        self.hurry();
                         return Some(frame);
                     }
                     // Heard before; or something is missing in between, or the store is in another epoch.
@@ -185,9 +211,19 @@ impl Listening {
     }
 
     fn beat(&mut self) -> Bytes {
-        let Some(tick) = &mut self.tick else { return Bytes::from_static(b": beat\n\n") };
-        tick.next_ms = self.api.world.boot_ms() + tick.every_ms;
-        Bytes::from_static(b"event: tick\ndata: {}\n\n")
+        let ticks = self.tick.as_mut().is_some_and(|tick| tick.is_due(&self.api));
+        if ticks {
+            Bytes::from_static(b"event: tick\ndata: {}\n\n")
+        } else {
+            Bytes::from_static(b": beat\n\n")
+        }
+    }
+
+    /// Something happens again: ticks come as often as they are wanted.
+    fn hurry(&mut self) {
+        if let Some(tick) = &mut self.tick {
+            tick.next_ms = tick.next_ms.min(self.api.world.boot_ms() + tick.every_ms);
+        }
     }
 
     /// Reads from the store what was missed. An error ends the stream: the

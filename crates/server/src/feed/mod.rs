@@ -5,6 +5,7 @@
 //! 200 ms; otherwise once a second, for the statistics alone. Where the store tells of new work and no job runs whose end
 //! somebody could wait for, it is asked less and less often.
 
+mod crew;
 mod fold;
 mod history;
 mod kept;
@@ -16,7 +17,7 @@ mod troubles;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use schemars::JsonSchema;
@@ -39,6 +40,7 @@ pub(crate) use kept::{keep, keep_rest};
 pub(crate) use rings::{Latency, LatencyPoints, Percentiles, Rings, Throughput};
 pub(crate) use troubles::{FAILURES_MS, Failures};
 
+use crew::Crew;
 use ongoing::Ongoing;
 use troubles::Picks;
 
@@ -49,7 +51,10 @@ const LISTENED_MS: u64 = 200;
 const IDLE_MS: u64 = 1_000;
 /// After so many looks in vain, while nobody could wait for anything, the pause doubles with each, up to so many.
 const QUIET_AFTER: u32 = 10;
-const QUIET_MAX: u32 = 15;
+const QUIET_MAX: u32 = 17;
+/// How long it is then while somebody listens, and when nobody does.
+const QUIET_LISTENED_MS: u64 = 15_000;
+const QUIET_IDLE_MS: u64 = 32_000;
 /// Announcements that come in a burst are answered together.
 const BURST_MS: u64 = 20;
 /// How many events a listener may be behind before it reads from the store again.
@@ -67,6 +72,9 @@ pub(crate) struct Feed {
     rings: Mutex<Rings>,
     ongoing: Mutex<Ongoing>,
     told: AtomicU64,
+    quiet: AtomicBool,
+    /// How often the workers were others than before, while nothing happened.
+    crews: AtomicU64,
 }
 
 /// What listeners hear.
@@ -121,6 +129,8 @@ impl Feed {
             rings: Mutex::new(Rings::default()),
             ongoing: Mutex::default(),
             told: AtomicU64::new(0),
+            quiet: AtomicBool::new(false),
+            crews: AtomicU64::new(0),
         }
     }
 
@@ -135,6 +145,16 @@ impl Feed {
     /// Looks at what was counted.
     pub(crate) fn rings<T>(&self, look: impl FnOnce(&Rings) -> T) -> T {
         look(&self.lock())
+    }
+
+    /// Whether nothing has happened for a while, and no job runs.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet.load(Ordering::Relaxed)
+    }
+
+    /// Another number when a worker has come, gone or fallen silent while nothing happened.
+    pub(crate) fn crews(&self) -> u64 {
+        self.crews.load(Ordering::Relaxed)
     }
 
     /// How many events were told since the server started.
@@ -190,6 +210,7 @@ pub(crate) async fn run(api: Arc<Api>) {
     let mut woken = api.wake.watch();
     let mut last = None;
     let mut idle: u32 = 0;
+    let (mut crew, mut crew_due_ms) = (Crew::default(), 0);
     loop {
         let before = api.feed.told();
         if let Err(error) = read_on(&api, &mut last).await {
@@ -199,6 +220,12 @@ pub(crate) async fn run(api: Arc<Api>) {
         let awaited = listened && api.feed.ongoing().is_any();
         let quiet = api.store.tells() && api.feed.told() == before && !awaited;
         idle = if quiet { (idle + 1).min(QUIET_MAX) } else { 0 };
+        api.feed.quiet.store(idle >= QUIET_AFTER, Ordering::Relaxed);
+        let now_ms = api.world.boot_ms();
+        if listened && idle >= QUIET_AFTER && now_ms >= crew_due_ms {
+            crew_due_ms = now_ms + crew::LOOK_MS;
+            look_at(&api, &mut crew).await;
+        }
         let pause_ms = pause_ms(listened, idle);
         tokio::select! {
             _ = woken.changed(), if listened => {
@@ -211,10 +238,19 @@ pub(crate) async fn run(api: Arc<Api>) {
     }
 }
 
+/// Looks whether the workers are others than before.
+async fn look_at(api: &Api, crew: &mut Crew) {
+    // A store that does not answer is told of by whoever reads the events.
+    if api.store.workers().await.is_ok_and(|workers| crew.changes(&workers)) {
+        api.feed.crews.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// How long to wait after so many looks in vain.
 fn pause_ms(listened: bool, idle: u32) -> u64 {
-    let shortest_ms = if listened { LISTENED_MS } else { IDLE_MS };
-    shortest_ms << idle.saturating_sub(QUIET_AFTER)
+    let (shortest_ms, longest_ms) =
+        if listened { (LISTENED_MS, QUIET_LISTENED_MS) } else { (IDLE_MS, QUIET_IDLE_MS) };
+    (shortest_ms << idle.saturating_sub(QUIET_AFTER)).min(longest_ms)
 }
 
 /// Where the feed begins to read, and that it does.
@@ -310,6 +346,6 @@ mod tests {
         for idle in 0..=QUIET_AFTER {
             assert!(pause_ms(true, idle) < 250, "{idle}");
         }
-        assert_eq!([true, false].map(|listened| pause_ms(listened, QUIET_MAX)), [6_400, 32_000]);
+        assert_eq!([true, false].map(|listened| pause_ms(listened, QUIET_MAX)), [15_000, 32_000]);
     }
 }

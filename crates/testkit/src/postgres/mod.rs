@@ -240,6 +240,16 @@ impl Database {
         self.server.url(&self.name)
     }
 
+    /// How many transactions there were in it. Asked from outside of it, so that the question is not among them; what a
+    /// connection did in its last seconds may be missing.
+    pub async fn transactions(&self) -> i64 {
+        let counted = format!(
+            "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = '{}'",
+            self.name
+        );
+        number(&self.server.url("postgres"), &counted).await.expect("the statistics of a database")
+    }
+
     /// Its server.
     pub fn server(&self) -> &Arc<Server> {
         &self.server
