@@ -6,16 +6,25 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use windlass_core::error::StoreError;
 use windlass_core::id::JobId;
-use windlass_core::store::LeaseRef;
+use windlass_core::store::{LeaseRef, RenewAnswer};
 use windlass_core::transition::Outcome;
 
 use super::{Engine, Phase};
 use crate::signal::{Attempt, Stop, look_ms};
 
-/// A renewal is waited for this part of the lease: asked for after a third, it
+/// A renewal is waited for this part of the lease before another is asked for: asked for after a third, it
 /// can hang three times before nothing new may be begun.
 const PATIENCE_SHARE: u64 = 10;
+/// So many may be under way: one that is slow counts when it is answered. A store that comes back after an outage has to be
+/// connected to first, and one that was given up each time would never be answered by a store that needs longer than our patience.
+const UNDER_WAY_MAX: usize = 4;
+/// One that is not answered in this part of the lease, counted in shares of our patience, never will be.
+const GIVEN_UP_AFTER: u64 = 6;
 /// How often the store is asked for cancels that it did not call about.
 const CANCEL_POLL_MS: u64 = 500;
 /// The shortest time between two questions for cancels, however often the store
@@ -111,10 +120,24 @@ fn give_up_waiting(engine: &Engine, attempt: &Attempt, stop: Stop) {
     attempt.halt(stop);
 }
 
-/// Renews what is due, one call at a time, for as long as the worker lives.
+/// A renewal that was asked for.
+struct Asked {
+    attempts: Vec<Arc<Attempt>>,
+    sent_ms: u64,
+    /// Nothing when it was given up.
+    answer: Option<Result<RenewAnswer, StoreError>>,
+}
+
+/// Renewals that were asked for and not answered yet.
+type UnderWay = FuturesUnordered<BoxFuture<'static, Asked>>;
+
+/// Renews what is due for as long as the worker lives.
 async fn renew_always(engine: Arc<Engine>) {
+    let mut under_way = UnderWay::new();
     loop {
-        something_held(&engine).await;
+        if under_way.is_empty() {
+            something_held(&engine).await;
+        }
         let now_ms = engine.world.boot_ms();
         let all = engine.epoch.renew_all();
         let due: Vec<_> =
@@ -122,7 +145,11 @@ async fn renew_always(engine: Arc<Engine>) {
         let shortest_ms = due.iter().map(|attempt| attempt.lease_ms).min();
         let mut pause_ms = tick_ms(&engine.held());
         if let Some(shortest_ms) = shortest_ms {
-            let renewed = renew(&engine, &due, now_ms, shortest_ms / PATIENCE_SHARE).await;
+            let patience_ms = (shortest_ms / PATIENCE_SHARE).max(1);
+            if under_way.len() < UNDER_WAY_MAX {
+                under_way.push(Box::pin(ask(engine.clone(), due, now_ms, patience_ms * GIVEN_UP_AFTER)));
+            }
+            let renewed = answered(&engine, &mut under_way, patience_ms).await;
             pause_ms = if renewed { pause_ms } else { (shortest_ms / 20).clamp(5, 1_000) };
             if all && !renewed {
                 engine.epoch.remind();
@@ -131,36 +158,52 @@ async fn renew_always(engine: Arc<Engine>) {
         tokio::select! {
             () = engine.epoch.turned() => {}
             () = engine.world.sleep_ms(pause_ms) => {}
+            Some(asked) = under_way.next() => drop(hear(&engine, asked)),
         }
     }
 }
 
-/// Renews leases; answers whether the store answered.
-async fn renew(engine: &Engine, due: &[Arc<Attempt>], asked_ms: u64, patience_ms: u64) -> bool {
-    let leases: Vec<LeaseRef> = due.iter().map(|attempt| attempt.lease).collect();
+/// Asks for a renewal, and gives up after so long.
+async fn ask(engine: Arc<Engine>, attempts: Vec<Arc<Attempt>>, sent_ms: u64, given_up_ms: u64) -> Asked {
+    let leases: Vec<LeaseRef> = attempts.iter().map(|attempt| attempt.lease).collect();
     let answer = tokio::select! {
-        answer = engine.source.renew(leases) => answer,
-        // A call that hangs must not keep us from asking again in time.
-        () = engine.world.sleep_ms(patience_ms.max(1)) => {
-            tracing::warn!(leases = due.len(), "a renewal was not answered in time; asking again");
-            return false;
-        }
+        answer = engine.source.renew(leases) => Some(answer),
+        () = engine.world.sleep_ms(given_up_ms) => None,
     };
+    Asked { attempts, sent_ms, answer }
+}
+
+/// Waits for the next answer, but not for ever: a call that hangs must not keep us from asking again in time. Answers whether
+/// the store answered.
+async fn answered(engine: &Engine, under_way: &mut UnderWay, patience_ms: u64) -> bool {
+    tokio::select! {
+        Some(asked) = under_way.next() => hear(engine, asked),
+        () = engine.world.sleep_ms(patience_ms) => {
+            tracing::warn!(under_way = under_way.len(), "a renewal was not answered in time; asking again");
+            false
+        }
+    }
+}
+
+/// Hears what became of a renewal; answers whether the store answered.
+fn hear(engine: &Engine, asked: Asked) -> bool {
+    let Asked { attempts, sent_ms, answer } = asked;
     let answer = match answer {
-        Ok(answer) => answer,
-        Err(error) => {
+        Some(Ok(answer)) => answer,
+        Some(Err(error)) => {
             engine.mind(&error, "renew");
             return false;
         }
+        None => return false,
     };
     engine.epoch.hear(answer.instance);
     let still: HashMap<JobId, u64> = answer.still.into_iter().collect();
     let renewed: HashSet<JobId> = answer.renewed.into_iter().collect();
     let cancel_requested: HashSet<JobId> = answer.cancel_requested.into_iter().collect();
-    for attempt in due {
+    for attempt in &attempts {
         let job_id = attempt.lease.job_id;
         if renewed.contains(&job_id) {
-            attempt.renewed(asked_ms, engine.world.boot_ms(), still.get(&job_id).copied().unwrap_or(0));
+            attempt.renewed(sent_ms, engine.world.boot_ms(), still.get(&job_id).copied().unwrap_or(0));
         } else if !attempt.is_finished() {
             tracing::warn!(%job_id, fence = attempt.lease.fence, "lease lost; stopping the attempt");
             engine.lost(attempt);

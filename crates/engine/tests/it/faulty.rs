@@ -28,6 +28,8 @@ pub struct Faulty {
     pub later: Mutex<Vec<ClaimRequest>>,
     /// Renewals hang.
     pub hang_renewals: AtomicBool,
+    /// Renewals take so long, in this world.
+    pub slow_renewals: Mutex<Option<(TestWorld, u64)>>,
     /// The claims that came.
     pub claims: Mutex<Vec<ClaimRequest>>,
     /// How many claims are worth having under way at once.
@@ -57,6 +59,7 @@ impl Faulty {
             cut_off: AtomicBool::new(false),
             swallow: AtomicU32::new(0),
             put_off: AtomicU32::new(0),
+            slow_renewals: Mutex::new(None),
             later: Mutex::default(),
             hang_renewals: AtomicBool::new(false),
             claims: Mutex::default(),
@@ -146,6 +149,10 @@ impl Source for Faulty {
             std::future::pending::<()>().await;
         }
         self.reach()?;
+        let slow = self.slow_renewals.lock().unwrap().clone();
+        if let Some((world, ms)) = slow {
+            windlass_engine::world::World::sleep_ms(&world, ms).await;
+        }
         let _connection = self.connected().await;
         self.renewals.fetch_add(1, Ordering::SeqCst);
         let answer = self.inner.renew(leases).await?;

@@ -153,6 +153,24 @@ impl Drop for OnDrop {
     }
 }
 
+/// A renewal that takes longer than we wait before we ask again counts all the same: a store that is slow for everybody loses
+/// nobody's lease.
+#[tokio::test]
+async fn a_renewal_that_is_slow_counts() {
+    let stage = Stage::new();
+    let (faulty, worker) = faulty(&stage);
+    // A third of a lease of 30 s passes before it is asked for, and the tenth is waited for.
+    *faulty.slow_renewals.lock().unwrap() = Some((stage.world().clone(), 5_000));
+    let id = stage.enqueue("long").await;
+    let worker = worker.handle(async |_: Note, ctx: Context| ctx.sleep(Duration::from_secs(120)).await);
+    let running = stage.start(worker);
+    let job = stage.until_state(id, StateName::Completed).await;
+    assert_eq!((job.attempt, job.crashes), (1, 0));
+    let renewals = faulty.renewals.load(Ordering::SeqCst);
+    assert!((8..=40).contains(&renewals), "{renewals} renewals in 120 s");
+    running.stop().await;
+}
+
 /// Fault 37: a renewal that hangs is asked again; the lease is kept.
 #[tokio::test]
 async fn fault_37_a_renewal_that_hangs() {
