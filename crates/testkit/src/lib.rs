@@ -13,6 +13,7 @@ pub mod needs;
 pub mod program;
 pub mod relay;
 pub mod small_disk;
+pub mod soak;
 pub mod subject;
 
 pub mod conformance;

@@ -20,3 +20,10 @@ async fn jobs_go_through_the_program() {
     assert!(run(&["job", id.trim()]).contains("completed"));
     run(&["doctor"]);
 }
+
+/// Everything at once: see `windlass_testkit::soak`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_soak_on_mongodb() {
+    let database = ReplicaSet::shared().await.fresh_database().await;
+    windlass_testkit::soak::soak(windlass_testkit::binary::windlass_full(), &database.url(), 2).await;
+}

@@ -14,5 +14,6 @@ mod idle;
 mod jobs;
 mod left_out;
 mod snippets;
+mod soak;
 mod steer;
 mod tidy;
