@@ -129,16 +129,6 @@ BEGIN
      WHERE p_budgets[u.at] <> '' GROUP BY n.name;
 END $$;
 
--- Adds up what is counted of these queues and budgets when it has become many rows.
-CREATE FUNCTION windlass.fold_many_1(p_queues text[], p_budgets text[]) RETURNS void LANGUAGE plpgsql
-{planned} AS $$
-BEGIN
-    IF (SELECT count(*) FROM windlass.tally t
-         WHERE (t.what = 0 AND t.name = ANY (p_queues)) OR (t.what = 1 AND t.name = ANY (p_budgets))) > 500 THEN
-        PERFORM windlass.fold_1(100);
-    END IF;
-END $$;
-
 -- Remembers what a claim gave at several gates, each under a number of its own, and counts it. Answers with the
 -- numbers by gate, nothing for one that gave nothing.
 CREATE FUNCTION windlass.remember_parts_1(
@@ -155,8 +145,9 @@ DECLARE
           FROM (SELECT g.at, g.at IN (SELECT u.at FROM unnest(p_ats) AS u(at)) AS given
                   FROM generate_series(1, cardinality(p_of)) AS g(at)) u ORDER BY u.at);
 BEGIN
-    INSERT INTO windlass.tally (what, name, delta)
-    SELECT 0, u.queue, count(*) FROM (SELECT p_of[u.at] AS queue FROM unnest(p_ats) AS u(at)) u GROUP BY u.queue;
+    INSERT INTO windlass.tally (what, name, delta, queued)
+    SELECT 0, u.queue, count(*), -count(*) FROM (SELECT p_of[u.at] AS queue FROM unnest(p_ats) AS u(at)) u
+     GROUP BY u.queue;
     INSERT INTO windlass.claims (number, request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
                                  started_ms, lease_ms, worker, label, asked, fence)
     SELECT v_numbers[u.at], p_request, CASE WHEN u.at = v_first THEN 1 END,
@@ -488,9 +479,6 @@ BEGIN
         IF v_spends THEN
             PERFORM windlass.spend_claimed_1(v_now, v_ats, v_budgets);
         END IF;
-        IF v_room <> '{}' THEN
-            PERFORM windlass.fold_many_1(v_limited, v_spending);
-        END IF;
     END IF;
 
     IF v_spends THEN
@@ -509,7 +497,8 @@ BEGIN
             SELECT count(*) FROM unnest(v_seqs) AS u(seq) WHERE NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)) END;
         v_numbers := ARRAY[nextval('windlass.claim_number')];
         WITH counted AS (
-            INSERT INTO windlass.tally (what, name, delta) VALUES (0, v_of[1], cardinality(v_seqs))
+            INSERT INTO windlass.tally (what, name, delta, queued)
+            VALUES (0, v_of[1], cardinality(v_seqs), -cardinality(v_seqs))
         ), remembered AS (
             INSERT INTO windlass.claims (number, request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
                                          started_ms, lease_ms, worker, label, asked, fence)
@@ -600,10 +589,10 @@ BEGIN
     WITH lost AS (
         SELECT j.queue, j.budgets FROM unnest(v_lost) AS l(seq) JOIN windlass.jobs j ON j.seq = l.seq
     )
-    INSERT INTO windlass.tally (what, name, delta)
-    SELECT 0, l.queue, -count(*) FROM lost l GROUP BY l.queue
+    INSERT INTO windlass.tally (what, name, delta, queued)
+    SELECT 0, l.queue, -count(*), count(*) FROM lost l GROUP BY l.queue
     UNION ALL
-    SELECT 1, b.name, -count(*) FROM lost l CROSS JOIN unnest(l.budgets) AS b(name) GROUP BY b.name;
+    SELECT 1, b.name, -count(*), 0 FROM lost l CROSS JOIN unnest(l.budgets) AS b(name) GROUP BY b.name;
     WITH freed AS (
         UPDATE windlass.keys k SET holder = NULL
           FROM unnest(v_lost) AS l(seq) JOIN windlass.jobs j ON j.seq = l.seq
