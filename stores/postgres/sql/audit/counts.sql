@@ -15,13 +15,15 @@ WITH leased AS (
 ), counted AS (
     SELECT 'running jobs of ' AS what, 0 AS sort, r.queue AS name, count(*) AS jobs FROM running r GROUP BY r.queue
     UNION ALL
-    SELECT 'running jobs of ', 1, b.name, count(*) FROM running r CROSS JOIN unnest(r.budgets) AS b(name) GROUP BY b.name
+    SELECT 'running jobs of ', 1, b.name, count(*) FROM running r CROSS JOIN unnest(r.budgets) AS b(name)
+        GROUP BY b.name
     UNION ALL
     SELECT 'delayed jobs of ', 2, q.name, sum(q.delayed) FROM queued q GROUP BY q.name
     UNION ALL
     SELECT 'queued jobs of ', 3, q.name, sum(q.jobs) FROM queued q GROUP BY q.name
 ), tallied AS (
-    SELECT CASE t.what WHEN 2 THEN 'delayed jobs of ' ELSE 'running jobs of ' END AS what, t.what::integer AS sort, t.name,
+    SELECT CASE t.what WHEN 2 THEN 'delayed jobs of ' ELSE 'running jobs of ' END AS what, t.what::integer AS sort,
+        t.name,
            sum(t.delta) AS jobs FROM windlass.tally t GROUP BY t.what, t.name
     UNION ALL
     SELECT 'queued jobs of ', 3, t.name, sum(t.queued) FROM windlass.tally t WHERE t.what = 0 GROUP BY t.name
