@@ -85,6 +85,44 @@ CREATE TYPE windlass.moved AS (
     doomed     boolean
 );
 
+-- What a claim may take from, gate by gate (an entry of each array), as windlass.claim_2 hands it on.
+CREATE TYPE windlass.gates AS (
+    rooms    bigint[],
+    gates    bigint[],
+    labels   text[] COLLATE "C",
+    -- How many jobs a row of the gate seems to have.
+    sizes    bigint[],
+    queues   text[] COLLATE "C",
+    -- The names of its budgets, joined.
+    budgets  text[] COLLATE "C",
+    lease_ms bigint[],
+    policies text[],
+    keyed    boolean[],
+    -- Of all gates: those of their queues that have a limit, whether any has budgets, whether any has keys, and whether a
+    -- key may have ready jobs in more than one.
+    limited  text[] COLLATE "C",
+    spends   boolean,
+    keys     boolean,
+    crossed  boolean
+);
+
+-- What a claim has taken, job by job, and when; "ats" is of each job which gate.
+CREATE TYPE windlass.taken AS (
+    now_ms   bigint,
+    seqs     bigint[],
+    ranks    bigint[],
+    ats      bigint[],
+    ids      uuid[],
+    fences   bigint[],
+    -- Whether one of them ran before; whether one has a row of its own.
+    known    boolean,
+    apart    boolean,
+    -- The rows of those with keys, which are held and still there.
+    spots    tid[],
+    -- The budgets that the claim is bound by.
+    spending text[] COLLATE "C"
+);
+
 -- What programs of the tenth and eleventh schemas called or left, and nobody else does.
 DROP TABLE windlass.longest;
 DO $$

@@ -70,7 +70,8 @@ $$;
 
 -- Writes down that the same happened to jobs of these queues, in this order:
 -- one row for each queue. Who has only one writes the row himself.
-CREATE FUNCTION windlass.note_1(p_now bigint, p_what integer, p_queues text[], p_jobs uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION windlass.note_1(p_now bigint, p_what integer, p_queues text[], p_jobs uuid[]) RETURNS void
+LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO windlass.events (at_ms, what, queue, jobs)
     SELECT p_now, p_what, u.queue, array_agg(u.id ORDER BY u.n)

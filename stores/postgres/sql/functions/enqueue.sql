@@ -47,7 +47,8 @@ BEGIN
 END $$;
 
 -- Accepts jobs that differ in id and payload only and are due now, and answers whether it did: when an id is there
--- already, nothing is changed. Plans as its caller says. Mirrors: transition::accept. Test: conformance (alike jobs).
+-- already, nothing is changed. A row of "ready" has numbers that follow each other. Plans as its caller says.
+-- Mirrors: transition::accept. Test: conformance (alike jobs), rows_of_calls_at_the_same_time_stand_behind_each_other.
 CREATE FUNCTION windlass.enqueue_alike_1(
     p_now bigint, p_ageing boolean, p_ids uuid[], p_kind text, p_queue text, p_payloads text[], p_priority smallint,
     p_budgets text, p_retry text, p_timeout_ms bigint, p_meta text, p_seed bigint)
@@ -64,10 +65,20 @@ BEGIN
     SELECT u.seq, u.id, p_kind, p_queue, u.payload, p_priority, string_to_array(p_budgets, chr(31)), p_retry,
            p_timeout_ms, p_meta, v_rank, p_now, p_now, v_gate
       FROM (SELECT unnest(v_seqs) AS seq, unnest(p_ids) AS id, unnest(p_payloads) AS payload) u;
-    INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label, more_seqs, more_ids)
-    SELECT v_gate, v_rank, v_seqs[at], p_ids[at], 1, p_now, false, false, v_label,
-           nullif(v_seqs[at + 1:at + 63], '{}'), nullif(p_ids[at + 1:at + 63], '{}')
-      FROM generate_series(1, cardinality(p_ids), 64) AS at;
+    IF v_seqs[cardinality(p_ids)] - v_seqs[1] = cardinality(p_ids) - 1 THEN
+        INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label, more_seqs, more_ids)
+        SELECT v_gate, v_rank, v_seqs[at], p_ids[at], 1, p_now, false, false, v_label,
+               nullif(v_seqs[at + 1:at + 63], '{}'), nullif(p_ids[at + 1:at + 63], '{}')
+          FROM generate_series(1, cardinality(p_ids), 64) AS at;
+    ELSE
+        -- Others took numbers at the same time: rows must not reach over theirs.
+        INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label, more_seqs, more_ids)
+        SELECT v_gate, v_rank, r.seqs[1], r.ids[1], 1, p_now, false, false, v_label,
+               nullif(r.seqs[2:], '{}'), nullif(r.ids[2:], '{}')
+          FROM (SELECT array_agg(u.seq ORDER BY u.ord) AS seqs, array_agg(u.id ORDER BY u.ord) AS ids
+                  FROM unnest(v_seqs, p_ids) WITH ORDINALITY AS u(seq, id, ord)
+                 GROUP BY u.seq - u.ord, u.seq / 64) r;
+    END IF;
     PERFORM windlass.accepted_1(p_now, ARRAY[p_queue], p_ids);
     RETURN true;
 EXCEPTION WHEN unique_violation THEN
@@ -103,8 +114,9 @@ BEGIN
            nullif(r.seqs[2:], '{}'), nullif(r.ids[2:], '{}')
       FROM (SELECT a.gate, a.rank, a.run_at_ms, a.dedupe_key IS NOT NULL AS deduped, a.label,
                    array_agg(a.seq) AS seqs, array_agg(a.id) AS ids
-              FROM asked a WHERE a.ready
-             GROUP BY CASE WHEN p_sharing THEN a.seq / 64 ELSE a.seq END, a.gate, a.rank, a.run_at_ms,
+              -- Others may have taken numbers in between: rows must not reach over theirs.
+              FROM (SELECT a.*, a.seq - row_number() OVER () AS apart FROM asked a) a WHERE a.ready
+             GROUP BY CASE WHEN p_sharing THEN a.seq / 64 ELSE a.seq END, a.apart, a.gate, a.rank, a.run_at_ms,
                       a.dedupe_key IS NOT NULL, a.label) r;
     PERFORM windlass.accepted_1(p_now, p_queues, p_ids);
     RETURN true;
@@ -189,7 +201,7 @@ BEGIN
 END $$;
 
 -- Refuses a call that uses the id of a job again for another content, with WL001. Plans as its caller says.
--- Mirrors: transition::accept (the conflict of an id). Test: conformance (ids that are used again).
+-- Mirrors: Book::enqueue (the conflict of an id). Test: conformance (ids that are used again).
 CREATE FUNCTION windlass.refuse_other_content_1(
     p_ids uuid[], p_kinds text[], p_queues text[], p_payloads text[], p_priorities smallint[],
     p_keys text[], p_dedupe_keys text[], p_budgets text[], p_retries text[], p_timeouts bigint[], p_metas text[])

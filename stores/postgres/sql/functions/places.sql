@@ -1,11 +1,11 @@
 -- Places in line: the rows of "ready" and "delayed" that queued jobs stand in.
 
 -- Locks the places in line of these jobs, as far as they are queued, and answers whether that is all of those that have
--- no key: then none of them can have moved since. Before: who is open in a claim has a row, and the keys of the jobs are
--- held, so that those with keys are safe behind them. A job without a key can move while its row is waited for: from
--- "delayed" to "ready", there to another row when a claim takes some of its row, or into a claim; so this is done until
--- all that are queued are held. Mirrors: nothing; core moves one job at a time.
--- Test: a_cancel_of_many_writes_each_shared_row_once, conformance (cancels beside claims).
+-- no key: then none of them can have moved since. Before: who is open in a claim has a row, and the keys of the jobs
+-- are held, so that those with keys are safe behind them. A job without a key can move while its row is waited for:
+-- from "delayed" to "ready", there to another row when a claim takes some of its row, or into a claim; so this is done
+-- until all that are queued are held. Mirrors: nothing; core moves one job at a time. Test:
+-- a_cancel_of_many_writes_each_shared_row_once, conformance (cancels beside claims).
 CREATE FUNCTION windlass.lock_places_2(p_seqs bigint[]) RETURNS boolean LANGUAGE plpgsql
 {planned} AS $$
 DECLARE
@@ -24,7 +24,8 @@ BEGIN
              WHERE j.seq = ANY (p_seqs) ORDER BY j.seq FOR UPDATE OF d) d;
         SELECT count(*) INTO v_count
           FROM (SELECT j.seq, windlass.room_1(j.queue, j.kind) AS room, j.gate, j.rank
-                  FROM (SELECT u.seq FROM unnest(v_queued) AS u(seq) EXCEPT SELECT h.seq FROM unnest(v_held) AS h(seq)) q
+                  FROM (SELECT u.seq FROM unnest(v_queued) AS u(seq) EXCEPT SELECT h.seq
+                      FROM unnest(v_held) AS h(seq)) q
                   JOIN windlass.jobs j ON j.seq = q.seq ORDER BY j.seq) j
          CROSS JOIN LATERAL (
                SELECT h.ctid FROM windlass.ready h

@@ -43,7 +43,8 @@ BEGIN
           FROM json_to_recordset(p_rows) AS r(
                seq bigint, run_at_ms bigint, state smallint, attempt integer, crashes integer, fence bigint,
                retries integer, started_ms bigint, worker text, lease_ms bigint, expires_ms bigint,
-               cancel_requested boolean, marked_ms bigint, ended_ms bigint, failure smallint, result text, progress text,
+               cancel_requested boolean, marked_ms bigint, ended_ms bigint, failure smallint, result text,
+                   progress text,
                history text, doomed boolean)
           JOIN windlass.jobs j ON j.seq = r.seq
           LEFT JOIN windlass.runs o ON o.seq = r.seq
@@ -87,7 +88,8 @@ BEGIN
         RETURNING d.seq
     ), not_waiting AS (
         DELETE FROM windlass.waiting w USING unnest(p_moved) AS s
-         WHERE s.was = 0 AND w.queue = s.queue AND w.key = s.key AND w.gate = s.gate AND w.rank = s.rank AND w.seq = s.seq
+         WHERE s.was = 0 AND w.queue = s.queue AND w.key = s.key AND w.gate = s.gate AND w.rank = s.rank
+             AND w.seq = s.seq
         RETURNING w.seq
     )
     SELECT array_agg(s) INTO v_ready FROM unnest(p_moved) AS s

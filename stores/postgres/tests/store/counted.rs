@@ -2,10 +2,10 @@
 
 use windlass_core::id::{JobId, Key};
 use windlass_core::job::{NewJob, Start};
-use windlass_core::store::{CancelAnswer, Store};
+use windlass_core::store::{CancelAnswer, Source, Store};
 use windlass_testkit::clock::FakeClock;
 
-use crate::scene::{Scene, job, queue};
+use crate::scene::{Scene, job, queue, wish};
 
 async fn count(scene: &Scene, sql: &str) -> i64 {
     scene.client.query_one(sql, &[]).await.expect(sql).get(0)
@@ -127,4 +127,31 @@ async fn what_a_program_of_before_moved_is_counted_later() {
     scene.client.batch_execute("UPDATE windlass.tally SET queued = 1").await.expect("wrong");
     store.prune().await.expect("a prune");
     assert_eq!(store.queues().await.expect("queues")[0].queued, 1);
+}
+
+/// Calls at the same time draw their numbers in turns. Their rows stand one behind the other all the same, so that jobs
+/// start in the order of their numbers, and an audit finds nothing.
+#[tokio::test]
+async fn rows_of_calls_at_the_same_time_stand_behind_each_other() {
+    let scene = Scene::new().await;
+    let store = scene.store(Some(FakeClock::default())).await;
+    // As if somebody else had drawn every second number, and then had his turn.
+    let turns = "ALTER SEQUENCE windlass.job_seq INCREMENT BY 2";
+    scene.client.batch_execute(turns).await.expect("numbers in turns");
+    for (start, alike) in [(10, true), (10_010, false)] {
+        for turn in [start, start + 1] {
+            let from = format!("SELECT setval('windlass.job_seq', {turn}, false)");
+            scene.client.query_one(&from, &[]).await.expect("a turn");
+            let one = |n: u64| {
+                let mut job = job(u128::from(turn + 2 * n));
+                job.spec.timeout_ms = Some(if alike { 1_000 } else { 1_000 + n });
+                job
+            };
+            store.enqueue((0..100).map(one).collect()).await.expect("jobs");
+        }
+    }
+    assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+    let leases = store.claim(wish(150)).await.expect("a claim").leases;
+    let started: Vec<u64> = leases.iter().map(|leased| leased.job.seq).collect();
+    assert!(started.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{started:?}");
 }
