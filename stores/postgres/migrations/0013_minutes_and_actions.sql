@@ -123,6 +123,9 @@ CREATE TYPE windlass.taken AS (
     spending text[] COLLATE "C"
 );
 
+-- Of the functions of the twelfth schema, lock_places_1, unready_1 and fold_many_1 are called by nobody any more but calls that are
+-- under way: the schema after this one takes them away.
+
 -- What programs of the tenth and eleventh schemas called or left, and nobody else does.
 DROP TABLE windlass.longest;
 DO $$
