@@ -23,7 +23,7 @@ WITH lease AS MATERIALIZED (
                + CASE WHEN j.key IS NULL THEN 0 ELSE (
                  SELECT count(*) FROM windlass.waiting w
                   WHERE w.queue = j.queue AND w.key = j.key AND w.gate = j.gate AND w.rank = j.rank
-                      AND w.seq = j.seq) END
+                    AND w.seq = j.seq) END
                + (SELECT count(*) FROM (
                      SELECT h.seq, h.more_seqs FROM windlass.ready h
                       WHERE h.room = windlass.room_1(j.queue, j.kind) AND h.gate = j.gate AND h.rank = j.rank
@@ -46,8 +46,8 @@ SELECT 'key of job ' || j.id || ' is not held by it' FROM job j
 UNION ALL
 SELECT 'nobody will see the lease of job ' || j.id || ' run out'
   FROM (SELECT j.id FROM job j WHERE j.state = 1 AND j.id IS NOT NULL
-        EXCEPT SELECT j.id FROM job j JOIN lease l ON l.seq = j.seq AND l.fence = j.fence
-            AND l.due_ms <= j.expires_ms) j
+        EXCEPT SELECT j.id FROM job j
+          JOIN lease l ON l.seq = j.seq AND l.fence = j.fence AND l.due_ms <= j.expires_ms) j
 UNION ALL
 SELECT 'job ' || j.id || ' is finished and not listed as such'
   FROM (SELECT j.queue, j.ended_ms, j.seq, j.id FROM job j WHERE j.state >= 2 AND j.id IS NOT NULL) j

@@ -13,7 +13,7 @@ WITH place AS MATERIALIZED (
            (w.id, w.fence, w.run_at_ms, w.known, w.deduped, w.label, w.key)
            IS DISTINCT FROM (j.id, coalesce(r.fence, 0) + 1, coalesce(r.run_at_ms, j.run_at_ms), r.seq IS NOT NULL,
                              j.dedupe_key IS NOT NULL, windlass.label_1(j.queue, j.kind, j.key, j.budgets),
-                                 j.key) AS differs,
+                             j.key) AS differs,
            (w.gate, w.rank) <> (j.gate, j.rank) AS elsewhere
       FROM place w LEFT JOIN windlass.jobs j ON j.seq = w.seq LEFT JOIN windlass.runs r ON r.seq = w.seq
 )

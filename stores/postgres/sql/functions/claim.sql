@@ -137,7 +137,7 @@ END $$;
 CREATE FUNCTION windlass.remember_parts_1(
     p_now bigint, p_request uuid, p_worker text, p_asked text, p_floor bigint,
     p_seqs bigint[], p_ats bigint[], p_fences bigint[], p_apart boolean, p_of text[], p_labels text[],
-        p_lease_ms bigint[])
+    p_lease_ms bigint[])
 RETURNS bigint[]
 LANGUAGE plpgsql
 SET enable_sort = off SET enable_incremental_sort = off
@@ -160,8 +160,8 @@ BEGIN
                p_floor
       FROM (SELECT u.at, array_agg(u.seq ORDER BY u.ord) AS seqs, array_agg(u.fence ORDER BY u.ord) AS fences,
                    min(u.seq) AS low, max(u.seq) AS high,
-                   count(*) FILTER (WHERE NOT p_apart OR NOT EXISTS (SELECT FROM windlass.runs r
-                       WHERE r.seq = u.seq)) AS open
+                   count(*) FILTER (WHERE NOT p_apart OR NOT EXISTS (
+                       SELECT FROM windlass.runs r WHERE r.seq = u.seq)) AS open
               FROM unnest(p_seqs, p_ats, p_fences) WITH ORDINALITY AS u(seq, at, fence, ord) GROUP BY u.at) u;
     RETURN v_numbers;
 END $$;
@@ -677,8 +677,8 @@ BEGIN
         RETURN QUERY SELECT v_now, NULL::bigint, v_instance, (r.job).*, r.place FROM windlass.recall_1(p_request) r;
         RETURN;
     END IF;
-    SELECT greatest(v_now, e.now_ms), e.next_ms INTO v_now, v_next FROM windlass.enter_1(p_now, p_queues,
-        p_promote_max) e;
+    SELECT greatest(v_now, e.now_ms), e.next_ms INTO v_now, v_next
+      FROM windlass.enter_1(p_now, p_queues, p_promote_max) e;
     v_gates := windlass.gates_1(v_now, v_epoch, p_queues, p_kinds, p_lease_ms);
     IF v_epoch.number IS NOT NULL THEN
         SELECT least(v_next, min(p.until)) INTO v_next FROM unnest(p_queues) AS q(name)

@@ -24,8 +24,8 @@ BEGIN
              WHERE j.seq = ANY (p_seqs) ORDER BY j.seq FOR UPDATE OF d) d;
         SELECT count(*) INTO v_count
           FROM (SELECT j.seq, windlass.room_1(j.queue, j.kind) AS room, j.gate, j.rank
-                  FROM (SELECT u.seq FROM unnest(v_queued) AS u(seq) EXCEPT SELECT h.seq
-                      FROM unnest(v_held) AS h(seq)) q
+                  FROM (SELECT u.seq FROM unnest(v_queued) AS u(seq)
+                        EXCEPT SELECT h.seq FROM unnest(v_held) AS h(seq)) q
                   JOIN windlass.jobs j ON j.seq = q.seq ORDER BY j.seq) j
          CROSS JOIN LATERAL (
                SELECT h.ctid FROM windlass.ready h

@@ -44,8 +44,7 @@ BEGIN
                seq bigint, run_at_ms bigint, state smallint, attempt integer, crashes integer, fence bigint,
                retries integer, started_ms bigint, worker text, lease_ms bigint, expires_ms bigint,
                cancel_requested boolean, marked_ms bigint, ended_ms bigint, failure smallint, result text,
-                   progress text,
-               history text, doomed boolean)
+               progress text, history text, doomed boolean)
           JOIN windlass.jobs j ON j.seq = r.seq
           LEFT JOIN windlass.runs o ON o.seq = r.seq
     ), written AS (
