@@ -20,7 +20,7 @@ const LONG_FILES: &[(&str, usize)] = &[
 ];
 
 /// How many lines of SQL are wider.
-const WIDE_LINES: usize = 11;
+const WIDE_LINES: usize = 9;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")

@@ -173,8 +173,8 @@ RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
                 THEN 0 ELSE e.number END
 $$;
 
--- The epoch, as long as it may hold back anything; otherwise nothing. Every call asks: a function in SQL would be planned
--- anew each time.
+-- The epoch, as long as it may hold back anything; otherwise nothing. Every call asks: a function in SQL would be
+-- planned anew each time.
 CREATE FUNCTION windlass.pausing_1(p_now bigint) RETURNS windlass.epoch LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_epoch windlass.epoch;

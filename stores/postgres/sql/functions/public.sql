@@ -133,7 +133,8 @@ BEGIN
     END IF;
     IF v_ladder IS NULL OR v_unknown IS NOT NULL
        OR v_is = 'object' AND json_typeof(p_rule -> 'ladder') <> 'string' THEN
-        PERFORM windlass.refuse_1('retry is neither a ladder such as "1m 5m" nor an object with ladder and max_attempts');
+        PERFORM windlass.refuse_1(
+            'retry is neither a ladder such as "1m 5m" nor an object with ladder and max_attempts');
     END IF;
     IF v_max !~ '^[1-9][0-9]{0,9}$' OR v_max::numeric > 4294967295 THEN
         PERFORM windlass.refuse_1('retry has a max_attempts that is not a whole number from 1 to 4294967295');
@@ -174,7 +175,8 @@ BEGIN
     ELSIF v_no_text IS NOT NULL THEN
         PERFORM windlass.refuse_1(v_no_text || ' must be text in quotes; leave out what is not wanted');
     ELSIF json_typeof(p_options -> 'budgets') <> 'array' OR EXISTS (
-        SELECT FROM json_array_elements(CASE json_typeof(p_options -> 'budgets') WHEN 'array' THEN p_options -> 'budgets' END) b
+        SELECT FROM json_array_elements(
+            CASE json_typeof(p_options -> 'budgets') WHEN 'array' THEN p_options -> 'budgets' END) b
          WHERE json_typeof(b.value) <> 'string') THEN
         PERFORM windlass.refuse_1('budgets are not an array of names');
     END IF;
