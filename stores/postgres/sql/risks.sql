@@ -8,7 +8,8 @@ SELECT current_setting('fsync') = 'off',
        (SELECT (extract(epoch FROM clock_timestamp() - min(a.xact_start)) * 1000)::bigint FROM pg_stat_activity a
          WHERE a.backend_xmin IS NOT NULL AND a.pid <> pg_backend_pid() AND a.backend_type = 'client backend'),
        (SELECT (extract(epoch FROM clock_timestamp() - min(p.prepared)) * 1000)::bigint FROM pg_prepared_xacts p),
-       (SELECT max(pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn))::bigint FROM pg_replication_slots s WHERE NOT s.active),
+       (SELECT max(pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn))::bigint FROM pg_replication_slots s
+           WHERE NOT s.active),
        current_setting('max_connections')::bigint,
        (SELECT count(*) FROM pg_stat_activity a WHERE a.backend_type = 'client backend'),
        -- Where its files are, when they are on the machine that asks.

@@ -39,6 +39,7 @@ const MIGRATIONS: [Migration; 10] = [
             include_str!("../sql/functions/worker.sql"),
             include_str!("../sql/functions/complete.sql"),
             include_str!("../sql/functions/moves.sql"),
+            include_str!("../sql/functions/save.sql"),
             include_str!("../sql/functions/records.sql"),
             include_str!("../sql/functions/public.sql"),
         ],

@@ -9,7 +9,7 @@ const FUNCTION_LINES_MAX: usize = 80;
 const FILE_LINES_MAX: usize = 500;
 
 /// SQL functions with more lines, and how many they have.
-const LONG_FUNCTIONS: &[(&str, usize)] = &[("claim_2", 373), ("enqueue_1", 165), ("save_1", 96)];
+const LONG_FUNCTIONS: &[(&str, usize)] = &[];
 
 /// Rust files with more lines, and how many they have.
 const LONG_FILES: &[(&str, usize)] = &[
@@ -20,7 +20,7 @@ const LONG_FILES: &[(&str, usize)] = &[
 ];
 
 /// How many lines of SQL are wider.
-const WIDE_LINES: usize = 131;
+const WIDE_LINES: usize = 9;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")

@@ -5,8 +5,9 @@ use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
-use windlass_engine::core::audit::{AuditBite, AuditFrom};
+use windlass_engine::core::audit::{AuditBite, AuditFrom, FINDINGS_MAX};
 use windlass_engine::core::epoch::Epoch;
+use windlass_engine::core::error::StoreError;
 use windlass_engine::core::store::{EpochStatus, Risk};
 use windlass_engine::core::time::Time;
 
@@ -16,6 +17,9 @@ use crate::schema::{Id, Moment};
 
 /// The longest that the store may take to say what time it is.
 const READY_MS: u64 = 2_000;
+
+/// How long an audit goes on in one call; the bite that it has begun by then it ends.
+const AUDIT_MS: u64 = 10_000;
 
 /// How it is.
 #[derive(Serialize, JsonSchema)]
@@ -66,13 +70,13 @@ pub(crate) struct RiskView {
     next: String,
 }
 
-/// `GET /v1/audit`
+/// `GET /v1/audit`: a bite of it, or, without a place to begin at, as much as fits into the time that a call has.
 pub(crate) async fn audit(ask: Ask) -> Answered {
     let from = ask.query(&["from"], &[])?.pop().map(|(_, from)| from.parse::<AuditFrom>()).transpose()?;
     let store = &ask.api.store;
     let AuditBite { findings, next, done, of } = match from {
         Some(from) => store.audit_bite(from).await?,
-        None => AuditBite::whole(store.audit().await?),
+        None => audit_for(&ask, AUDIT_MS).await?,
     };
     let risks = match from.unwrap_or_default() == AuditFrom::default() {
         true => store.risks().await?,
@@ -80,6 +84,23 @@ pub(crate) async fn audit(ask: Ask) -> Answered {
     };
     let risks = risks.into_iter().map(|Risk { what, next }| RiskView { what, next }).collect();
     ok(&AuditView { findings, risks, next: next.map(|next| next.to_string()), done, of })
+}
+
+/// Audits from the beginning, bite after bite, until all was looked at, enough was found, or so long has passed.
+async fn audit_for(ask: &Ask, most_ms: u64) -> Result<AuditBite, StoreError> {
+    let world = &ask.api.world;
+    let began_ms = world.boot_ms();
+    let mut all = ask.api.store.audit_bite(AuditFrom::default()).await?;
+    while let Some(from) = all.next {
+        if all.findings.len() >= FINDINGS_MAX || world.boot_ms().saturating_sub(began_ms) >= most_ms {
+            break;
+        }
+        let bite = ask.api.store.audit_bite(from).await?;
+        let AuditBite { findings, next, done, of } = bite;
+        all.findings.extend(findings);
+        all = AuditBite { next, done, of, ..all };
+    }
+    Ok(all)
 }
 
 /// What time it is.

@@ -1,4 +1,4 @@
-//! A store in memory that counts the claims that it sees.
+//! A store in memory that counts the claims and cancels that it sees, and whose audits can take their time.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -18,15 +18,28 @@ use windlass_engine::core::query::{ListRequest, Page, QueueStatus, WorkerStatus}
 use windlass_engine::core::store::*;
 use windlass_engine::core::time::Time;
 use windlass_engine::core::wake::Registration;
+use windlass_engine::world::SimWorld;
 
 pub struct Counting {
     inner: MemoryStore,
     claims: Mutex<BTreeMap<QueueName, u32>>,
+    cancels: Mutex<Vec<usize>>,
+    audits: Option<(SimWorld, u64)>,
 }
 
 impl Counting {
     pub fn new(inner: MemoryStore) -> Self {
-        Self { inner, claims: Mutex::default() }
+        Self { inner, claims: Mutex::default(), cancels: Mutex::default(), audits: None }
+    }
+
+    /// An audit of it has ten bites, each of so long.
+    pub fn auditing(inner: MemoryStore, world: SimWorld, bite_ms: u64) -> Self {
+        Self { audits: Some((world, bite_ms)), ..Self::new(inner) }
+    }
+
+    /// How many jobs each cancel had.
+    pub fn cancels(&self) -> Vec<usize> {
+        self.cancels.lock().unwrap().clone()
     }
 
     /// How many claims have named a queue.
@@ -92,6 +105,7 @@ impl Store for Counting {
     }
 
     async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
+        self.cancels.lock().unwrap().push(ids.len());
         self.inner.cancel_all(ids).await
     }
 
@@ -188,7 +202,11 @@ impl Store for Counting {
     }
 
     async fn audit_bite(&self, from: AuditFrom) -> Result<AuditBite, StoreError> {
-        self.inner.audit_bite(from).await
+        let bite = self.inner.audit_bite(from).await?;
+        let Some((world, bite_ms)) = &self.audits else { return Ok(bite) };
+        world.advance(*bite_ms);
+        let next = Some(AuditFrom { part: 0, at: from.at + 1 }).filter(|next| next.at < 10);
+        Ok(AuditBite { next, done: from.at + 1, of: 10, ..bite })
     }
 
     async fn now(&self) -> Result<Time, StoreError> {

@@ -3,6 +3,7 @@
 mod house;
 
 mod admin;
+mod bites;
 mod claims;
 mod counting;
 mod door;

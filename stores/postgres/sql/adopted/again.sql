@@ -1,5 +1,6 @@
 -- What the same request was given before.
-SELECT t.{id}::text, {payload}::text, t.{tries}::bigint, {fence}::bigint, {crashes}::bigint, {stage}::text, {outputs}::text[],
+SELECT t.{id}::text, {payload}::text, t.{tries}::bigint, {fence}::bigint, {crashes}::bigint, {stage}::text,
+    {outputs}::text[],
        (extract(epoch FROM m.now) * 1000)::bigint, ({order_text})::text
   FROM {table} t CROSS JOIN (SELECT {now} AS now) m
  WHERE t.{status} = {running} AND t.{owner} = $2 AND {request_is}

@@ -16,8 +16,10 @@ due AS MATERIALIZED (
      LIMIT $3 FOR UPDATE OF t SKIP LOCKED
 )
 UPDATE {table} t
-   SET {status} = {running}, {owner} = $4, {locked_until_column} = {lock_end}, {tries} = {tries_before} + 1{set_fence}{set_request}
+   SET {status} = {running}, {owner} = $4, {locked_until_column} = {lock_end},
+       {tries} = {tries_before} + 1{set_fence}{set_request}
   FROM due CROSS JOIN moment
  WHERE t.{id} = due.id
-RETURNING t.{id}::text, {payload}::text, t.{tries}::bigint, {fence}::bigint, {crashes}::bigint, {stage}::text, {outputs}::text[],
+RETURNING t.{id}::text, {payload}::text, t.{tries}::bigint, {fence}::bigint, {crashes}::bigint, {stage}::text,
+    {outputs}::text[],
           (extract(epoch FROM moment.now) * 1000)::bigint, ({order_text})::text

@@ -7,9 +7,11 @@ lost AS MATERIALIZED (
      LIMIT $3 FOR UPDATE OF t SKIP LOCKED
 ),
 written AS (
-    UPDATE {table} t SET {status} = {failed}, {owner} = NULL, {locked_until_column} = NULL{set_exhausted_error}{set_expired}
+    UPDATE {table} t SET {status} = {failed}, {owner} = NULL,
+        {locked_until_column} = NULL{set_exhausted_error}{set_expired}
       FROM lost m
      WHERE t.{id} = m.id
-    RETURNING t.*, m.outcome AS wl_outcome, m.from_status AS wl_from, m.owner AS wl_owner, {exhausted_error}::text AS wl_error, m.now AS wl_now
+    RETURNING t.*, m.outcome AS wl_outcome, m.from_status AS wl_from, m.owner AS wl_owner,
+        {exhausted_error}::text AS wl_error, m.now AS wl_now
 ){carried}
 SELECT {id}::text FROM written

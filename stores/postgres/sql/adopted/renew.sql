@@ -1,5 +1,5 @@
--- Moves the locks of rows that this worker holds, also of those that have run out and were not taken back. Rows are locked in the order
--- of their ids, here as in every write, so that two writes never wait for each other.
+-- Moves the locks of rows that this worker holds, also of those that have run out and were not taken back. Rows are
+-- locked in the order of their ids, here as in every write, so that two writes never wait for each other.
 WITH moment AS MATERIALIZED (SELECT {now} AS now),
 asked AS (SELECT * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) AS a (id, owner, fence, lease_ms)),
 held AS MATERIALIZED (

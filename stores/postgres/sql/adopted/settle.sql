@@ -3,7 +3,8 @@
 -- repeated settlement is known; where there is a fence, nobody is left as its owner.
 WITH moment AS MATERIALIZED (SELECT {now} AS now),
 asked AS (
-    SELECT * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bool[])
+    SELECT * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::bigint[],
+        $9::bigint[], $10::bool[])
         AS a (id, owner, fence, outcome, word, error, after_ms, at_ms, give_back)
 ),
 held AS MATERIALIZED (
@@ -21,6 +22,7 @@ written AS (
            {tries} = CASE WHEN m.give_back THEN greatest({tries_before} - 1, 0) ELSE t.{tries} END{set_settled}
       FROM held m
      WHERE t.{id} = m.id
-    RETURNING t.*, m.outcome AS wl_outcome, m.from_status AS wl_from, m.owner AS wl_owner, m.error AS wl_error, m.now AS wl_now
+    RETURNING t.*, m.outcome AS wl_outcome, m.from_status AS wl_from, m.owner AS wl_owner, m.error AS wl_error,
+        m.now AS wl_now
 ){carried}
 SELECT {id}::text FROM written

@@ -1,17 +1,32 @@
 -- What was counted against what is there. Whatever runs has a lease in "claims": the audit of jobs sees to that.
 WITH leased AS (
-    SELECT DISTINCT u.seq FROM windlass.claims c CROSS JOIN unnest(c.seqs) AS u(seq) WHERE c.due_ms IS NOT NULL
+    SELECT u.seq, bool_or(c.open > 0) AS open FROM windlass.claims c CROSS JOIN unnest(c.seqs) AS u(seq)
+     WHERE c.due_ms IS NOT NULL GROUP BY u.seq
 ), running AS MATERIALIZED (
-    SELECT j.queue, j.budgets FROM leased l JOIN windlass.jobs_1 j ON j.seq = l.seq AND j.state = 1
+    SELECT j.queue, j.budgets FROM leased l JOIN windlass.jobs j ON j.seq = l.seq
+      LEFT JOIN windlass.runs r ON r.seq = l.seq WHERE r.state = 1 OR r.seq IS NULL AND l.open
+), queued AS MATERIALIZED (
+    SELECT split_part(r.label, chr(31), 1) AS name, sum(1 + coalesce(cardinality(r.more_seqs), 0)) AS jobs, 0 AS delayed
+      FROM windlass.ready r GROUP BY 1
+    UNION ALL
+    SELECT w.queue, count(*), 0 FROM windlass.waiting w GROUP BY w.queue
+    UNION ALL
+    SELECT d.queue, count(*), count(*) FROM windlass.delayed d GROUP BY d.queue
 ), counted AS (
-    SELECT 0 AS what, r.queue AS name, count(*) AS running FROM running r GROUP BY r.queue
+    SELECT 'running jobs of ' AS what, 0 AS sort, r.queue AS name, count(*) AS jobs FROM running r GROUP BY r.queue
     UNION ALL
-    SELECT 1, b.name, count(*) FROM running r CROSS JOIN unnest(r.budgets) AS b(name) GROUP BY b.name
+    SELECT 'running jobs of ', 1, b.name, count(*) FROM running r CROSS JOIN unnest(r.budgets) AS b(name)
+        GROUP BY b.name
     UNION ALL
-    SELECT 2, d.queue, count(*) FROM windlass.delayed d GROUP BY d.queue
+    SELECT 'delayed jobs of ', 2, q.name, sum(q.delayed) FROM queued q GROUP BY q.name
+    UNION ALL
+    SELECT 'queued jobs of ', 3, q.name, sum(q.jobs) FROM queued q GROUP BY q.name
 ), tallied AS (
-    SELECT t.what, t.name, sum(t.delta) AS running FROM windlass.tally t GROUP BY t.what, t.name
+    SELECT CASE t.what WHEN 2 THEN 'delayed jobs of ' ELSE 'running jobs of ' END AS what, t.what::integer AS sort,
+        t.name,
+           sum(t.delta) AS jobs FROM windlass.tally t GROUP BY t.what, t.name
+    UNION ALL
+    SELECT 'queued jobs of ', 3, t.name, sum(t.queued) FROM windlass.tally t WHERE t.what = 0 GROUP BY t.name
 )
-SELECT CASE WHEN what = 2 THEN 'delayed jobs of ' ELSE 'running jobs of ' END || name || ': '
-       || coalesce(c.running, 0) || ', counted as ' || coalesce(t.running, 0)
-  FROM counted c FULL JOIN tallied t USING (what, name) WHERE coalesce(c.running, 0) <> coalesce(t.running, 0)
+SELECT what || name || ': ' || coalesce(c.jobs, 0) || ', counted as ' || coalesce(t.jobs, 0)
+  FROM counted c FULL JOIN tallied t USING (what, sort, name) WHERE coalesce(c.jobs, 0) <> coalesce(t.jobs, 0)

@@ -7,7 +7,8 @@ RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
      WHERE (e ->> 0)::bigint >= p_now / p_bucket_ms - p_buckets
 $$;
 
-CREATE FUNCTION windlass.add_spent_1(p_window jsonb, p_bucket_ms bigint, p_buckets bigint, p_amount bigint, p_now bigint)
+CREATE FUNCTION windlass.add_spent_1(p_window jsonb, p_bucket_ms bigint, p_buckets bigint, p_amount bigint,
+    p_now bigint)
 RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     v_bucket bigint := greatest(p_now / p_bucket_ms, coalesce((p_window -> -1 ->> 0)::bigint, 0));
@@ -22,7 +23,8 @@ BEGIN
                  GROUP BY x.bucket) b);
 END $$;
 
-CREATE FUNCTION windlass.window_free_1(p_window jsonb, p_bucket_ms bigint, p_buckets bigint, p_max bigint, p_from bigint)
+CREATE FUNCTION windlass.window_free_1(p_window jsonb, p_bucket_ms bigint, p_buckets bigint, p_max bigint,
+    p_from bigint)
 RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     v_moment bigint := p_from;
@@ -68,7 +70,8 @@ END $$;
 
 -- The windows with so much more spent, where there is a bound and an amount; mirrors Budget::spend and Budget::fill.
 CREATE FUNCTION windlass.spend_1(b windlass.budgets, p_second bigint, p_minute bigint, p_day bigint, p_now bigint)
-RETURNS TABLE (writes bigint, second_window jsonb, minute_window jsonb, day_window jsonb) LANGUAGE plpgsql IMMUTABLE AS $$
+RETURNS TABLE (writes bigint, second_window jsonb, minute_window jsonb, day_window jsonb)
+LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     v_amounts bigint[] := ARRAY[p_second, p_minute, p_day];
     v_windows jsonb[] := ARRAY(

@@ -1,9 +1,11 @@
--- When the first of the delayed jobs of these queues is due.
-CREATE FUNCTION windlass.next_due_1(p_queues text[]) RETURNS bigint LANGUAGE sql STABLE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_sort = off SET enable_bitmapscan = off SET jit = off AS $$
-    SELECT min(d.run_at_ms) FROM unnest(p_queues) AS q(name) CROSS JOIN LATERAL (
-        SELECT d.run_at_ms FROM windlass.delayed d WHERE d.queue = q.name ORDER BY d.queue, d.run_at_ms, d.seq LIMIT 1) d
-$$;
+-- When the first of the delayed jobs of these queues is due. Plans as its caller says, whose plan reads heads off
+-- indexes; a function in SQL would be planned anew each time. Mirrors: Line::next_due. Test: conformance (delays).
+CREATE FUNCTION windlass.next_due_1(p_queues text[]) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT min(d.run_at_ms) FROM unnest(p_queues) AS q(name) CROSS JOIN LATERAL (
+        SELECT d.run_at_ms FROM windlass.delayed d WHERE d.queue = q.name
+         ORDER BY d.queue, d.run_at_ms, d.seq LIMIT 1) d);
+END $$;
 
 -- Moves due jobs of these queues from "delayed" to "ready" or, with a key, behind their key.
 CREATE FUNCTION windlass.promote_1(p_now bigint, p_max integer, p_queues text[]) RETURNS void LANGUAGE plpgsql
@@ -48,7 +50,8 @@ BEGIN
           FROM jobs j WHERE j.key IS NOT NULL
     )
     INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label)
-    SELECT j.gate, j.rank, j.seq, j.id, j.fence, j.run_at_ms, j.known, j.deduped, j.label FROM jobs j WHERE j.key IS NULL;
+    SELECT j.gate, j.rank, j.seq, j.id, j.fence, j.run_at_ms, j.known, j.deduped, j.label FROM jobs j
+        WHERE j.key IS NULL;
     IF v_keys IS NOT NULL THEN
         PERFORM windlass.expose_1(v_queues, v_keys, false, NULL);
     END IF;
@@ -129,21 +132,12 @@ BEGIN
      WHERE p_budgets[u.at] <> '' GROUP BY n.name;
 END $$;
 
--- Adds up what is counted of these queues and budgets when it has become many rows.
-CREATE FUNCTION windlass.fold_many_1(p_queues text[], p_budgets text[]) RETURNS void LANGUAGE plpgsql
-{planned} AS $$
-BEGIN
-    IF (SELECT count(*) FROM windlass.tally t
-         WHERE (t.what = 0 AND t.name = ANY (p_queues)) OR (t.what = 1 AND t.name = ANY (p_budgets))) > 500 THEN
-        PERFORM windlass.fold_1(100);
-    END IF;
-END $$;
-
 -- Remembers what a claim gave at several gates, each under a number of its own, and counts it. Answers with the
 -- numbers by gate, nothing for one that gave nothing.
 CREATE FUNCTION windlass.remember_parts_1(
     p_now bigint, p_request uuid, p_worker text, p_asked text, p_floor bigint,
-    p_seqs bigint[], p_ats bigint[], p_fences bigint[], p_apart boolean, p_of text[], p_labels text[], p_lease_ms bigint[])
+    p_seqs bigint[], p_ats bigint[], p_fences bigint[], p_apart boolean, p_of text[], p_labels text[],
+    p_lease_ms bigint[])
 RETURNS bigint[]
 LANGUAGE plpgsql
 SET enable_sort = off SET enable_incremental_sort = off
@@ -155,118 +149,51 @@ DECLARE
           FROM (SELECT g.at, g.at IN (SELECT u.at FROM unnest(p_ats) AS u(at)) AS given
                   FROM generate_series(1, cardinality(p_of)) AS g(at)) u ORDER BY u.at);
 BEGIN
-    INSERT INTO windlass.tally (what, name, delta)
-    SELECT 0, u.queue, count(*) FROM (SELECT p_of[u.at] AS queue FROM unnest(p_ats) AS u(at)) u GROUP BY u.queue;
+    INSERT INTO windlass.tally (what, name, delta, queued)
+    SELECT 0, u.queue, count(*), -count(*) FROM (SELECT p_of[u.at] AS queue FROM unnest(p_ats) AS u(at)) u
+     GROUP BY u.queue;
     INSERT INTO windlass.claims (number, request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
                                  started_ms, lease_ms, worker, label, asked, fence)
     SELECT v_numbers[u.at], p_request, CASE WHEN u.at = v_first THEN 1 END,
            p_now, windlass.moment_1(p_now + p_lease_ms[u.at]), u.seqs, u.fences, u.open,
-           u.open = cardinality(u.seqs), u.low, u.high, p_now, p_lease_ms[u.at], p_worker, p_labels[u.at], p_asked, p_floor
+           u.open = cardinality(u.seqs), u.low, u.high, p_now, p_lease_ms[u.at], p_worker, p_labels[u.at], p_asked,
+               p_floor
       FROM (SELECT u.at, array_agg(u.seq ORDER BY u.ord) AS seqs, array_agg(u.fence ORDER BY u.ord) AS fences,
                    min(u.seq) AS low, max(u.seq) AS high,
-                   count(*) FILTER (WHERE NOT p_apart OR NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)) AS open
+                   count(*) FILTER (WHERE NOT p_apart OR NOT EXISTS (
+                       SELECT FROM windlass.runs r WHERE r.seq = u.seq)) AS open
               FROM unnest(p_seqs, p_ats, p_fences) WITH ORDINALITY AS u(seq, at, fence, ord) GROUP BY u.at) u;
     RETURN v_numbers;
 END $$;
 
--- Gives leases. Always answers with at least one row; its first three columns are the time, the moment when time alone
--- may free another job and the instance of the store, and the others are a leased job, or nothing; the last two are the
--- row of "claims" and, unless the jobs of that row stand in it in the order of rank and seq, the place in it.
---
--- Those that never ran before and have no dedupe key get no row of their own:
--- their leases are part of what "claims" says.
---
--- Locks: the keys of due jobs (promotion) come first; then the rows of limited
--- queues and of budgets, each sorted; then the rows of "ready" with those of their
--- keys, which are not waited for; then their jobs, which nobody else holds unless
--- he found them before they were ready.
-CREATE FUNCTION windlass.claim_2(
-    p_now bigint, p_request uuid, p_worker text, p_queues text[], p_kinds text[], p_limit integer,
-    p_lease_ms bigint, p_promote_max integer, p_asked text, p_bytes_max bigint)
-RETURNS TABLE (
-    now_ms bigint, next_ms bigint, instance uuid, seq bigint, id uuid, kind text, queue text, payload text, priority smallint,
-    key text, dedupe_key text, budgets text[], retry text, timeout_ms bigint, meta text, rank bigint,
-    created_ms bigint, run_at_ms bigint, state smallint, attempt integer, crashes integer, fence bigint,
-    retries integer, started_ms bigint, worker text, lease_ms bigint, expires_ms bigint, cancel_requested boolean,
-    marked_ms bigint, ended_ms bigint, failure smallint, result text, progress text, history text, policy text, steps text, pack bigint,
-    place integer)
-LANGUAGE plpgsql
--- Without sorting, the head of a gate is read off its index, whatever the
--- statistics say about how few jobs are ready.
-SET enable_sort = off SET enable_incremental_sort = off
-{planned} AS $$
-#variable_conflict use_column
+-- Comes into a claim: makes due jobs ready that were delayed, and answers with the time of the claim, which is that of
+-- its last wait, and with when the first of the others is due. Before: the request is locked, which may have been
+-- waited for. Plans as its caller says. Mirrors: Line::due. Test: conformance (delays), claims.
+CREATE FUNCTION windlass.enter_1(
+    p_given bigint, p_queues text[], p_promote_max integer, OUT now_ms bigint, OUT next_ms bigint)
+LANGUAGE plpgsql AS $$
+BEGIN
+    now_ms := windlass.clock_1(p_given);
+    next_ms := windlass.next_due_1(p_queues);
+    IF next_ms <= now_ms THEN
+        PERFORM windlass.promote_1(now_ms, p_promote_max, p_queues);
+        -- The keys of jobs that are due may have been waited for.
+        now_ms := greatest(now_ms, windlass.clock_1(p_given));
+        next_ms := windlass.next_due_1(p_queues);
+    END IF;
+END $$;
+
+-- The gates that a claim may take from: those of its queues and kinds that have ready jobs and are not held back by a
+-- pause or an epoch. Locks nothing. Plans as its caller says. Mirrors: eligible (pauses, epochs).
+-- Test: conformance (pauses, epochs), claims (gates of others are not looked at).
+CREATE FUNCTION windlass.gates_1(
+    p_now bigint, p_epoch windlass.epoch, p_queues text[], p_kinds text[], p_lease_ms bigint)
+RETURNS windlass.gates LANGUAGE plpgsql AS $$
 DECLARE
-    v_now bigint := windlass.begin_1(p_now);
-    v_next bigint;
-    v_spots tid[];
-    v_seqs bigint[];
-    v_ranks bigint[];
-    v_ats bigint[];
-    v_ids uuid[];
-    v_fences bigint[];
-    v_known boolean;
-    v_apart boolean;
     -- The rooms of each kind, unless those of whole queues are fewer.
     v_kinds text[] := CASE WHEN cardinality(p_queues) * cardinality(p_kinds) <= 256 THEN p_kinds END;
-    v_rooms bigint[];
-    v_gates bigint[];
-    v_labels text[];
-    v_sizes bigint[];
-    v_left bigint[];
-    v_cuts tid[];
-    v_cut_takes bigint[];
-    v_waits integer := 0;
-    v_of text[];
-    v_budgets text[];
-    v_lease_ms bigint[];
-    v_policies text[];
-    v_lease bigint;
-    v_expires bigint;
-    v_policy text;
-    v_keyed boolean[];
-    v_takes bigint[];
-    v_limited text[];
-    v_spending text[];
-    v_spends boolean;
-    v_keys boolean;
-    v_crossed boolean;
-    v_room jsonb := '{}';
-    v_picks bigint[];
-    v_count bigint;
-    v_open bigint;
-    v_numbers bigint[];
-    v_asked text;
-    v_epoch windlass.epoch;
-    v_instance uuid;
-    v_floor bigint;
+    v_gates windlass.gates;
 BEGIN
-    SELECT e.instance, greatest(1, e.floor) INTO STRICT v_instance, v_floor FROM windlass.epoch e;
-    v_epoch := windlass.pausing_1(v_now);
-    -- Who asks again waits until the first is over, and is answered what that got.
-    PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_request, 0));
-    SELECT c.asked INTO v_asked FROM windlass.claims c WHERE c.request_id = p_request AND c.part = 1;
-    IF FOUND THEN
-        IF v_asked IS DISTINCT FROM p_asked THEN
-            RAISE EXCEPTION 'claim % was asked by another', p_request USING ERRCODE = 'WL003', DETAIL = p_request::text;
-        END IF;
-        RETURN QUERY
-        SELECT v_now, NULL::bigint, v_instance, j.*, l.place::integer
-          FROM windlass.claims c
-         CROSS JOIN unnest(c.seqs, c.fences) WITH ORDINALITY AS l(seq, fence, place)
-          JOIN windlass.jobs_1 j ON j.seq = l.seq AND j.state = 1 AND j.fence = l.fence
-         WHERE c.request_id = p_request;
-        RETURN;
-    END IF;
-    -- Who asked the same at the same time may have been waited for, and so may the keys of jobs that are due: the time
-    -- of a claim is that of its last wait.
-    v_now := greatest(v_now, windlass.clock_1(p_now));
-    v_next := windlass.next_due_1(p_queues);
-    IF v_next <= v_now THEN
-        PERFORM windlass.promote_1(v_now, p_promote_max, p_queues);
-        v_now := greatest(v_now, windlass.clock_1(p_now));
-        v_next := windlass.next_due_1(p_queues);
-    END IF;
     WITH RECURSIVE rooms AS (
         SELECT DISTINCT windlass.room_1(q.name, k.name) AS low, windlass.room_1(q.name, k.name) | k.more AS high
           FROM unnest(p_queues) AS q(name)
@@ -278,11 +205,12 @@ BEGIN
              ORDER BY h.room, h.gate, h.rank, h.seq LIMIT 1) n
         UNION ALL
         SELECT n.*, g.high FROM heads g CROSS JOIN LATERAL (
-            SELECT h.room, h.gate, h.label FROM windlass.ready h WHERE (h.room, h.gate) > (g.room, g.gate) AND h.room <= g.high
+            SELECT h.room, h.gate, h.label FROM windlass.ready h
+             WHERE (h.room, h.gate) > (g.room, g.gate) AND h.room <= g.high
              ORDER BY h.room, h.gate, h.rank, h.seq LIMIT 1) n
-    ), gates AS (
-        SELECT h.room, h.gate, h.label, split_part(h.label, chr(31), 1) AS queue, split_part(h.label, chr(31), 2) AS kind,
-               split_part(h.label, chr(31), 3) = 'k' AS keyed,
+    ), found AS (
+        SELECT h.room, h.gate, h.label, split_part(h.label, chr(31), 1) AS queue,
+               split_part(h.label, chr(31), 2) AS kind, split_part(h.label, chr(31), 3) = 'k' AS keyed,
                array_to_string((string_to_array(h.label, chr(31)))[4:], chr(31)) AS names,
                -- How many jobs a row seems to have: the first may be what a claim has left.
                (SELECT 1 + coalesce(max(cardinality(first.more_seqs)), 0) FROM (
@@ -290,268 +218,502 @@ BEGIN
                      ORDER BY r.rank, r.seq LIMIT 2) first) AS jobs
           FROM heads h
     )
-    SELECT array_agg(g.room), array_agg(g.gate), array_agg(g.label), array_agg(g.jobs), array_agg(g.queue), array_agg(g.names),
-           array_agg(coalesce(p_lease_ms, q.lease_ms, 30000)), array_agg(q.policy), array_agg(g.keyed),
-           array_agg(g.queue) FILTER (WHERE q.limit_jobs IS NOT NULL), bool_or(g.names <> ''), bool_or(g.keyed),
-           -- Whether a key may have ready jobs in more than one gate.
-           count(*) FILTER (WHERE g.keyed) > count(DISTINCT g.queue) FILTER (WHERE g.keyed)
-      INTO v_rooms, v_gates, v_labels, v_sizes, v_of, v_budgets, v_lease_ms, v_policies, v_keyed, v_limited, v_spends, v_keys, v_crossed
-      FROM gates g LEFT JOIN windlass.queues q ON q.name = g.queue
+    SELECT array_agg(g.room), array_agg(g.gate), array_agg(g.label), array_agg(g.jobs), array_agg(g.queue),
+           array_agg(g.names), array_agg(coalesce(p_lease_ms, q.lease_ms, 30000)), array_agg(q.policy),
+           array_agg(g.keyed), array_agg(g.queue) FILTER (WHERE q.limit_jobs IS NOT NULL), bool_or(g.names <> ''),
+           bool_or(g.keyed), count(*) FILTER (WHERE g.keyed) > count(DISTINCT g.queue) FILTER (WHERE g.keyed)
+      INTO v_gates
+      FROM found g LEFT JOIN windlass.queues q ON q.name = g.queue
      WHERE g.queue = ANY (p_queues) AND (p_kinds IS NULL OR g.kind = ANY (p_kinds)) AND q.paused IS NOT TRUE
-       AND (v_epoch.number IS NULL OR windlass.held_until_1(v_epoch, v_now, g.gate, g.label, q.limit_jobs) IS NULL);
-    IF v_epoch.number IS NOT NULL THEN
-        SELECT least(v_next, min(p.until)) INTO v_next
-          FROM unnest(p_queues) AS q(name) CROSS JOIN windlass.pause_until_1(v_epoch, q.name) AS p(until) WHERE p.until > v_now;
+       AND (p_epoch.number IS NULL
+            OR windlass.held_until_1(p_epoch, p_now, g.gate, g.label, q.limit_jobs) IS NULL);
+    RETURN v_gates;
+END $$;
+
+-- Locks the limited queues and the budgets of gates, each sorted, and answers with how much is left of each ("q" or "b"
+-- and its name), with the names of the budgets, and with the time of the claim: these locks may have been waited for,
+-- and leases begin after the end of everything that is counted as ended. Plans as its caller says.
+-- Mirrors: pick::Rooms, Budget::spendable. Test: conformance (limits, budgets).
+CREATE FUNCTION windlass.lock_rooms_1(
+    p_given bigint, p_now bigint, p_gates windlass.gates, OUT room jsonb, OUT spending text[], OUT now_ms bigint)
+LANGUAGE plpgsql AS $$
+BEGIN
+    room := '{}';
+    IF p_gates.limited IS NOT NULL THEN
+        PERFORM FROM windlass.queues q WHERE q.name = ANY (p_gates.limited) ORDER BY q.name FOR UPDATE;
+        SELECT coalesce(jsonb_object_agg('q' || q.name, greatest(0, q.limit_jobs - windlass.running_1(0, q.name))),
+            '{}')
+          INTO room FROM windlass.queues q WHERE q.name = ANY (p_gates.limited) AND q.limit_jobs IS NOT NULL;
     END IF;
+    IF p_gates.spends THEN
+        SELECT array_agg(DISTINCT b.name) INTO spending
+          FROM unnest(p_gates.budgets) AS g(names) CROSS JOIN unnest(string_to_array(g.names, chr(31))) AS b(name)
+         WHERE g.names <> '';
+        PERFORM FROM windlass.budgets b WHERE b.name = ANY (spending) ORDER BY b.name FOR UPDATE;
+        SELECT room || coalesce(jsonb_object_agg('b' || b.name, greatest(0, least(
+                   windlass.spendable_1(b, p_now), b.slots - windlass.running_1(1, b.name)))), '{}')
+          INTO room FROM windlass.budgets b WHERE b.name = ANY (spending);
+    END IF;
+    now_ms := greatest(p_now, windlass.begin_1(p_given), (
+        SELECT max(windlass.spent_until_1(b)) FROM windlass.budgets b WHERE b.name = ANY (spending)));
+END $$;
 
-    IF v_gates IS NOT NULL AND p_limit > 0 THEN
-        IF v_limited IS NOT NULL THEN
-            PERFORM FROM windlass.queues q WHERE q.name = ANY (v_limited) ORDER BY q.name FOR UPDATE;
-            SELECT jsonb_object_agg('q' || q.name, greatest(0, q.limit_jobs - windlass.running_1(0, q.name))) INTO v_room
-              FROM windlass.queues q WHERE q.name = ANY (v_limited) AND q.limit_jobs IS NOT NULL;
-            v_room := coalesce(v_room, '{}');
-        END IF;
-        IF v_spends THEN
-            SELECT array_agg(DISTINCT b.name) INTO v_spending
-              FROM unnest(v_budgets) AS g(names) CROSS JOIN unnest(string_to_array(g.names, chr(31))) AS b(name)
-             WHERE g.names <> '';
-            PERFORM FROM windlass.budgets b WHERE b.name = ANY (v_spending) ORDER BY b.name FOR UPDATE;
-            SELECT v_room || coalesce(jsonb_object_agg('b' || b.name, greatest(0, least(
-                       windlass.spendable_1(b, v_now), b.slots - windlass.running_1(1, b.name)))), '{}')
-              INTO v_room FROM windlass.budgets b WHERE b.name = ANY (v_spending);
-        END IF;
-        IF v_limited IS NOT NULL OR v_spends THEN
-            -- These locks may have been waited for. The leases begin after that, and after the end of everything
-            -- that is counted as ended.
-            v_now := greatest(v_now, windlass.begin_1(p_now), (
-                SELECT max(windlass.spent_until_1(b)) FROM windlass.budgets b WHERE b.name = ANY (v_spending)));
-        END IF;
-
-        -- How many each gate gives.
-        IF cardinality(v_gates) = 1 AND v_room = '{}' THEN
-            v_takes := ARRAY[p_limit];
-        ELSIF cardinality(v_gates) = 1 THEN
-            v_takes := ARRAY[(SELECT least(p_limit, min(n.room::bigint)) FROM jsonb_each_text(v_room) AS n(name, room))];
-        ELSIF v_room <> '{}' OR v_crossed THEN
-            SELECT t.takes, t.picks INTO v_takes, v_picks
-              FROM windlass.takes_1(p_limit, v_room, v_crossed, v_rooms, v_gates, v_labels, v_of, v_budgets) t;
-        ELSE
-            SELECT array_agg(coalesce(t.takes, 0) ORDER BY u.at) INTO v_takes
-              FROM generate_series(1, cardinality(v_gates)) AS u(at)
+-- How many jobs each gate gives to a claim that nothing else bounds: a merge of the gates by rank and number. Plans as
+-- its caller says. Mirrors: windlass_core::pick without rooms. Test: conformance (several kinds).
+CREATE FUNCTION windlass.shares_1(p_limit integer, p_gates windlass.gates) RETURNS bigint[] LANGUAGE plpgsql AS $$
+BEGIN
+    IF cardinality(p_gates.gates) = 1 THEN
+        RETURN ARRAY[p_limit::bigint];
+    END IF;
+    RETURN (SELECT array_agg(coalesce(t.takes, 0) ORDER BY u.at)
+              FROM generate_series(1, cardinality(p_gates.gates)) AS u(at)
               LEFT JOIN (
                    SELECT h.at, count(*) AS takes FROM (
-                       SELECT g.at FROM unnest(v_rooms, v_gates, v_labels) WITH ORDINALITY AS g(room, gate, label, at)
+                       SELECT g.at
+                         FROM unnest(p_gates.rooms, p_gates.gates, p_gates.labels) WITH ORDINALITY
+                              AS g(room, gate, label, at)
                         CROSS JOIN LATERAL (
-                              SELECT h.rank, u.seq FROM windlass.ready h CROSS JOIN unnest(h.seq || h.more_seqs) AS u(seq)
+                              SELECT h.rank, u.seq FROM windlass.ready h CROSS
+                                  JOIN unnest(h.seq || h.more_seqs) AS u(seq)
                                WHERE h.room = g.room AND h.gate = g.gate AND h.label = g.label
                                ORDER BY h.rank, h.seq LIMIT p_limit) head
                         ORDER BY head.rank, head.seq LIMIT p_limit) h
-                    GROUP BY h.at) t ON t.at = u.at;
-        END IF;
+                    GROUP BY h.at) t ON t.at = u.at);
+END $$;
 
-        IF false = ANY (v_keyed) THEN
-            -- As many rows as seem to be needed are locked, then those that it takes are
-            -- taken, and so on until there are enough jobs or no more rows.
-            v_left := v_takes;
-            IF v_keys THEN
-                v_left := ARRAY(SELECT CASE WHEN u.keyed THEN 0 ELSE u.takes END
-                                  FROM unnest(v_takes, v_keyed) WITH ORDINALITY AS u(takes, keyed, at) ORDER BY u.at);
-            END IF;
-            LOOP
-                SELECT array_agg(t.spot), array_agg(t.spot) FILTER (WHERE t.before + t.jobs > t.left_over),
-                       array_agg(t.left_over - t.before) FILTER (WHERE t.before + t.jobs > t.left_over)
-                  INTO v_spots, v_cuts, v_cut_takes
-                  FROM (SELECT g.left_over, t.spot, t.jobs,
-                               sum(t.jobs) OVER (PARTITION BY g.at ORDER BY t.rank, t.seq)::bigint - t.jobs AS before
-                          FROM unnest(v_rooms, v_gates, v_labels, v_left, v_sizes) WITH ORDINALITY
-                               AS g(room, gate, label, left_over, size, at)
-                         CROSS JOIN LATERAL (
-                               SELECT h.ctid AS spot, h.rank, h.seq, 1 + coalesce(cardinality(h.more_seqs), 0) AS jobs
-                                 FROM windlass.ready h
-                                WHERE h.room = g.room AND h.gate = g.gate AND h.label = g.label
-                                ORDER BY h.rank, h.seq LIMIT (g.left_over + g.size - 1) / g.size FOR UPDATE SKIP LOCKED) t
-                         WHERE g.left_over > 0) t
-                 WHERE t.before < t.left_over;
-                IF v_spots IS NULL THEN
-                    EXIT WHEN v_waits = 10 OR v_seqs IS NOT NULL OR NOT EXISTS (
-                        SELECT FROM unnest(v_left, v_sizes) AS g(left_over, size) WHERE g.left_over > 0 AND g.size > 1);
-                    -- Others hold the rows that there are, and will leave jobs in them.
-                    PERFORM FROM unnest(v_rooms, v_gates) AS g(room, gate) CROSS JOIN LATERAL (
-                        SELECT FROM windlass.ready h WHERE h.room = g.room AND h.gate = g.gate AND h.more_seqs IS NOT NULL
-                         ORDER BY h.gate, h.rank, h.seq LIMIT 1 FOR UPDATE) h LIMIT 1;
-                    v_waits := v_waits + 1;
-                    v_now := greatest(v_now, windlass.begin_1(p_now));
-                    CONTINUE;
-                END IF;
-                WITH gone AS (
-                    DELETE FROM windlass.ready h WHERE h.ctid = ANY (v_spots)
-                    RETURNING array_position(v_gates, h.gate) AS at,
-                              coalesce(v_cut_takes[array_position(v_cuts, h.ctid)], 1 + coalesce(cardinality(h.more_seqs), 0))::integer AS takes,
-                              h.*
-                ), rest AS (
-                    INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label, more_seqs, more_ids)
-                    SELECT g.gate, g.rank, g.more_seqs[g.takes], g.more_ids[g.takes], g.fence, g.run_at_ms, g.known, g.deduped, g.label,
-                           nullif(g.more_seqs[g.takes + 1:], '{}'), nullif(g.more_ids[g.takes + 1:], '{}')
-                      FROM gone g WHERE g.takes <= cardinality(g.more_seqs)
-                ), begun AS (
-                    INSERT INTO windlass.runs (seq, fence, run_at_ms, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, worker)
-                    SELECT u.seq, greatest(g.fence, v_floor), g.run_at_ms, v_now, v_lease_ms[g.at],
-                           windlass.moment_1(v_now + v_lease_ms[g.at]), 1, 1, true, g.label, p_worker
-                      FROM gone g CROSS JOIN LATERAL unnest(g.seq || g.more_seqs[:g.takes - 1]) AS u(seq)
-                     WHERE g.deduped AND NOT g.known
-                )
-                SELECT v_seqs || array_agg(u.seq), v_ranks || array_agg(g.rank), v_ats || array_agg(g.at), v_ids || array_agg(u.id),
-                       v_fences || array_agg(g.fence), coalesce(v_known, false) OR bool_or(g.known),
-                       coalesce(v_apart, false) OR bool_or(g.known OR g.deduped)
-                  INTO v_seqs, v_ranks, v_ats, v_ids, v_fences, v_known, v_apart
-                  FROM (SELECT g.* FROM gone g ORDER BY g.rank, g.seq) g
-                 CROSS JOIN LATERAL unnest(g.seq || g.more_seqs[:g.takes - 1], g.id || g.more_ids[:g.takes - 1]) AS u(seq, id);
-                IF cardinality(v_gates) = 1 THEN
-                    -- Fewer rows than were asked for: there are no more.
-                    EXIT WHEN cardinality(v_spots) < (v_left[1] + v_sizes[1] - 1) / v_sizes[1];
-                    v_left[1] := v_takes[1] - cardinality(v_seqs);
-                ELSE
-                    v_left := ARRAY(
-                        SELECT CASE WHEN g.keyed THEN 0 ELSE g.takes - (SELECT count(*) FROM unnest(v_ats) AS u(at) WHERE u.at = g.at) END
-                          FROM unnest(v_takes, v_keyed) WITH ORDINALITY AS g(takes, keyed, at) ORDER BY g.at);
-                END IF;
-                EXIT WHEN 0 >= ALL (v_left);
-                v_sizes := array_fill(greatest(1, cardinality(v_seqs) / cardinality(v_spots))::bigint, ARRAY[cardinality(v_gates)]);
-            END LOOP;
-            v_spots := NULL;
-        END IF;
-        IF v_keys THEN
-            SELECT array_agg(t.spot), v_seqs || array_agg(t.seq), v_ranks || array_agg(t.rank), v_ats || array_agg(g.at),
-                   v_ids || array_agg(t.id), v_fences || array_agg(t.fence), coalesce(v_known, false) OR bool_or(t.known),
-                   coalesce(v_apart, false) OR bool_or(t.known OR t.deduped)
-              INTO v_spots, v_seqs, v_ranks, v_ats, v_ids, v_fences, v_known, v_apart
-              FROM unnest(v_rooms, v_gates, v_takes, v_labels, v_of, v_keyed) WITH ORDINALITY
-                   AS g(room, gate, takes, label, queue, keyed, at)
+-- Locks rows of "ready" at gates without keys, as many as seem to be needed for what is left over of each gate's share,
+-- those of others not waited for. Answers with the rows, and with those that have more jobs than are wanted and how
+-- many of them are. Plans as its caller says. Mirrors: nothing; core reads heads one by one. Test: conformance
+-- (batches).
+CREATE FUNCTION windlass.lock_rows_1(
+    p_gates windlass.gates, p_left bigint[], p_sizes bigint[], OUT spots tid[], OUT cuts tid[], OUT cut_takes bigint[])
+LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT array_agg(t.spot), array_agg(t.spot) FILTER (WHERE t.before + t.jobs > t.left_over),
+           array_agg(t.left_over - t.before) FILTER (WHERE t.before + t.jobs > t.left_over)
+      INTO spots, cuts, cut_takes
+      FROM (SELECT g.left_over, t.spot, t.jobs,
+                   sum(t.jobs) OVER (PARTITION BY g.at ORDER BY t.rank, t.seq)::bigint - t.jobs AS before
+              FROM unnest(p_gates.rooms, p_gates.gates, p_gates.labels, p_left, p_sizes) WITH ORDINALITY
+                   AS g(room, gate, label, left_over, size, at)
              CROSS JOIN LATERAL (
-                   SELECT h.ctid AS spot, h.seq, h.rank, h.id, h.fence, h.known, h.deduped FROM windlass.ready h
-                     JOIN windlass.keys k ON k.queue = g.queue AND k.key = h.key AND k.holder IS NULL
+                   SELECT h.ctid AS spot, h.rank, h.seq, 1 + coalesce(cardinality(h.more_seqs), 0) AS jobs
+                     FROM windlass.ready h
                     WHERE h.room = g.room AND h.gate = g.gate AND h.label = g.label
-                      AND (v_picks IS NULL OR h.seq = ANY (v_picks))
-                    ORDER BY h.rank, h.seq LIMIT g.takes FOR UPDATE SKIP LOCKED) t
-             WHERE g.takes > 0 AND g.keyed;
-            IF cardinality(v_gates) > 1 THEN
-                SELECT array_agg(u.seq), array_agg(u.at), array_agg(u.id), array_agg(u.fence)
-                  INTO v_seqs, v_ats, v_ids, v_fences
-                  FROM (SELECT u.* FROM unnest(v_seqs, v_ranks, v_ats, v_ids, v_fences) AS u(seq, rank, at, id, fence)
-                         ORDER BY u.rank, u.seq) u;
-            END IF;
-        END IF;
-    END IF;
+                    ORDER BY h.rank, h.seq LIMIT (g.left_over + g.size - 1) / g.size FOR UPDATE SKIP LOCKED) t
+             WHERE g.left_over > 0) t
+     WHERE t.before < t.left_over;
+END $$;
 
+-- Takes locked rows out of "ready", writes back what is left of those that are cut, and begins the runs of jobs with
+-- dedupe keys that never ran. Answers with what was taken, together with what was before. Plans as its caller says.
+-- Mirrors: transition::claim. Test: conformance (batches, dedupe keys).
+CREATE FUNCTION windlass.take_spots_1(
+    p_floor bigint, p_worker text, p_gates windlass.gates, p_taken windlass.taken,
+    p_spots tid[], p_cuts tid[], p_cut_takes bigint[])
+RETURNS windlass.taken LANGUAGE plpgsql AS $$
+BEGIN
+    WITH gone AS (
+        DELETE FROM windlass.ready h WHERE h.ctid = ANY (p_spots)
+        RETURNING array_position(p_gates.gates, h.gate) AS at,
+                  coalesce(p_cut_takes[array_position(p_cuts, h.ctid)],
+                           1 + coalesce(cardinality(h.more_seqs), 0))::integer AS takes, h.*
+    ), rest AS (
+        INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label, more_seqs, more_ids)
+        SELECT g.gate, g.rank, g.more_seqs[g.takes], g.more_ids[g.takes], g.fence, g.run_at_ms, g.known, g.deduped,
+               g.label, nullif(g.more_seqs[g.takes + 1:], '{}'), nullif(g.more_ids[g.takes + 1:], '{}')
+          FROM gone g WHERE g.takes <= cardinality(g.more_seqs)
+    ), begun AS (
+        INSERT INTO windlass.runs (seq, fence, run_at_ms, started_ms, lease_ms, expires_ms, attempt, state, deduped,
+                                   label, worker)
+        SELECT u.seq, greatest(g.fence, p_floor), g.run_at_ms, p_taken.now_ms, p_gates.lease_ms[g.at],
+               windlass.moment_1(p_taken.now_ms + p_gates.lease_ms[g.at]), 1, 1, true, g.label, p_worker
+          FROM gone g CROSS JOIN LATERAL unnest(g.seq || g.more_seqs[:g.takes - 1]) AS u(seq)
+         WHERE g.deduped AND NOT g.known
+    )
+    SELECT p_taken.now_ms, p_taken.seqs || array_agg(u.seq), p_taken.ranks || array_agg(g.rank),
+           p_taken.ats || array_agg(g.at::bigint), p_taken.ids || array_agg(u.id),
+           p_taken.fences || array_agg(g.fence), coalesce(p_taken.known, false) OR bool_or(g.known),
+           coalesce(p_taken.apart, false) OR bool_or(g.known OR g.deduped), NULL,
+           p_taken.spending
+      INTO p_taken
+      FROM (SELECT g.* FROM gone g ORDER BY g.rank, g.seq) g
+     CROSS JOIN LATERAL unnest(g.seq || g.more_seqs[:g.takes - 1], g.id || g.more_ids[:g.takes - 1]) AS u(seq, id);
+    RETURN p_taken;
+END $$;
+
+-- Takes jobs of gates without keys, as many as each gate's share says: rows are locked, then what they have is taken,
+-- and so on until there are enough jobs or no more rows. Where others hold all rows and will leave jobs in them, they
+-- are waited for, a few times, and the time of the claim with them. Plans as its caller says. Mirrors:
+-- windlass_core::pick. Test: conformance (batches, claims beside claims), claims.
+CREATE FUNCTION windlass.take_rows_1(
+    p_given bigint, p_floor bigint, p_worker text, p_gates windlass.gates, p_takes bigint[], p_taken windlass.taken)
+RETURNS windlass.taken LANGUAGE plpgsql AS $$
+DECLARE
+    v_sizes bigint[] := p_gates.sizes;
+    v_left bigint[] := p_takes;
+    v_waits integer := 0;
+    r record;
+BEGIN
+    IF p_gates.keys THEN
+        v_left := ARRAY(SELECT CASE WHEN u.keyed THEN 0 ELSE u.takes END
+                          FROM unnest(p_takes, p_gates.keyed) WITH ORDINALITY AS u(takes, keyed, at) ORDER BY u.at);
+    END IF;
+    LOOP
+        SELECT * INTO r FROM windlass.lock_rows_1(p_gates, v_left, v_sizes);
+        IF r.spots IS NULL THEN
+            EXIT WHEN v_waits = 10 OR p_taken.seqs IS NOT NULL OR NOT EXISTS (
+                SELECT FROM unnest(v_left, v_sizes) AS g(left_over, size) WHERE g.left_over > 0 AND g.size > 1);
+            PERFORM FROM unnest(p_gates.rooms, p_gates.gates) AS g(room, gate) CROSS JOIN LATERAL (
+                SELECT FROM windlass.ready h WHERE h.room = g.room AND h.gate = g.gate AND h.more_seqs IS NOT NULL
+                 ORDER BY h.gate, h.rank, h.seq LIMIT 1 FOR UPDATE) h LIMIT 1;
+            v_waits := v_waits + 1;
+            p_taken.now_ms := greatest(p_taken.now_ms, windlass.begin_1(p_given));
+            CONTINUE;
+        END IF;
+        p_taken := windlass.take_spots_1(p_floor, p_worker, p_gates, p_taken, r.spots, r.cuts, r.cut_takes);
+        IF cardinality(p_gates.gates) = 1 THEN
+            -- Fewer rows than were asked for: there are no more.
+            EXIT WHEN cardinality(r.spots) < (v_left[1] + v_sizes[1] - 1) / v_sizes[1];
+            v_left[1] := p_takes[1] - cardinality(p_taken.seqs);
+        ELSE
+            v_left := ARRAY(
+                SELECT CASE WHEN g.keyed THEN 0
+                            ELSE g.takes - (SELECT count(*) FROM unnest(p_taken.ats) AS u(at) WHERE u.at = g.at) END
+                  FROM unnest(p_takes, p_gates.keyed) WITH ORDINALITY AS g(takes, keyed, at) ORDER BY g.at);
+        END IF;
+        EXIT WHEN 0 >= ALL (v_left);
+        v_sizes := array_fill(greatest(1, cardinality(p_taken.seqs) / cardinality(r.spots))::bigint,
+                              ARRAY[cardinality(p_gates.gates)]);
+    END LOOP;
+    RETURN p_taken;
+END $$;
+
+-- Locks the rows of jobs with keys that are to be taken, with those of their keys, which are not waited for; with
+-- p_picks only these jobs. Answers with them beside what was taken before, in the order of rank and number, and with
+-- the rows, which are still there. Plans as its caller says. Mirrors: windlass_core::pick. Test: conformance (keys).
+CREATE FUNCTION windlass.lock_keyed_1(
+    p_gates windlass.gates, p_takes bigint[], p_picks bigint[], p_taken windlass.taken)
+RETURNS windlass.taken LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT p_taken.now_ms, p_taken.seqs || array_agg(t.seq), p_taken.ranks || array_agg(t.rank),
+           p_taken.ats || array_agg(g.at), p_taken.ids || array_agg(t.id), p_taken.fences || array_agg(t.fence),
+           coalesce(p_taken.known, false) OR bool_or(t.known),
+           coalesce(p_taken.apart, false) OR bool_or(t.known OR t.deduped), array_agg(t.spot),
+           p_taken.spending
+      INTO p_taken
+      FROM unnest(p_gates.rooms, p_gates.gates, p_takes, p_gates.labels, p_gates.queues, p_gates.keyed)
+           WITH ORDINALITY AS g(room, gate, takes, label, queue, keyed, at)
+     CROSS JOIN LATERAL (
+           SELECT h.ctid AS spot, h.seq, h.rank, h.id, h.fence, h.known, h.deduped FROM windlass.ready h
+             JOIN windlass.keys k ON k.queue = g.queue AND k.key = h.key AND k.holder IS NULL
+            WHERE h.room = g.room AND h.gate = g.gate AND h.label = g.label
+              AND (p_picks IS NULL OR h.seq = ANY (p_picks))
+            ORDER BY h.rank, h.seq LIMIT g.takes FOR UPDATE SKIP LOCKED) t
+     WHERE g.takes > 0 AND g.keyed;
+    IF cardinality(p_gates.gates) > 1 THEN
+        SELECT array_agg(u.seq), array_agg(u.at), array_agg(u.id), array_agg(u.fence)
+          INTO p_taken.seqs, p_taken.ats, p_taken.ids, p_taken.fences
+          FROM (SELECT u.* FROM unnest(p_taken.seqs, p_taken.ranks, p_taken.ats, p_taken.ids, p_taken.fences)
+                       AS u(seq, rank, at, id, fence)
+                 ORDER BY u.rank, u.seq) u;
+    END IF;
+    RETURN p_taken;
+END $$;
+
+-- Takes jobs with keys whose rows are held: they hold their keys now, and ready jobs of the same keys at other gates
+-- wait again. Begins the runs of those with dedupe keys that never ran. Plans as its caller says.
+-- Mirrors: transition::claim. Test: conformance (keys, keys at several gates).
+CREATE FUNCTION windlass.take_keyed_1(
+    p_floor bigint, p_worker text, p_gates windlass.gates, p_taken windlass.taken)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    WITH gone AS (
+        DELETE FROM windlass.ready h WHERE h.ctid = ANY (p_taken.spots)
+        RETURNING array_position(p_gates.gates, h.gate) AS at, h.seq, h.fence, h.run_at_ms, h.known, h.deduped,
+                  h.label, h.key
+    ), begun AS (
+        INSERT INTO windlass.runs (seq, fence, run_at_ms, started_ms, lease_ms, expires_ms, attempt, state, deduped,
+                                   label, key, worker)
+        SELECT g.seq, greatest(g.fence, p_floor), g.run_at_ms, p_taken.now_ms, p_gates.lease_ms[g.at],
+               windlass.moment_1(p_taken.now_ms + p_gates.lease_ms[g.at]), 1, 1, true, g.label, g.key, p_worker
+          FROM gone g WHERE g.deduped AND NOT g.known
+    ), held AS (
+        UPDATE windlass.keys k SET holder = g.seq
+          FROM (SELECT g.seq, g.key, p_gates.queues[g.at] AS queue FROM gone g) g
+         WHERE k.queue = g.queue AND k.key = g.key
+        RETURNING k.queue, k.key, k.holder
+    ), behind AS (
+        DELETE FROM windlass.ready h USING held k
+         WHERE h.key = k.key AND h.label >= k.queue || chr(31) AND h.label < k.queue || chr(32) AND h.seq <> k.holder
+        RETURNING k.queue, h.*
+    )
+    INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, known, deduped, label)
+    SELECT b.queue, b.key, b.gate, b.rank, b.seq, b.id, b.fence, b.run_at_ms, b.known, b.deduped, b.label
+      FROM behind b;
+END $$;
+
+-- Begins the runs of taken jobs that ran before. One that somebody has moved since keeps its row: windlass.untake_1
+-- makes good for that. Plans as its caller says. Mirrors: transition::claim. Test: conformance (retries), line.
+CREATE FUNCTION windlass.begin_again_1(
+    p_floor bigint, p_worker text, p_gates windlass.gates, p_taken windlass.taken)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE windlass.runs r
+       SET state = 1, fence = greatest(s.fence, p_floor), attempt = r.attempt + 1, started_ms = p_taken.now_ms,
+           worker = p_worker, lease_ms = s.lease_ms, cancel_requested = false,
+           expires_ms = windlass.moment_1(p_taken.now_ms + s.lease_ms)
+      FROM (SELECT u.seq, u.fence, u.fence - 1 AS before, p_gates.lease_ms[u.at] AS lease_ms, 0 AS queued
+              FROM unnest(p_taken.seqs, p_taken.ats, p_taken.fences) AS u(seq, at, fence)) s
+     WHERE r.seq = s.seq AND r.state = s.queued AND r.fence = s.before;
+END $$;
+
+-- When a budget that has nothing left has some again; nothing when all have some. Plans as its caller says.
+-- Mirrors: Budget::free_at. Test: conformance (budgets).
+CREATE FUNCTION windlass.spendable_at_1(p_now bigint, p_budgets text[]) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (SELECT min(CASE WHEN b.cooling_ms > p_now THEN b.cooling_ms ELSE windlass.budget_free_1(b, p_now) END)
+              FROM windlass.budgets b WHERE b.name = ANY (p_budgets) AND windlass.spendable_1(b, p_now) = 0);
+END $$;
+
+-- Remembers what a claim gave, counts it and tells of it. Answers with the numbers of the parts, by gate. Plans as its
+-- caller says. Mirrors: Book::claim (what is remembered of a request). Test: conformance (requests asked again).
+CREATE FUNCTION windlass.remember_1(
+    p_request uuid, p_worker text, p_asked text, p_floor bigint, p_gates windlass.gates, p_taken windlass.taken)
+RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_number bigint;
+    v_numbers bigint[];
+    v_jobs integer := cardinality(p_taken.seqs);
+    v_open bigint := v_jobs;
+BEGIN
+    IF cardinality(p_gates.gates) > 1 THEN
+        v_numbers := windlass.remember_parts_1(
+            p_taken.now_ms, p_request, p_worker, p_asked, p_floor, p_taken.seqs, p_taken.ats, p_taken.fences,
+            p_taken.apart, p_gates.queues, p_gates.labels, p_gates.lease_ms);
+        PERFORM windlass.note_1(
+            p_taken.now_ms, 1, ARRAY(SELECT p_gates.queues[u.at] FROM unnest(p_taken.ats) AS u(at)), p_taken.ids);
+        RETURN v_numbers;
+    END IF;
+    IF p_taken.apart THEN
+        v_open := (SELECT count(*) FROM unnest(p_taken.seqs) AS u(seq)
+                    WHERE NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq));
+    END IF;
+    v_number := nextval('windlass.claim_number');
+    WITH counted AS (
+        INSERT INTO windlass.tally (what, name, delta, queued) VALUES (0, p_gates.queues[1], v_jobs, -v_jobs)
+    ), remembered AS (
+        INSERT INTO windlass.claims (number, request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
+                                     started_ms, lease_ms, worker, label, asked, fence)
+        SELECT v_number, p_request, 1, p_taken.now_ms, windlass.moment_1(p_taken.now_ms + p_gates.lease_ms[1]),
+               p_taken.seqs, p_taken.fences, v_open, v_open = v_jobs, min(u.seq), max(u.seq), p_taken.now_ms,
+               p_gates.lease_ms[1], p_worker, p_gates.labels[1], p_asked, p_floor
+          FROM unnest(p_taken.seqs) AS u(seq)
+    )
+    INSERT INTO windlass.events (at_ms, what, queue, jobs)
+    VALUES (p_taken.now_ms, 1, p_gates.queues[1], p_taken.ids);
+    RETURN ARRAY[v_number];
+END $$;
+
+-- Whether a request was answered before; refuses it with WL003 when another asked it. Plans as its caller says.
+-- Mirrors: ClaimRequest::asked. Test: conformance (requests asked again, by others).
+CREATE FUNCTION windlass.answered_1(p_request uuid, p_asked text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_asked text;
+BEGIN
+    SELECT c.asked INTO v_asked FROM windlass.claims c WHERE c.request_id = p_request AND c.part = 1;
+    IF NOT FOUND THEN
+        RETURN false;
+    ELSIF v_asked IS DISTINCT FROM p_asked THEN
+        RAISE EXCEPTION 'claim % was asked by another', p_request USING ERRCODE = 'WL003', DETAIL = p_request::text;
+    END IF;
+    RETURN true;
+END $$;
+
+-- What a request was given, as far as it is still held. Plans as its caller says. Mirrors: Book::claim (a request that
+-- is asked again). Test: conformance (requests asked again).
+CREATE FUNCTION windlass.recall_1(p_request uuid) RETURNS TABLE (job windlass.jobs_1, place integer)
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT j, l.place::integer
+      FROM windlass.claims c
+     CROSS JOIN unnest(c.seqs, c.fences) WITH ORDINALITY AS l(seq, fence, place)
+      JOIN windlass.jobs_1 j ON j.seq = l.seq AND j.state = 1 AND j.fence = l.fence
+     WHERE c.request_id = p_request;
+END $$;
+
+-- Gives the jobs that were taken their leases, and spends for them. Before: they are out of line, or, with keys, their
+-- rows are held. Answers with them and the fences that they have now; ends the call when they have too many bytes.
+-- Plans as its caller says. Mirrors: transition::claim, Budget::spend. Test: conformance (every claim), caps.
+CREATE FUNCTION windlass.lease_1(
+    p_floor bigint, p_worker text, p_lease_ms bigint, p_bytes_max bigint, p_gates windlass.gates,
+    p_taken windlass.taken)
+RETURNS windlass.taken LANGUAGE plpgsql AS $$
+BEGIN
     -- Who can have more than fits has it counted; a payload has a megabyte at most.
-    IF cardinality(v_seqs) > 1 AND (v_known OR cardinality(v_seqs) > p_bytes_max / 1048576) THEN
-        PERFORM windlass.bounded_1(v_seqs, p_bytes_max, v_known);
+    IF cardinality(p_taken.seqs) > 1
+       AND (p_taken.known OR cardinality(p_taken.seqs) > p_bytes_max / 1048576) THEN
+        PERFORM windlass.bounded_1(p_taken.seqs, p_bytes_max, p_taken.known);
     END IF;
-    IF v_seqs IS NOT NULL THEN
-        IF v_spots IS NOT NULL THEN
-            -- The keys are taken: their ready jobs of other gates wait again.
-            WITH gone AS (
-                DELETE FROM windlass.ready h WHERE h.ctid = ANY (v_spots)
-                RETURNING array_position(v_gates, h.gate) AS at, h.seq, h.fence, h.run_at_ms, h.known, h.deduped, h.label, h.key
-            ), begun AS (
-                INSERT INTO windlass.runs (seq, fence, run_at_ms, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, key, worker)
-                SELECT g.seq, greatest(g.fence, v_floor), g.run_at_ms, v_now, v_lease_ms[g.at],
-                       windlass.moment_1(v_now + v_lease_ms[g.at]), 1, 1, true, g.label, g.key, p_worker
-                  FROM gone g WHERE g.deduped AND NOT g.known
-            ), held AS (
-                UPDATE windlass.keys k SET holder = g.seq
-                  FROM (SELECT g.seq, g.key, v_of[g.at] AS queue FROM gone g) g
-                 WHERE k.queue = g.queue AND k.key = g.key
-                RETURNING k.queue, k.key, k.holder
-            ), behind AS (
-                DELETE FROM windlass.ready h USING held k
-                 WHERE h.key = k.key AND h.label >= k.queue || chr(31) AND h.label < k.queue || chr(32) AND h.seq <> k.holder
-                RETURNING k.queue, h.*
-            )
-            INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, known, deduped, label)
-            SELECT b.queue, b.key, b.gate, b.rank, b.seq, b.id, b.fence, b.run_at_ms, b.known, b.deduped, b.label FROM behind b;
-        END IF;
-        IF v_known THEN
-            UPDATE windlass.runs r
-               SET state = 1, fence = greatest(s.fence, v_floor), attempt = r.attempt + 1, started_ms = v_now, worker = p_worker,
-                   lease_ms = s.lease_ms, cancel_requested = false, expires_ms = windlass.moment_1(v_now + s.lease_ms)
-              FROM (SELECT u.seq, u.fence, u.fence - 1 AS before, v_lease_ms[u.at] AS lease_ms, 0 AS queued
-                      FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence)) s
-             WHERE r.seq = s.seq AND r.state = s.queued AND r.fence = s.before;
-        END IF;
-        IF v_floor > 1 THEN
-            v_fences := ARRAY(SELECT greatest(u.fence, v_floor) FROM unnest(v_fences) WITH ORDINALITY AS u(fence, ord) ORDER BY u.ord);
-        END IF;
-        IF p_lease_ms IS NOT NULL THEN
-            PERFORM windlass.note_lease_1(v_now, p_lease_ms, ARRAY(SELECT DISTINCT v_of[u.at] FROM unnest(v_ats) AS u(at)));
-        END IF;
-        IF v_spends THEN
-            PERFORM windlass.spend_claimed_1(v_now, v_ats, v_budgets);
-        END IF;
-        IF v_room <> '{}' THEN
-            PERFORM windlass.fold_many_1(v_limited, v_spending);
-        END IF;
+    IF p_taken.spots IS NOT NULL THEN
+        PERFORM windlass.take_keyed_1(p_floor, p_worker, p_gates, p_taken);
     END IF;
+    IF p_taken.known THEN
+        PERFORM windlass.begin_again_1(p_floor, p_worker, p_gates, p_taken);
+    END IF;
+    IF p_floor > 1 THEN
+        p_taken.fences := ARRAY(SELECT greatest(u.fence, p_floor)
+                                  FROM unnest(p_taken.fences) WITH ORDINALITY AS u(fence, ord) ORDER BY u.ord);
+    END IF;
+    IF p_lease_ms IS NOT NULL THEN
+        PERFORM windlass.note_lease_1(p_taken.now_ms, p_lease_ms, ARRAY(
+            SELECT DISTINCT p_gates.queues[u.at] FROM unnest(p_taken.ats) AS u(at)));
+    END IF;
+    IF p_gates.spends THEN
+        PERFORM windlass.spend_claimed_1(p_taken.now_ms, p_taken.ats, p_gates.budgets);
+    END IF;
+    RETURN p_taken;
+END $$;
 
-    IF v_spends THEN
-        SELECT least(v_next, min(CASE WHEN b.cooling_ms > v_now THEN b.cooling_ms ELSE windlass.budget_free_1(b, v_now) END))
-          INTO v_next FROM windlass.budgets b
-         WHERE b.name = ANY (v_spending) AND windlass.spendable_1(b, v_now) = 0;
+-- The jobs that a claim took, some of which ran before, with their places in what is remembered of it. Somebody who
+-- found a job before it was ready may have moved it meanwhile: that is made good. Plans as its caller says. Mirrors:
+-- nothing; it is the answer. Test: a_place_without_its_job_holds_up_nobody.
+CREATE FUNCTION windlass.leased_1(p_taken windlass.taken) RETURNS TABLE (job windlass.jobs_1, place integer)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_count bigint;
+BEGIN
+    RETURN QUERY
+    SELECT j, u.place
+      FROM (SELECT u.seq, u.fence, row_number() OVER (PARTITION BY u.at ORDER BY u.ord)::integer AS place, 1 AS running
+              FROM unnest(p_taken.seqs, p_taken.ats, p_taken.fences) WITH ORDINALITY AS u(seq, at, fence, ord)) u
+      JOIN windlass.jobs_1 j ON j.seq = u.seq AND j.fence = u.fence AND j.state = u.running;
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    IF v_count <> cardinality(p_taken.seqs) THEN
+        PERFORM windlass.untake_1(p_taken.seqs, p_taken.fences);
     END IF;
+END $$;
 
-    IF v_seqs IS NULL THEN
-        RETURN QUERY
-        SELECT v_now, v_next, v_instance, j.*, NULL::integer FROM (VALUES (1)) AS always(one) LEFT JOIN windlass.jobs_1 j ON false;
+-- Picks jobs for a claim at these gates and takes them out of line, but for those with keys, whose rows are only held.
+-- Answers with what was taken; the time of the claim and the budgets that it is bound by are there also when that is
+-- nothing. Plans as its caller says. Mirrors: windlass_core::pick. Test: conformance (every claim).
+CREATE FUNCTION windlass.pick_1(
+    p_given bigint, p_now bigint, p_worker text, p_limit integer, p_floor bigint, p_gates windlass.gates)
+RETURNS windlass.taken LANGUAGE plpgsql AS $$
+DECLARE
+    v_room jsonb := '{}';
+    v_takes bigint[];
+    v_picks bigint[];
+    v_taken windlass.taken;
+BEGIN
+    v_taken.now_ms := p_now;
+    IF p_gates.limited IS NOT NULL OR p_gates.spends THEN
+        SELECT l.room, l.spending, l.now_ms INTO v_room, v_taken.spending, v_taken.now_ms
+          FROM windlass.lock_rooms_1(p_given, p_now, p_gates) l;
+    END IF;
+    IF v_room = '{}' AND NOT p_gates.crossed THEN
+        v_takes := windlass.shares_1(p_limit, p_gates);
+    ELSIF cardinality(p_gates.gates) = 1 THEN
+        v_takes := ARRAY[(
+            SELECT least(p_limit, min(n.room::bigint)) FROM jsonb_each_text(v_room) AS n(name, room))];
+    ELSE
+        SELECT t.takes, t.picks INTO v_takes, v_picks FROM windlass.takes_1(
+            p_limit, v_room, p_gates.crossed, p_gates.rooms, p_gates.gates, p_gates.labels, p_gates.queues,
+            p_gates.budgets) t;
+    END IF;
+    IF false = ANY (p_gates.keyed) THEN
+        v_taken := windlass.take_rows_1(p_given, p_floor, p_worker, p_gates, v_takes, v_taken);
+    END IF;
+    IF p_gates.keys THEN
+        v_taken := windlass.lock_keyed_1(p_gates, v_takes, v_picks, v_taken);
+    END IF;
+    RETURN v_taken;
+END $$;
+
+-- Gives leases. Always answers with at least one row; its first three columns are the time, the moment when time alone
+-- may free another job and the instance of the store, and the others are a leased job, or nothing; the last two are the
+-- row of "claims" and, unless the jobs of that row stand in it in the order of rank and seq, the place in it. The
+-- answer is in no order; whoever reads it puts it into that of rank and seq.
+--
+-- Those that never ran before and have no dedupe key get no row of their own: their leases are part of what "claims"
+-- says.
+--
+-- Locks: the keys of due jobs (promotion) come first; then the rows of limited queues and of budgets, each sorted; then
+-- the rows of "ready" with those of their keys, which are not waited for; then their jobs, which nobody else holds
+-- unless he found them before they were ready.
+-- Mirrors: Book::claim. Test: conformance (every claim).
+CREATE FUNCTION windlass.claim_2(
+    p_now bigint, p_request uuid, p_worker text, p_queues text[], p_kinds text[], p_limit integer,
+    p_lease_ms bigint, p_promote_max integer, p_asked text, p_bytes_max bigint)
+RETURNS TABLE (
+    now_ms bigint, next_ms bigint, instance uuid, seq bigint, id uuid, kind text, queue text, payload text,
+    priority smallint, key text, dedupe_key text, budgets text[], retry text, timeout_ms bigint, meta text, rank bigint,
+    created_ms bigint, run_at_ms bigint, state smallint, attempt integer, crashes integer, fence bigint,
+    retries integer, started_ms bigint, worker text, lease_ms bigint, expires_ms bigint, cancel_requested boolean,
+    marked_ms bigint, ended_ms bigint, failure smallint, result text, progress text, history text, policy text,
+    steps text, pack bigint, place integer)
+LANGUAGE plpgsql
+-- Without sorting, the head of a gate is read off its index, whatever the
+-- statistics say about how few jobs are ready.
+SET enable_sort = off SET enable_incremental_sort = off
+{planned} AS $$
+#variable_conflict use_column
+DECLARE
+    v_now bigint := windlass.begin_1(p_now);
+    v_next bigint;
+    v_instance uuid;
+    v_floor bigint;
+    v_epoch windlass.epoch;
+    v_gates windlass.gates;
+    v_taken windlass.taken;
+    v_numbers bigint[];
+BEGIN
+    SELECT e.instance, greatest(1, e.floor) INTO STRICT v_instance, v_floor FROM windlass.epoch e;
+    v_epoch := windlass.pausing_1(v_now);
+    -- Who asks again waits until the first is over, and is answered what that got.
+    PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_request, 0));
+    IF windlass.answered_1(p_request, p_asked) THEN
+        RETURN QUERY SELECT v_now, NULL::bigint, v_instance, (r.job).*, r.place FROM windlass.recall_1(p_request) r;
         RETURN;
     END IF;
-    IF cardinality(v_gates) = 1 THEN
-        v_open := CASE WHEN NOT v_apart THEN cardinality(v_seqs) ELSE (
-            SELECT count(*) FROM unnest(v_seqs) AS u(seq) WHERE NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq)) END;
-        v_numbers := ARRAY[nextval('windlass.claim_number')];
-        WITH counted AS (
-            INSERT INTO windlass.tally (what, name, delta) VALUES (0, v_of[1], cardinality(v_seqs))
-        ), remembered AS (
-            INSERT INTO windlass.claims (number, request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
-                                         started_ms, lease_ms, worker, label, asked, fence)
-            SELECT v_numbers[1], p_request, 1, v_now, windlass.moment_1(v_now + v_lease_ms[1]), v_seqs, v_fences, v_open,
-                   v_open = cardinality(v_seqs), min(u.seq), max(u.seq), v_now, v_lease_ms[1], p_worker, v_labels[1], p_asked, v_floor
-              FROM unnest(v_seqs) AS u(seq)
-        )
-        INSERT INTO windlass.events (at_ms, what, queue, jobs) VALUES (v_now, 1, v_of[1], v_ids);
-    ELSE
-        v_numbers := windlass.remember_parts_1(
-            v_now, p_request, p_worker, p_asked, v_floor, v_seqs, v_ats, v_fences, v_apart, v_of, v_labels, v_lease_ms);
-        PERFORM windlass.note_1(v_now, 1, ARRAY(SELECT v_of[u.at] FROM unnest(v_ats) AS u(at)), v_ids);
+    SELECT greatest(v_now, e.now_ms), e.next_ms INTO v_now, v_next
+      FROM windlass.enter_1(p_now, p_queues, p_promote_max) e;
+    v_gates := windlass.gates_1(v_now, v_epoch, p_queues, p_kinds, p_lease_ms);
+    IF v_epoch.number IS NOT NULL THEN
+        SELECT least(v_next, min(p.until)) INTO v_next FROM unnest(p_queues) AS q(name)
+         CROSS JOIN windlass.pause_until_1(v_epoch, q.name) AS p(until) WHERE p.until > v_now;
     END IF;
-    -- The answer is in no order; whoever reads it puts it into that of rank and seq.
-    IF NOT v_known THEN
-        IF cardinality(v_gates) = 1 THEN
-            -- What is the same for all is taken out of its array once.
-            v_lease := v_lease_ms[1];
-            v_expires := windlass.moment_1(v_now + v_lease);
-            v_policy := v_policies[1];
-        END IF;
-        RETURN QUERY
-        SELECT v_now, v_next, v_instance, j.seq, j.id, j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key, j.budgets, j.retry,
-               j.timeout_ms, j.meta, j.rank, j.created_ms, j.run_at_ms, 1::smallint, 1, 0, u.fence, 0, v_now, p_worker,
-               coalesce(v_lease, v_lease_ms[u.at]), coalesce(v_expires, windlass.moment_1(v_now + v_lease_ms[u.at])), false,
-               NULL::bigint, NULL::bigint, NULL::smallint, NULL::text, NULL::text, NULL::text,
-               CASE WHEN v_lease IS NULL THEN v_policies[u.at] ELSE v_policy END, NULL::text,
-               v_numbers[u.at], NULL::integer
-          FROM unnest(v_seqs, v_ats, v_fences) AS u(seq, at, fence)
-          JOIN windlass.jobs j ON j.seq = u.seq;
+    IF v_gates.gates IS NOT NULL AND p_limit > 0 THEN
+        v_taken := windlass.pick_1(p_now, v_now, p_worker, p_limit, v_floor, v_gates);
+        v_now := v_taken.now_ms;
+    END IF;
+    IF v_taken.seqs IS NOT NULL THEN
+        v_taken := windlass.lease_1(v_floor, p_worker, p_lease_ms, p_bytes_max, v_gates, v_taken);
+    END IF;
+    IF v_taken.spending IS NOT NULL THEN
+        v_next := least(v_next, windlass.spendable_at_1(v_now, v_taken.spending));
+    END IF;
+    IF v_taken.seqs IS NULL THEN
+        RETURN QUERY SELECT v_now, v_next, v_instance, j.*, NULL::integer
+          FROM (VALUES (1)) AS always(one) LEFT JOIN windlass.jobs_1 j ON false;
+        RETURN;
+    END IF;
+    v_numbers := windlass.remember_1(p_request, p_worker, p_asked, v_floor, v_gates, v_taken);
+    -- The answer is written out here: a function that gave it would copy every payload once more.
+    IF v_taken.known THEN
+        RETURN QUERY SELECT v_now, v_next, v_instance, (l.job).*, l.place FROM windlass.leased_1(v_taken) l;
         RETURN;
     END IF;
     RETURN QUERY
-    SELECT v_now, v_next, v_instance, j.*, u.place
-      FROM (SELECT u.seq, u.fence, row_number() OVER (PARTITION BY u.at ORDER BY u.ord)::integer AS place, 1 AS running
-              FROM unnest(v_seqs, v_ats, v_fences) WITH ORDINALITY AS u(seq, at, fence, ord)) u
-      JOIN windlass.jobs_1 j ON j.seq = u.seq AND j.fence = u.fence AND j.state = u.running;
-    GET DIAGNOSTICS v_count = ROW_COUNT;
-    IF v_count <> cardinality(v_seqs) THEN
-        -- Somebody who found a job before it was ready has moved it meanwhile.
-        PERFORM windlass.untake_1(v_seqs, v_fences);
-    END IF;
+    SELECT v_now, v_next, v_instance, j.seq, j.id, j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key,
+           j.budgets, j.retry, j.timeout_ms, j.meta, j.rank, j.created_ms, j.run_at_ms, 1::smallint, 1, 0, u.fence, 0,
+           v_now, p_worker, u.lease_ms, windlass.moment_1(v_now + u.lease_ms), false, NULL::bigint, NULL::bigint,
+           NULL::smallint, NULL::text, NULL::text, NULL::text, v_gates.policies[u.at], NULL::text, v_numbers[u.at],
+           NULL::integer
+      FROM (SELECT u.*, v_gates.lease_ms[u.at] AS lease_ms
+              FROM unnest(v_taken.seqs, v_taken.ats, v_taken.fences) AS u(seq, at, fence)) u
+      JOIN windlass.jobs j ON j.seq = u.seq;
 END $$;
 
 -- Ends a claim whose jobs have more bytes of payloads and steps than one may give,
@@ -600,10 +762,10 @@ BEGIN
     WITH lost AS (
         SELECT j.queue, j.budgets FROM unnest(v_lost) AS l(seq) JOIN windlass.jobs j ON j.seq = l.seq
     )
-    INSERT INTO windlass.tally (what, name, delta)
-    SELECT 0, l.queue, -count(*) FROM lost l GROUP BY l.queue
+    INSERT INTO windlass.tally (what, name, delta, queued)
+    SELECT 0, l.queue, -count(*), count(*) FROM lost l GROUP BY l.queue
     UNION ALL
-    SELECT 1, b.name, -count(*) FROM lost l CROSS JOIN unnest(l.budgets) AS b(name) GROUP BY b.name;
+    SELECT 1, b.name, -count(*), 0 FROM lost l CROSS JOIN unnest(l.budgets) AS b(name) GROUP BY b.name;
     WITH freed AS (
         UPDATE windlass.keys k SET holder = NULL
           FROM unnest(v_lost) AS l(seq) JOIN windlass.jobs j ON j.seq = l.seq

@@ -126,7 +126,8 @@ DECLARE
     o record;
     v_rows bigint[];
 BEGIN
-    SELECT array_agg(u.seq) AS seqs, array_agg(u.ord) AS ords, array_agg(u.claim) AS claims, array_agg(u.label) AS labels,
+    SELECT array_agg(u.seq) AS seqs, array_agg(u.ord) AS ords, array_agg(u.claim) AS claims,
+        array_agg(u.label) AS labels,
            array_agg(u.fence) AS fences, array_agg(u.started_ms) AS started, array_agg(u.worker) AS workers INTO o
       FROM (SELECT u.seq, u.ord, u.claim, k.label, k.fence, k.started_ms, k.worker
               FROM unnest(p_seqs, p_fences, p_claims, p_at) WITH ORDINALITY AS u(seq, fence, claim, at, ord)
@@ -160,9 +161,9 @@ BEGIN
     RETURN NEXT;
 END $$;
 
--- Completes those of these jobs that claims hold open, each by the claim and the place in it that are named. Answers with
--- their places among those asked for (nothing when it is all of them, in their order), and with what their gates stand
--- for: once, when it is the same for all.
+-- Completes those of these jobs that claims hold open, each by the claim and the place in it that are named. Answers
+-- with their places among those asked for (nothing when it is all of them, in their order), and with what their gates
+-- stand for: once, when it is the same for all.
 CREATE FUNCTION windlass.complete_open_2(
     p_now bigint, p_seqs bigint[], p_fences bigint[], p_results text[], p_claims bigint[], p_at integer[])
 RETURNS TABLE (ords bigint[], labels text[], freed boolean) LANGUAGE plpgsql AS $$

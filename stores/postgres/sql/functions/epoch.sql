@@ -55,7 +55,8 @@ BEGIN
     IF current_setting('synchronous_commit') IN ('off', 'local') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
-    IF NOT EXISTS (SELECT FROM windlass.epoch e WHERE e.started = pg_postmaster_start_time() AND e.history = windlass.history_1()) THEN
+    IF NOT EXISTS (SELECT FROM windlass.epoch e
+                    WHERE e.started = pg_postmaster_start_time() AND e.history = windlass.history_1()) THEN
         PERFORM windlass.turn_1(v_now);
     END IF;
     RETURN v_now;
@@ -70,11 +71,13 @@ $$;
 -- Whether this server was recovered to a point in time: its settings still name the point.
 CREATE FUNCTION windlass.recovered_to_a_point_1() RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM pg_settings s WHERE s.setting <> '' AND s.name IN (
-        'recovery_target', 'recovery_target_lsn', 'recovery_target_name', 'recovery_target_time', 'recovery_target_xid'))
+        'recovery_target', 'recovery_target_lsn', 'recovery_target_name', 'recovery_target_time',
+        'recovery_target_xid'))
 $$;
 
 -- Begins the first epoch, or the next one when the history is another than it was; where only the server was started,
--- lifts the floor: a snapshot of its disk comes back with the same history. Afterwards the row is that of this server. Mirrors Book::turn and Book::lift.
+-- lifts the floor: a snapshot of its disk comes back with the same history. Afterwards the row is that of this server.
+-- Mirrors Book::turn and Book::lift.
 CREATE FUNCTION windlass.turn_1(p_now bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     e windlass.epoch;
@@ -119,9 +122,12 @@ END $$;
 -- Counts the beginning of an epoch as a renewal of every lease; mirrors Lease::renew_from.
 CREATE FUNCTION windlass.renew_all_1(p_now bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE windlass.claims c SET due_ms = greatest(c.due_ms, windlass.moment_1(p_now + c.lease_ms)) WHERE c.due_ms IS NOT NULL;
-    UPDATE windlass.runs r SET expires_ms = greatest(r.expires_ms, windlass.moment_1(p_now + r.lease_ms)), marked_ms = NULL
-      FROM (SELECT DISTINCT u.seq FROM windlass.claims c CROSS JOIN unnest(c.seqs) AS u(seq) WHERE c.due_ms IS NOT NULL) u
+    UPDATE windlass.claims c SET due_ms = greatest(c.due_ms, windlass.moment_1(p_now + c.lease_ms))
+        WHERE c.due_ms IS NOT NULL;
+    UPDATE windlass.runs r SET expires_ms = greatest(r.expires_ms, windlass.moment_1(p_now + r.lease_ms)),
+        marked_ms = NULL
+      FROM (SELECT DISTINCT u.seq FROM windlass.claims c CROSS JOIN unnest(c.seqs) AS u(seq)
+          WHERE c.due_ms IS NOT NULL) u
      WHERE r.seq = u.seq AND r.state = 1;
 END $$;
 
@@ -167,10 +173,15 @@ RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
                 THEN 0 ELSE e.number END
 $$;
 
--- The epoch, as long as it may hold back anything; otherwise nothing.
-CREATE FUNCTION windlass.pausing_1(p_now bigint) RETURNS windlass.epoch LANGUAGE sql STABLE AS $$
-    SELECT e.* FROM windlass.epoch e WHERE e.lossy AND p_now < e.began_ms + e.pause_max_ms
-$$;
+-- The epoch, as long as it may hold back anything; otherwise nothing. Every call asks: a function in SQL would be
+-- planned anew each time.
+CREATE FUNCTION windlass.pausing_1(p_now bigint) RETURNS windlass.epoch LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_epoch windlass.epoch;
+BEGIN
+    SELECT e.* INTO v_epoch FROM windlass.epoch e WHERE e.lossy AND p_now < e.began_ms + e.pause_max_ms;
+    RETURN v_epoch;
+END $$;
 
 -- Whether a gate is held back by the epoch, and until when. Mirrors Epoch::may_be_held for its jobs.
 CREATE FUNCTION windlass.held_until_1(e windlass.epoch, p_now bigint, p_gate bigint, p_label text, p_limit bigint)
@@ -182,7 +193,8 @@ BEGIN
         RETURN NULL;
     END IF;
     IF p_gate = hashtextextended(p_label, e.number) AND p_limit IS NULL AND NOT EXISTS (
-        SELECT FROM unnest((string_to_array(p_label, chr(31)))[4:]) AS n(name) JOIN windlass.budgets b ON b.name = n.name
+        SELECT FROM unnest((string_to_array(p_label, chr(31)))[4:]) AS n(name)
+            JOIN windlass.budgets b ON b.name = n.name
          WHERE b.slots IS NOT NULL) THEN
         RETURN NULL;
     END IF;
@@ -203,8 +215,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Remembers a lease for a day and an hour, unless one that is as long is remembered for a day; mirrors LongLeases::note. A
--- shorter one that somebody else is writing stays: it is covered, and pruned with the others.
+-- Remembers a lease for a day and an hour, unless one that is as long is remembered for a day; mirrors
+-- LongLeases::note. A shorter one that somebody else is writing stays: it is covered, and pruned with the others.
 CREATE FUNCTION windlass.note_long_lease_1(p_now bigint, p_queue text, p_lease_ms bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -246,7 +258,8 @@ BEGIN
     IF EXISTS (SELECT FROM windlass.events) THEN
         SELECT e.place INTO STRICT v_end FROM windlass.feed_end e FOR UPDATE;
         WITH moved AS (
-            DELETE FROM windlass.events e WHERE e.pos = ANY (ARRAY(SELECT e.pos FROM windlass.events e ORDER BY e.pos LIMIT p_max))
+            DELETE FROM windlass.events e WHERE e.pos = ANY (ARRAY(SELECT e.pos FROM windlass.events e
+                ORDER BY e.pos LIMIT p_max))
             RETURNING e.pos, e.at_ms, e.what, e.queue, e.jobs, e.action
         )
         INSERT INTO windlass.feed (place, at_ms, what, queue, jobs, action)
@@ -267,7 +280,8 @@ DECLARE
     v_gone bigint;
 BEGIN
     SELECT e.place INTO STRICT v_end FROM windlass.feed_end e FOR UPDATE;
-    DELETE FROM windlass.events e WHERE e.pos <= (SELECT o.pos FROM windlass.events o ORDER BY o.pos DESC OFFSET p_kept LIMIT 1);
+    DELETE FROM windlass.events e WHERE e.pos <= (SELECT o.pos FROM windlass.events o
+        ORDER BY o.pos DESC OFFSET p_kept LIMIT 1);
     GET DIAGNOSTICS v_gone = ROW_COUNT;
     IF v_gone > 0 THEN
         UPDATE windlass.feed_end SET place = v_end + v_gone;
@@ -279,7 +293,8 @@ END $$;
 
 -- Takes the settings of an epoch that a program was opened with; what it does not say stays. They count for an epoch
 -- that begins with this call: whoever starts after a restore says that commits may be lost.
-CREATE FUNCTION windlass.configure_1(p_now bigint, p_synchronous boolean, p_pause_max_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION windlass.configure_1(p_now bigint, p_synchronous boolean, p_pause_max_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM windlass.take_settings_1(p_synchronous, p_pause_max_ms);
     PERFORM windlass.begin_1(p_now);
@@ -291,5 +306,6 @@ END $$;
 CREATE FUNCTION windlass.take_settings_1(p_synchronous boolean, p_pause_max_ms bigint) RETURNS void LANGUAGE sql AS $$
     UPDATE windlass.epoch e
        SET synchronous = coalesce(p_synchronous, e.synchronous), pause_max_ms = coalesce(p_pause_max_ms, e.pause_max_ms)
-     WHERE (e.synchronous, e.pause_max_ms) <> (coalesce(p_synchronous, e.synchronous), coalesce(p_pause_max_ms, e.pause_max_ms));
+     WHERE (e.synchronous, e.pause_max_ms)
+        <> (coalesce(p_synchronous, e.synchronous), coalesce(p_pause_max_ms, e.pause_max_ms));
 $$;

@@ -2,13 +2,15 @@
 -- that hardly ever happens is what locks a row that is there, in one statement, so
 -- that no prune can take it away in between. The gates are those of the jobs that
 -- may be added.
-CREATE FUNCTION windlass.lock_keys_1(p_queues text[], p_keys text[], p_gates bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION windlass.lock_keys_1(p_queues text[], p_keys text[], p_gates bigint[]) RETURNS void
+LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO windlass.keys AS k (queue, key, gate)
     SELECT u.queue COLLATE "C", u.key COLLATE "C", CASE WHEN min(u.gate) = max(u.gate) THEN min(u.gate) END
       FROM unnest(p_queues, p_keys, p_gates) AS u(queue, key, gate) GROUP BY 1, 2
      ORDER BY 1, 2
-    ON CONFLICT (queue, key) DO UPDATE SET gate = NULL WHERE k.gate IS NOT NULL AND k.gate IS DISTINCT FROM excluded.gate;
+    ON CONFLICT (queue, key) DO UPDATE SET gate = NULL
+     WHERE k.gate IS NOT NULL AND k.gate IS DISTINCT FROM excluded.gate;
 END $$;
 
 -- Makes the best due job of each gate of each of these locked keys one that a
@@ -17,7 +19,8 @@ END $$;
 -- ended, so that none is ready, and p_soles are the keys' only gates where that is
 -- known; otherwise something was added to the keys, which may be better than what
 -- is ready.
-CREATE FUNCTION windlass.expose_1(p_queues text[], p_keys text[], p_freed boolean, p_soles bigint[]) RETURNS boolean LANGUAGE plpgsql
+CREATE FUNCTION windlass.expose_1(p_queues text[], p_keys text[], p_freed boolean, p_soles bigint[]) RETURNS boolean
+LANGUAGE plpgsql
 {planned} AS $$
 DECLARE
     v_queues text[] := p_queues;
@@ -39,7 +42,8 @@ BEGIN
             RETURNING k.queue, r.*
         )
         INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, known, deduped, label)
-        SELECT w.queue, w.key, w.gate, w.rank, w.seq, w.id, w.fence, w.run_at_ms, w.known, w.deduped, w.label FROM worse w;
+        SELECT w.queue, w.key, w.gate, w.rank, w.seq, w.id, w.fence, w.run_at_ms, w.known, w.deduped, w.label
+            FROM worse w;
         SELECT array_agg(h.queue), array_agg(h.key), array_agg(h.gate) INTO v_queues, v_keys, v_soles
           FROM (SELECT DISTINCT u.queue, u.key FROM unnest(p_queues, p_keys) AS u(queue, key)) u
           JOIN windlass.keys h ON h.queue = u.queue AND h.key = u.key
@@ -47,7 +51,8 @@ BEGIN
     END IF;
     -- Gate by gate, all keys together: nearly always a key has one.
     WHILE v_keys IS NOT NULL LOOP
-        SELECT array_agg(b.spot), array_agg(u.queue), array_agg(u.key), array_agg(b.gate), array_agg(b.label), array_agg(u.sole)
+        SELECT array_agg(b.spot), array_agg(u.queue), array_agg(u.key), array_agg(b.gate), array_agg(b.label),
+            array_agg(u.sole)
           INTO v_spots, v_queues, v_keys, v_gates, v_labels, v_soles
           FROM unnest(v_queues, v_keys, v_gates, v_soles) AS u(queue, key, gate, sole)
          CROSS JOIN LATERAL (

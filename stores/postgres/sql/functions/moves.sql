@@ -1,7 +1,8 @@
 -- Everything that is decided in the program: lock, read, decide there, save.
 
--- Locks jobs, after their keys and their places in line, and gives them as they
--- now are.
+-- Locks jobs, after their keys and their places in line, and gives them as they now are. Afterwards who is open in a
+-- claim has a row of its own, and nothing of these jobs changes until the transaction ends.
+-- Mirrors: nothing; what is decided of the jobs is windlass_core::transition. Test: conformance (every move).
 CREATE FUNCTION windlass.lock_jobs_1(p_ids uuid[]) RETURNS SETOF windlass.jobs_1 LANGUAGE plpgsql
 {planned} AS $$
 DECLARE
@@ -9,129 +10,24 @@ DECLARE
     v_queues text[];
     v_keys text[];
     v_gates bigint[];
+    v_held boolean;
 BEGIN
-    SELECT array_agg(j.seq), array_agg(j.queue) FILTER (WHERE j.key IS NOT NULL), array_agg(j.key) FILTER (WHERE j.key IS NOT NULL),
-           array_agg(j.gate) FILTER (WHERE j.key IS NOT NULL)
+    SELECT array_agg(j.seq), array_agg(j.queue) FILTER (WHERE j.key IS NOT NULL),
+           array_agg(j.key) FILTER (WHERE j.key IS NOT NULL), array_agg(j.gate) FILTER (WHERE j.key IS NOT NULL)
       INTO v_seqs, v_queues, v_keys, v_gates FROM windlass.jobs j WHERE j.id = ANY (p_ids);
     PERFORM windlass.unpack_1(v_seqs);
     IF v_keys IS NOT NULL THEN
         PERFORM windlass.lock_keys_1(v_queues, v_keys, v_gates);
     END IF;
-    PERFORM windlass.lock_places_1(p_ids);
-    -- One that was claimed while its place was waited for is running now.
-    PERFORM windlass.unpack_1(v_seqs);
-    PERFORM FROM windlass.jobs j JOIN windlass.runs r ON r.seq = j.seq
-      WHERE j.id = ANY (p_ids) ORDER BY r.seq FOR UPDATE OF r;
-    -- A job that came into line just before it was locked has its place locked now.
-    PERFORM windlass.lock_places_1(p_ids);
-    RETURN QUERY SELECT * FROM windlass.jobs_1 j WHERE j.id = ANY (p_ids);
-END $$;
-
--- Writes back what moved, with its place in line and all that is counted,
--- deletes what its queue does not keep, exposes what waited behind the keys, and
--- notes the events. The jobs are locked, and so are their keys and their places.
-CREATE FUNCTION windlass.save_1(p_now bigint, p_rows json, p_events json) RETURNS void LANGUAGE plpgsql
-{planned} AS $$
-DECLARE
-    v_queues text[];
-    v_keys text[];
-    v_doomed bigint[];
-    v_risen bigint[];
-    v_risen_queues text[];
-    v_risen_ended bigint[];
-BEGIN
-    PERFORM windlass.unready_1(windlass.room_1(j.queue, j.kind), j.gate, j.rank, j.seq)
-       FROM json_to_recordset(p_rows) AS r(seq bigint) JOIN windlass.jobs_1 v ON v.seq = r.seq AND v.state = 0
-       JOIN windlass.jobs j ON j.seq = r.seq;
-    PERFORM windlass.cut_1(windlass.room_1(j.queue, j.kind), j.gate, j.rank, j.seq)
-       FROM json_to_recordset(p_rows) AS r(seq bigint, state smallint, run_at_ms bigint) JOIN windlass.jobs j ON j.seq = r.seq
-      WHERE r.state = 0 AND r.run_at_ms <= p_now AND j.key IS NULL;
-    WITH saved AS MATERIALIZED (
-        SELECT r.*, j.id, j.queue, j.key, j.dedupe_key, j.budgets, j.gate, j.rank,
-               windlass.label_1(j.queue, j.kind, j.key, j.budgets) AS label,
-               coalesce(o.state, 0) AS was, coalesce(o.run_at_ms, j.run_at_ms) AS was_due, o.ended_ms AS was_ended
-          FROM json_to_recordset(p_rows) AS r(
-               seq bigint, run_at_ms bigint, state smallint, attempt integer, crashes integer, fence bigint,
-               retries integer, started_ms bigint, worker text, lease_ms bigint, expires_ms bigint,
-               cancel_requested boolean, marked_ms bigint, ended_ms bigint, failure smallint, result text, progress text,
-               history text, doomed boolean)
-          JOIN windlass.jobs j ON j.seq = r.seq
-          LEFT JOIN windlass.runs o ON o.seq = r.seq
-    ), written AS (
-        INSERT INTO windlass.runs (seq, fence, run_at_ms, started_ms, lease_ms, expires_ms, ended_ms, attempt, crashes, retries,
-                                   state, failure, cancel_requested, marked_ms, deduped, label, key, worker, result, progress, history)
-        SELECT s.seq, s.fence, s.run_at_ms, s.started_ms, s.lease_ms, s.expires_ms, s.ended_ms, s.attempt, s.crashes, s.retries,
-               s.state, s.failure, s.cancel_requested, s.marked_ms, s.dedupe_key IS NOT NULL, s.label, s.key, s.worker, s.result, s.progress,
-               s.history
-          FROM saved s
-        ON CONFLICT (seq) DO UPDATE
-           SET fence = excluded.fence, run_at_ms = excluded.run_at_ms, started_ms = excluded.started_ms,
-               lease_ms = excluded.lease_ms, expires_ms = excluded.expires_ms, ended_ms = excluded.ended_ms,
-               attempt = excluded.attempt, crashes = excluded.crashes, retries = excluded.retries, state = excluded.state,
-               failure = excluded.failure, cancel_requested = excluded.cancel_requested, marked_ms = excluded.marked_ms, worker = excluded.worker,
-               result = excluded.result, progress = excluded.progress, history = excluded.history,
-               label = excluded.label, key = excluded.key
-    ), dedupe AS (
-        UPDATE windlass.jobs j SET dedupe_held = CASE WHEN s.state < 2 THEN j.dedupe_key END
-          FROM saved s
-         WHERE j.seq = s.seq AND s.dedupe_key IS NOT NULL AND (s.was < 2) <> (s.state < 2)
-    ), not_delayed AS (
-        DELETE FROM windlass.delayed d USING saved s
-         WHERE s.was = 0 AND d.queue = s.queue AND d.run_at_ms = s.was_due AND d.seq = s.seq
-    ), not_waiting AS (
-        DELETE FROM windlass.waiting w USING saved s
-         WHERE s.was = 0 AND w.queue = s.queue AND w.key = s.key AND w.gate = s.gate AND w.rank = s.rank AND w.seq = s.seq
-    ), to_ready AS (
-        INSERT INTO windlass.ready (gate, rank, seq, id, fence, run_at_ms, known, deduped, label)
-        SELECT s.gate, s.rank, s.seq, s.id, s.fence + 1, s.run_at_ms, true, s.dedupe_key IS NOT NULL, s.label FROM saved s
-         WHERE s.state = 0 AND s.run_at_ms <= p_now AND s.key IS NULL
-    ), to_delayed AS (
-        INSERT INTO windlass.delayed (run_at_ms, seq, queue)
-        SELECT s.run_at_ms, s.seq, s.queue FROM saved s WHERE s.state = 0 AND s.run_at_ms > p_now
-    ), to_waiting AS (
-        INSERT INTO windlass.waiting (queue, key, gate, rank, seq, id, fence, run_at_ms, known, deduped, label)
-        SELECT s.queue, s.key, s.gate, s.rank, s.seq, s.id, s.fence + 1, s.run_at_ms, true, s.dedupe_key IS NOT NULL, s.label
-          FROM saved s
-         WHERE s.state = 0 AND s.run_at_ms <= p_now AND s.key IS NOT NULL
-    ), fewer AS (
-        INSERT INTO windlass.tally (what, name, delta)
-        SELECT 0, s.queue, -count(*) FROM saved s WHERE s.was = 1 AND s.state <> 1 GROUP BY s.queue
-    ), unspent AS (
-        INSERT INTO windlass.tally (what, name, delta)
-        SELECT 1, b.name, -count(*) FROM saved s CROSS JOIN unnest(s.budgets) AS b(name)
-         WHERE s.was = 1 AND s.state <> 1 GROUP BY b.name
-    ), kept AS (
-        INSERT INTO windlass.ended (queue, ended_ms, jobs, seqs)
-        SELECT s.queue, s.ended_ms, count(*), array_agg(s.seq) FROM saved s
-         WHERE s.was < 2 AND s.state >= 2 AND NOT s.doomed GROUP BY s.queue, s.ended_ms
-    ), freed AS (
-        UPDATE windlass.keys k SET holder = NULL FROM saved s
-         WHERE s.was = 1 AND s.state <> 1 AND k.queue = s.queue AND k.key = s.key AND k.holder = s.seq
-    )
-    SELECT array_agg(s.queue) FILTER (WHERE s.key IS NOT NULL), array_agg(s.key) FILTER (WHERE s.key IS NOT NULL),
-           array_agg(s.seq) FILTER (WHERE s.doomed), array_agg(s.seq) FILTER (WHERE s.was >= 2 AND s.state < 2),
-           array_agg(s.queue) FILTER (WHERE s.was >= 2 AND s.state < 2),
-           array_agg(s.was_ended) FILTER (WHERE s.was >= 2 AND s.state < 2)
-      INTO v_queues, v_keys, v_doomed, v_risen, v_risen_queues, v_risen_ended FROM saved s;
-    FOR at IN 1 .. coalesce(cardinality(v_risen), 0) LOOP
-        UPDATE windlass.ended e SET jobs = e.jobs - 1, seqs = array_remove(e.seqs, v_risen[at])
-         WHERE e.queue = v_risen_queues[at] AND e.ended_ms = v_risen_ended[at] AND v_risen[at] = ANY (e.seqs);
-        DELETE FROM windlass.ended e WHERE e.queue = v_risen_queues[at] AND e.ended_ms = v_risen_ended[at] AND e.jobs = 0;
-    END LOOP;
-    IF v_doomed IS NOT NULL THEN
-        PERFORM windlass.delete_1(v_doomed);
+    v_held := windlass.lock_places_2(v_seqs) AND v_keys IS NULL;
+    IF NOT v_held THEN
+        -- One that was claimed while its place or its key was waited for is running now.
+        PERFORM windlass.unpack_1(v_seqs);
+        PERFORM FROM windlass.runs r WHERE r.seq = ANY (v_seqs) ORDER BY r.seq FOR UPDATE;
+        -- A job that came into line just before it was locked has its place locked now.
+        PERFORM windlass.lock_places_2(v_seqs);
     END IF;
-    IF v_keys IS NOT NULL THEN
-        PERFORM windlass.expose_1(v_queues, v_keys, false, NULL);
-    END IF;
-    PERFORM windlass.note_all_1(p_now, p_events);
-END $$;
-
--- Writes down what happened.
-CREATE FUNCTION windlass.note_all_1(p_now bigint, p_events json) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO windlass.events (at_ms, what, queue, jobs)
-    SELECT p_now, e.what, e.queue, e.jobs FROM json_to_recordset(p_events) AS e(what smallint, queue text, jobs uuid[]);
+    RETURN QUERY SELECT * FROM windlass.jobs_1 j WHERE j.seq = ANY (v_seqs);
 END $$;
 
 -- When the next look at a lease may find something to do; mirrors Lease::look_at. The
@@ -267,6 +163,10 @@ BEGIN
     DELETE FROM windlass.workers WHERE seen_ms <= p_now - p_worker_ms;
     PERFORM windlass.prune_events_1(p_events);
     DELETE FROM windlass.long_leases WHERE until_ms < p_now;
+    DELETE FROM windlass.recount WHERE due_ms <= p_now;
+    IF FOUND THEN
+        PERFORM windlass.recount_1();
+    END IF;
     PERFORM windlass.fold_1(1);
     -- A key that is locked is in use. One that we hold cannot be added to.
     SELECT array_agg(k.queue), array_agg(k.key) INTO v_queues, v_keys FROM (

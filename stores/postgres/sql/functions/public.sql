@@ -13,7 +13,8 @@ BEGIN
     IF p_name IS NULL OR p_name = '' THEN
         PERFORM windlass.refuse_1(p_field || ' is empty');
     ELSIF octet_length(p_name) > p_bytes_max THEN
-        PERFORM windlass.refuse_1(format('%s has %s bytes; at most %s are allowed', p_field, octet_length(p_name), p_bytes_max));
+        PERFORM windlass.refuse_1(format('%s has %s bytes; at most %s are allowed', p_field, octet_length(p_name),
+            p_bytes_max));
     ELSIF p_name ~ E'[\u0001-\u001F\u007F-\u009F]' THEN
         PERFORM windlass.refuse_1(p_field || ' contains a control character');
     END IF;
@@ -27,7 +28,8 @@ DECLARE
     v_ms numeric;
 BEGIN
     IF v_parts IS NULL THEN
-        PERFORM windlass.refuse_1(format('%s %L is not a length of time such as 700ms, 30s, 5m, 2h or 1d', p_field, p_text));
+        PERFORM windlass.refuse_1(format('%s %L is not a length of time such as 700ms, 30s, 5m, 2h or 1d', p_field,
+            p_text));
     END IF;
     v_ms := v_parts[1]::numeric * CASE v_parts[2]
         WHEN 'ms' THEN 1 WHEN 's' THEN 1000 WHEN 'm' THEN 60000 WHEN 'h' THEN 3600000 ELSE 86400000 END;
@@ -81,7 +83,8 @@ DECLARE
     v_strings bigint;
 BEGIN
     IF octet_length(p_json) > p_bytes_max THEN
-        PERFORM windlass.refuse_1(format('%s has %s bytes; at most %s are allowed', p_field, octet_length(p_json), p_bytes_max));
+        PERFORM windlass.refuse_1(format('%s has %s bytes; at most %s are allowed', p_field, octet_length(p_json),
+            p_bytes_max));
     END IF;
     WITH RECURSIVE parts(value, sort, depth) AS (
         SELECT j.value, json_typeof(j.value), (json_typeof(j.value) IN ('object', 'array'))::integer
@@ -130,7 +133,8 @@ BEGIN
     END IF;
     IF v_ladder IS NULL OR v_unknown IS NOT NULL
        OR v_is = 'object' AND json_typeof(p_rule -> 'ladder') <> 'string' THEN
-        PERFORM windlass.refuse_1('retry is neither a ladder such as "1m 5m" nor an object with ladder and max_attempts');
+        PERFORM windlass.refuse_1(
+            'retry is neither a ladder such as "1m 5m" nor an object with ladder and max_attempts');
     END IF;
     IF v_max !~ '^[1-9][0-9]{0,9}$' OR v_max::numeric > 4294967295 THEN
         PERFORM windlass.refuse_1('retry has a max_attempts that is not a whole number from 1 to 4294967295');
@@ -171,7 +175,8 @@ BEGIN
     ELSIF v_no_text IS NOT NULL THEN
         PERFORM windlass.refuse_1(v_no_text || ' must be text in quotes; leave out what is not wanted');
     ELSIF json_typeof(p_options -> 'budgets') <> 'array' OR EXISTS (
-        SELECT FROM json_array_elements(CASE json_typeof(p_options -> 'budgets') WHEN 'array' THEN p_options -> 'budgets' END) b
+        SELECT FROM json_array_elements(
+            CASE json_typeof(p_options -> 'budgets') WHEN 'array' THEN p_options -> 'budgets' END) b
          WHERE json_typeof(b.value) <> 'string') THEN
         PERFORM windlass.refuse_1('budgets are not an array of names');
     END IF;
@@ -200,7 +205,8 @@ END $$;
 -- An id of version 7: it says when it was made, so that ids of one session are in order, and an epoch knows its own.
 CREATE FUNCTION windlass.new_id_1() RETURNS uuid LANGUAGE sql VOLATILE AS $$
     SELECT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid()) PLACING
-               substring(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3) FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::uuid
+               substring(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3) FROM 1 FOR 6), 52, 1),
+                   53, 1), 'hex')::uuid
 $$;
 
 -- Enqueues a job in the caller's own transaction: it is there when that
@@ -269,11 +275,13 @@ BEGIN
     END IF;
     SELECT e.there INTO v_there FROM windlass.enqueue_1(
         NULL, true, ARRAY[v_id], ARRAY[windlass.name_1('kind', kind, 128)],
-        ARRAY[windlass.name_1('queue', CASE WHEN (o -> 'queue') IS NOT NULL THEN o ->> 'queue' ELSE 'default' END, 128)],
+        ARRAY[windlass.name_1('queue', CASE WHEN (o -> 'queue') IS NOT NULL THEN o ->> 'queue' ELSE 'default' END,
+            128)],
         ARRAY[windlass.gate_json_1('payload', payload, 1048576)],
         ARRAY[v_priority],
         ARRAY[CASE WHEN (o -> 'key') IS NOT NULL THEN windlass.name_1('key', o ->> 'key', 512) END],
-        ARRAY[CASE WHEN (o -> 'dedupe_key') IS NOT NULL THEN windlass.name_1('dedupe_key', o ->> 'dedupe_key', 512) END],
+        ARRAY[CASE WHEN (o -> 'dedupe_key') IS NOT NULL THEN windlass.name_1('dedupe_key', o ->> 'dedupe_key',
+            512) END],
         ARRAY[array_to_string(v_budgets, chr(31))],
         ARRAY[CASE WHEN (o -> 'retry') IS NOT NULL THEN windlass.retry_rule_1(o -> 'retry') END],
         ARRAY[v_timeout],

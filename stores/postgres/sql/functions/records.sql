@@ -137,7 +137,8 @@ END $$;
 -- Forgets batches, and deletes records that have expired, so many at most; answers how many of both went.
 CREATE FUNCTION windlass.prune_records_1(p_now bigint, p_batch_ms bigint, p_max integer)
 RETURNS bigint LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+    SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_batches bigint;
     v_records bigint;

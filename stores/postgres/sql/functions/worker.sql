@@ -19,7 +19,8 @@ END $$;
 -- After it, each of them that is there and runs has one, and the claims are held.
 -- A job that is gone gets none, although its claim may still name it.
 CREATE FUNCTION windlass.unpack_1(p_seqs bigint[]) RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_mergejoin = off SET enable_bitmapscan = off
+    SET enable_material = off SET jit = off AS $$
 DECLARE
     v_numbers bigint[] := windlass.around_1(p_seqs);
 BEGIN
@@ -40,7 +41,8 @@ BEGIN
           FROM (SELECT b.number, count(*) AS jobs FROM begun b GROUP BY b.number) b
          WHERE c.number = b.number
     )
-    INSERT INTO windlass.runs (seq, fence, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, key, worker)
+    INSERT INTO windlass.runs (seq, fence, started_ms, lease_ms, expires_ms, attempt, state, deduped, label, key,
+        worker)
     SELECT b.seq, c.fence, c.started_ms, c.lease_ms, c.due_ms, 1, 1, false, c.label, b.key, c.worker
       FROM begun b JOIN windlass.claims c ON c.number = b.number ORDER BY b.seq;
 END $$;
@@ -74,7 +76,8 @@ BEGIN
     v_epoch := windlass.pausing_1(v_now);
     RETURN QUERY SELECT NULL::uuid, NULL::bigint, NULL::boolean, NULL::bigint, e.instance FROM windlass.epoch e;
     RETURN QUERY
-    UPDATE windlass.runs r SET expires_ms = greatest(r.expires_ms, windlass.moment_1(v_now + r.lease_ms)), marked_ms = NULL
+    UPDATE windlass.runs r SET expires_ms = greatest(r.expires_ms, windlass.moment_1(v_now + r.lease_ms)),
+        marked_ms = NULL
       FROM (SELECT DISTINCT j.seq, u.id, u.fence, 1 AS running
               FROM unnest(p_ids, p_fences) AS u(id, fence) JOIN windlass.jobs j ON j.id = u.id ORDER BY j.seq) l
      WHERE r.seq = l.seq AND r.state = l.running AND r.fence = l.fence

@@ -5,6 +5,7 @@ mod adopted;
 mod adopted_plan;
 mod audit;
 mod claims;
+mod counted;
 mod encryption;
 mod epochs;
 mod failover;

@@ -33,7 +33,7 @@ const TABLES: [(&str, &str); 13] = [
     ("delayed", "*"),
     ("waiting", "*"),
     ("ended", "queue, ended_ms, jobs, seqs"),
-    ("tally", "*"),
+    ("tally", "what, name, delta"),
     ("steps", "*"),
     ("keys", "*"),
     ("budgets", "name, slots, per_second, per_day, cooling_ms, second_window, day_window"),
@@ -215,7 +215,13 @@ async fn until_waiting(client: &Client, sessions: i64) {
 }
 
 /// What the twelfth schema was where the thirteenth differs.
-const TWELFTH: &str = "DROP TRIGGER spent_without_minutes ON windlass.budgets;
+const TWELFTH: &str = "DROP TRIGGER tally_fold ON windlass.tally;
+    DROP FUNCTION windlass.fold_name_1();
+    ALTER TABLE windlass.tally DROP COLUMN queued;
+    DROP INDEX windlass.ready_due, windlass.waiting_due;
+    DROP TABLE windlass.recount;
+    DROP TYPE windlass.moved, windlass.gates, windlass.taken CASCADE;
+    DROP TRIGGER spent_without_minutes ON windlass.budgets;
     DROP FUNCTION windlass.refuse_spend_1(), windlass.windows_1, windlass.spend_1, windlass.spent_until_1;
     ALTER TABLE windlass.budgets DROP COLUMN per_minute, DROP COLUMN minute_window, DROP COLUMN writes;
     ALTER TABLE windlass.events DROP COLUMN action;

@@ -122,26 +122,23 @@ pub(super) async fn go(api: Arc<Api>, run: Arc<Run>, wanted: Wanted) {
 
 async fn act_on_all(api: &Api, run: &Run, wanted: &Wanted) -> Result<(), StoreError> {
     let began_ms = api.world.boot_ms();
+    let mut found = VecDeque::new();
     let mut after = None;
     loop {
+        if run.is_to_stop(api) {
+            return Ok(());
+        }
         let page = search::page(&*api.store, wanted, PAGE_MAX, after).await?;
-        let ids: Vec<JobId> = page.jobs.iter().map(|job| job.id).collect();
-        for bite in ids.chunks(run.bite()) {
-            if run.stopped.load(Ordering::Relaxed) || *api.stop.borrow() {
-                run.stopped.store(true, Ordering::Relaxed);
+        found.extend(page.jobs.iter().map(|job| job.id));
+        after = page.next;
+        // Pages are smaller than what one commit may have: they are gathered.
+        while found.len() >= run.bite() || (after.is_none() && !found.is_empty()) {
+            if run.is_to_stop(api) {
                 return Ok(());
             }
-            let before = run.looked_at.fetch_add(bite.len() as u64, Ordering::Relaxed);
-            let due_ms = began_ms + before * 1_000 / u64::from(run.pace);
-            let early_ms = due_ms.saturating_sub(api.world.boot_ms());
-            if early_ms > 0 {
-                api.world.sleep_ms(early_ms).await;
-            }
-            let done = run.verb.act(api, bite.to_vec()).await?;
-            run.done.fetch_add(done, Ordering::Relaxed);
-            run.refused.fetch_add(bite.len() as u64 - done, Ordering::Relaxed);
+            let bite = found.drain(..run.bite().min(found.len())).collect();
+            run.act(api, began_ms, bite).await?;
         }
-        after = page.next;
         if after.is_none() {
             return Ok(());
         }
@@ -197,6 +194,29 @@ impl Run {
     /// How many jobs share a commit: those of a twentieth of a second, within what one call may have.
     fn bite(&self) -> usize {
         (self.pace as usize / BITES_PER_SECOND).clamp(1, STEER_MAX)
+    }
+
+    /// Does it to a bite, once its time has come.
+    async fn act(&self, api: &Api, began_ms: u64, bite: Vec<JobId>) -> Result<(), StoreError> {
+        let jobs = bite.len() as u64;
+        let before = self.looked_at.fetch_add(jobs, Ordering::Relaxed);
+        let due_ms = began_ms + before * 1_000 / u64::from(self.pace);
+        let early_ms = due_ms.saturating_sub(api.world.boot_ms());
+        if early_ms > 0 {
+            api.world.sleep_ms(early_ms).await;
+        }
+        let done = self.verb.act(api, bite).await?;
+        self.done.fetch_add(done, Ordering::Relaxed);
+        self.refused.fetch_add(jobs - done, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether somebody stopped it, or the server is stopping, which is the same to it.
+    fn is_to_stop(&self, api: &Api) -> bool {
+        if *api.stop.borrow() {
+            self.stop();
+        }
+        self.stopped.load(Ordering::Relaxed)
     }
 
     pub(super) fn stop(&self) {
