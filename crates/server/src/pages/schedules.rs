@@ -84,7 +84,7 @@ fn row(schedule: &Schedule, now: Time, admin: bool) -> Markup {
                             button.main { "Set" }
                         }
                     }
-                    button type="button" data-put={ "/v1/schedules/" (name) } data-body=(turned(schedule))
+                    button type="button" data-put={ "/v1/schedules/" (name) } data-body=(turned(schedule)) title=[(!policy.paused).then_some("Runs are left out until it is resumed")]
                         data-said=(if policy.paused { "It goes on" } else { "At rest" }) { (if policy.paused { "Resume" } else { "Pause" }) }
                     button.danger type="button" data-delete={ "/v1/schedules/" (name) } data-said="Deleted"
                         data-ask={ "Delete the schedule " (schedule.name) "?" } data-more="It enqueues nothing any more. Jobs that it enqueued stay." { "Delete" }
