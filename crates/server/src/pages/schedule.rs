@@ -14,8 +14,10 @@ use windlass_engine::core::time::Time;
 
 use super::bits::{dash, encoded, length, moment, short_id, state};
 use super::frame::{Sheet, Watch, answer};
+use super::schedules;
 use crate::answer::{Answered, Refusal};
 use crate::ask::Ask;
+use crate::settings::Role;
 
 const TICK_SECONDS: u32 = 5;
 /// How many runs are looked back at: each is a question to the store.
@@ -36,18 +38,22 @@ pub(super) async fn page(ask: Ask) -> Answered {
     let since = ask.api.store.events_end().await?;
     let now = ask.api.now().await?;
     let name = ask.segment("name").to_owned();
-    let schedules = ask.api.store.schedules().await?;
-    let schedule = schedules.into_iter().find(|schedule| schedule.name.as_str() == name);
+    let all = ask.api.store.schedules().await?;
+    let schedule = all.into_iter().find(|schedule| schedule.name.as_str() == name);
     let schedule = schedule.ok_or_else(|| Refusal::not_found("schedule"))?;
     let past = look_back(&ask, &schedule, now).await?;
     let body = html! {
         p { a href="/schedules" { "← schedules" } }
-        div.head { h1 { (schedule.name) } @if schedule.policy.paused { span.tag { "paused" } } }
+        div.head {
+            h1 { (schedule.name) } @if schedule.policy.paused { span.tag { "paused" } }
+            @if ask.caller.role == Role::Admin { span.acts.right { (schedules::acts(&schedule)) } }
+        }
         dl.facts {
             div { dt { "cron" } dd { code { (schedule.policy.cron) } } }
             div { dt { "zone" } dd { (schedule.policy.zone) } }
             div { dt { "job" } dd { a href={ "/jobs?kind=" (encoded(schedule.policy.job.kind.as_str())) } { (schedule.policy.job.kind) } } }
-            div { dt { "overlap" } dd { (format!("{:?}", schedule.policy.overlap).to_lowercase()) } }
+            div { dt { "overlap" } dd { (schedules::word(&schedule.policy.overlap)) } }
+            div { dt { "missed runs" } dd { (schedules::word_json(&schedule.policy.missed).replace('"', "")) } }
         }
         section { h2 { "Next runs" } (ahead(&schedule, now)) }
         section { h2 { "Last runs" } (behind(&schedule, &past, now)) }

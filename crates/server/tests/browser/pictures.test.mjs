@@ -15,7 +15,7 @@ let places;
 before(async () => {
   browser = await openBrowser();
   house = await openHouse({ sample: true });
-  places = { overview: "/", jobs: "/jobs", queues: "/queues", queue: "/queues/sample", hours: "/?span=1h", budgets: "/budgets", schedules: "/schedules", workers: "/workers", actions: "/actions", api: "/docs" };
+  places = { overview: "/", jobs: "/jobs", queues: "/queues", queue: "/queues/sample", hours: "/?span=1h", budgets: "/budgets", schedules: "/schedules", schedule: "/schedules/sample-report", waiting: "/waiting", workers: "/workers", actions: "/actions", api: "/docs" };
   const page = await openPage(browser);
   await page.goto(`${house.url}/jobs?state=completed&kind=sample.report`);
   const finished = page.locator("tr[data-id]").first();
@@ -39,6 +39,11 @@ for (const colorScheme of ["light", "dark"]) {
         assert.ok(width <= viewport.width, `${name} is ${width} wide`);
         if (process.env.PICTURES) await page.screenshot({ path: join(process.env.PICTURES, `${name}-${colorScheme}-${size}.png`) });
       }
+      await page.goto(`${house.url}/jobs?state=completed`);
+      await page.locator("#select-all").check();
+      await page.locator("[data-many=delete]").click();
+      await page.locator("#ask[open]").waitFor();
+      if (process.env.PICTURES) await page.screenshot({ path: join(process.env.PICTURES, `dialog-${colorScheme}-${size}.png`) });
       assert.deepEqual(page.wrongs, []);
       await page.context().close();
     });
