@@ -15,3 +15,4 @@ mod left_out;
 mod snippets;
 mod steer;
 mod tidy;
+mod words;
