@@ -375,3 +375,22 @@ async fn the_overview_shows_the_busiest_of_many() {
     assert!(page.contains("<a href=\"/queues\">431 more</a>"), "{page}");
     assert!(page.contains("<a href=\"/budgets\">10 more</a>"));
 }
+
+/// The filters above the list of jobs offer the names that are known, to readers as well.
+#[tokio::test]
+async fn filters_suggest_kinds_and_queues() {
+    let house = House::with(Settings::default()).await;
+    house
+        .enqueue(json!({"kind": "resize", "queue": "pictures", "payload": {"canary": 1}, "delay": "1h"}))
+        .await;
+    let page = house.get("/jobs").await.text;
+    let list = |id: &str| {
+        page.split(&format!("<datalist id=\"{id}\">")).nth(1).unwrap().split("</datalist>").next().unwrap()
+    };
+    assert!(list("known-kinds").contains("value=\"resize\"") && !list("known-kinds").contains("canary"));
+    assert!(list("known-queues").contains("value=\"pictures\""));
+    for (name, id) in [("kind", "known-kinds"), ("queue", "known-queues")] {
+        let field = page.split("<input").find(|field| field.contains(&format!(" name=\"{name}\""))).unwrap();
+        assert!(field.contains(&format!("list=\"{id}\"")), "{field}");
+    }
+}

@@ -62,11 +62,14 @@ export function anchored(change) {
   if (row?.isConnected) scrollBy(0, row.getBoundingClientRect().top - top);
 }
 
-const bodyOf = (node) => node instanceof Element ? node.closest("#main table.rows > tbody") : null;
+/** The list that a node is in: a table whose rows are things of their own, and not the life of one job. */
+const bodyOf = (node) => node instanceof Element ? node.closest("#main table.rows > tbody:has(> tr[data-row])") : null;
 
 function held() {
   if (over?.isConnected) return over;
-  return bodyOf(document.activeElement);
+  // A button keeps the focus that a click gave it, long after the pointer has left: only who moves by keys is at a row.
+  const at = document.activeElement;
+  return at?.matches(":focus-visible") ? bodyOf(at) : null;
 }
 
 /** The same list of the fresh part: the one at the same place, with the same columns. */
