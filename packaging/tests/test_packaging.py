@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
@@ -104,6 +105,15 @@ class TestPackages(Packaging):
         self.assertIn(".SH NAME", (bin.parent / "share/man/man1/windlass-jobs.1").read_text())
         run(*pip, "uninstall", "-y", "windlass")
         self.assertFalse((bin / "windlass").exists(), "nothing is left behind")
+
+    def test_npm_names_the_programs_that_are_built(self) -> None:
+        """A package that nobody makes would be looked for at every install."""
+        workflow = (ROOT / ".github/workflows/release.yml").read_text()
+        sdk = next(file for file in self.packages.glob("windlass-[0-9]*.tgz"))
+        with tarfile.open(sdk) as files:
+            package = json.load(files.extractfile("package/package.json"))
+        named = {name.removeprefix("windlass-") for name in package["optionalDependencies"]}
+        self.assertEqual(named, set(re.findall(r"runner: \S+, name: (\S+) }", workflow)))
 
     def test_npm_has_the_command_and_the_module(self) -> None:
         place = self.folder / "npm"

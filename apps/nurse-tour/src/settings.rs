@@ -31,7 +31,7 @@ pub(crate) static TABLE: &[Setting] = &[
     Setting::new("WORKER_GRACE_SECONDS", "20", "how long running stages may go on after SIGTERM"),
     Setting::new("WORKER_REQUEUE_SECONDS", "60", "how long a requeued message waits; 0 makes a deploy cost nothing"),
     Setting::new("WORKER_COOL_DOWN_MAX_SECONDS", "900", "how long a provider is left alone at most, whatever its Retry-After says"),
-    Setting::optional("WORKER_HTTP_LISTEN", "off", "the address of /health and /metrics"),
+    Setting::optional("WORKER_HTTP_LISTEN", "off", "the address of /health, /readyz and /metrics"),
     Setting::optional("WORKER_HTTP_TOKEN", "none", "for /metrics; needed elsewhere than on this machine").secret(),
     Setting::optional("DEBUG", "off", "anything: say more"),
     Setting::optional("AUDIO_STORE_URL", "from the two below", "gs://bucket/prefix or file:///folder").section(AUDIO),

@@ -32,18 +32,24 @@ impl Watch {
     /// Health for everybody, and metrics for those who know the token, if there is one.
     pub(crate) fn door(self) -> Door {
         let watch = Arc::new(self);
-        let (for_health, for_metrics) = (watch.clone(), watch.clone());
+        let (for_health, for_ready, for_metrics) = (watch.clone(), watch.clone(), watch.clone());
         let health = move || {
             let watch = for_health.clone();
+            async move { watch.health().await }
+        };
+        // Whether it claims: what holds claiming up is also what makes it unhealthy.
+        let ready = move || {
+            let watch = for_ready.clone();
             async move { watch.health().await }
         };
         let metrics = move || {
             let watch = for_metrics.clone();
             async move { watch.metrics().await }
         };
-        let nowhere = || async { refusal(StatusCode::NOT_FOUND, "there are /health and /metrics") };
+        let nowhere = || async { refusal(StatusCode::NOT_FOUND, "there are /health, /readyz and /metrics") };
         let door = Door::new(Router::new().fallback(nowhere), watch.world.clone());
-        let door = door.health(health).open_to_all("/health").metrics(metrics).token(watch.token.as_ref());
+        let door = door.health(health).open_to_all("/health").ready(ready).open_to_all("/readyz");
+        let door = door.metrics(metrics).token(watch.token.as_ref());
         Plain::door(door).any_host()
     }
 

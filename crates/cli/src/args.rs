@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use windlass_engine::core::error::Invalid;
 
 #[cfg(feature = "demo")]
 use crate::command::demo;
@@ -83,37 +84,66 @@ pub enum Verb {
     Man(man::ManArgs),
 }
 
-/// Which store.
-#[derive(Debug, Clone, ClapArgs)]
-pub struct StoreArgs {
-    /// sqlite:FILE, json:FILE, postgres://USER@HOST/DATABASE, mongodb://HOST/DATABASE?replicaSet=NAME (not in every build)
-    /// or http://HOST:PORT, a server
-    #[arg(
-        long,
-        env = "WINDLASS_STORE",
-        hide_env_values = true,
-        default_value = "sqlite:windlass.db",
-        value_name = "URL",
-        global = true
-    )]
-    pub store: String,
-}
-
-/// A store, or a server that has one.
-#[derive(Debug, Clone, ClapArgs)]
+/// A store, or a server that has one. The environment is read where nothing is said, so that a word on the line always
+/// goes before a variable that somebody exported.
+#[derive(Debug, Clone, Default, ClapArgs)]
 pub struct PlaceArgs {
-    #[command(flatten)]
-    store: StoreArgs,
-    /// A server instead of a store, such as http://127.0.0.1:7717; its token is read from WINDLASS_TOKEN
-    #[arg(long, env = "WINDLASS_URL", hide_env_values = true, value_name = "URL", global = true)]
+    /// sqlite:FILE, json:FILE, postgres://USER@HOST/DATABASE, mongodb://HOST/DATABASE?replicaSet=NAME (not in every build)
+    /// or http://HOST:PORT, a server; WINDLASS_STORE, or sqlite:windlass.db, when nothing is said
+    #[arg(long, value_name = "URL", global = true)]
+    store: Option<String>,
+    /// A server instead of a store, such as http://127.0.0.1:7717, or WINDLASS_URL when nothing is said; its token is read
+    /// from WINDLASS_TOKEN
+    #[arg(long, value_name = "URL", global = true, conflicts_with = "store")]
     url: Option<String>,
 }
 
+/// The store when nothing is said.
+pub const STORE: &str = "sqlite:windlass.db";
+
 impl PlaceArgs {
     /// The URL of the one or the other.
-    pub fn target(&self) -> &str {
-        self.url.as_deref().unwrap_or(&self.store.store)
+    pub fn target(&self) -> String {
+        self.target_by(set)
     }
+
+    fn target_by(&self, set: impl Fn(&str) -> Option<String>) -> String {
+        let said = self.url.clone().or_else(|| self.store.clone());
+        let meant = said.or_else(|| set("WINDLASS_URL")).or_else(|| set("WINDLASS_STORE"));
+        meant.unwrap_or_else(|| STORE.to_owned())
+    }
+
+    /// The URL of a store, for a verb that is about a store itself and not about what a server has in one.
+    pub fn store(&self, verb: &str) -> anyhow::Result<String> {
+        self.store_by(verb, set)
+    }
+
+    fn store_by(&self, verb: &str, set: impl Fn(&str) -> Option<String>) -> anyhow::Result<String> {
+        let Self { store, url } = self;
+        let named = store.clone().or_else(|| url.is_none().then(|| set("WINDLASS_STORE")).flatten());
+        let server = url.is_some() || set("WINDLASS_URL").is_some();
+        match named {
+            Some(named) => Ok(named),
+            None if server => Err(Invalid::new(
+                if url.is_some() { "--url" } else { "WINDLASS_URL" },
+                format!(
+                    "names a server, and `windlass {verb}` is for a store itself; name the store: --store URL"
+                ),
+            )
+            .into()),
+            None => Ok(STORE.to_owned()),
+        }
+    }
+}
+
+/// A variable of the environment that says something.
+fn set(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Whether JSON is asked for, also by words that are wrong otherwise. What is behind `--` belongs to a program.
+pub fn wants_json(words: &[OsString]) -> bool {
+    words.iter().take_while(|word| *word != "--").any(|word| word == "--json")
 }
 
 /// Puts `--store` and `--url` that stand before the verb behind it, where the verb takes them.
@@ -143,6 +173,34 @@ mod tests {
     use std::ffi::OsStr;
 
     use super::*;
+
+    #[test]
+    fn what_is_said_goes_before_what_is_exported() {
+        let place = |store: &str, url: &str| PlaceArgs {
+            store: Some(store.to_owned()).filter(|text| !text.is_empty()),
+            url: Some(url.to_owned()).filter(|text| !text.is_empty()),
+        };
+        let exported = |url: &'static str, store: &'static str| {
+            move |name: &str| {
+                let value = if name == "WINDLASS_URL" { url } else { store };
+                Some(value.to_owned()).filter(|text| !text.is_empty())
+            }
+        };
+        for (said, set, target, store) in [
+            (place("", ""), exported("", ""), STORE, Some(STORE)),
+            (place("", ""), exported("", "json:q"), "json:q", Some("json:q")),
+            (place("", ""), exported("http://h", ""), "http://h", None),
+            (place("", ""), exported("http://h", "json:q"), "http://h", Some("json:q")),
+            (place("sqlite:x", ""), exported("http://h", "json:q"), "sqlite:x", Some("sqlite:x")),
+            (place("", "http://i"), exported("http://h", "json:q"), "http://i", None),
+        ] {
+            assert_eq!(said.target_by(set), target, "{said:?}");
+            let found = said.store_by("migrate", set);
+            assert_eq!(found.as_deref().ok(), store, "{said:?}");
+            let why = found.err().map(|error| format!("{error:#}")).unwrap_or("--store".to_owned());
+            assert!(why.contains("--store"), "{why}");
+        }
+    }
 
     #[test]
     fn a_place_may_stand_before_the_verb() {

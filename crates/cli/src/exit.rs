@@ -92,3 +92,14 @@ pub fn as_json(error: &anyhow::Error) -> serde_json::Value {
     let code = store.unwrap_or(Code::of(error).word());
     serde_json::json!({ "error": { "code": code, "message": format!("{error:#}") } })
 }
+
+/// Ends the program over words that are wrong, or that ask for help: as clap does it, or for programs as JSON.
+pub fn misused(error: &clap::Error, json: bool) -> ! {
+    if !json || !error.use_stderr() {
+        error.exit();
+    }
+    let text = error.render().to_string();
+    let message = text.trim().trim_start_matches("error: ");
+    eprintln!("{}", serde_json::json!({ "error": { "code": Code::Usage.word(), "message": message } }));
+    std::process::exit(Code::Usage as i32)
+}

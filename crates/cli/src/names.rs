@@ -11,7 +11,7 @@ use windlass_engine::core::error::StoreError;
 use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::store::Store;
 
-use crate::command::which::short;
+use crate::command::which::{ShortId, short};
 
 /// How long a store may take to answer.
 const ANSWER: Duration = Duration::from_millis(800);
@@ -71,6 +71,21 @@ pub fn jobs() -> ArgValueCandidates {
     })
 }
 
+/// The steps of the jobs that the line names.
+pub fn steps() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        ask(async |store| {
+            let mut steps = Vec::new();
+            for id in std::env::args().filter_map(|word| word.parse::<ShortId>().ok()) {
+                let Ok(id) = id.resolve(store).await else { continue };
+                let job = store.get(id).await?;
+                steps.extend(job.iter().flat_map(|job| &job.steps).map(|step| named(step.name.as_str())));
+            }
+            Ok(steps)
+        })
+    })
+}
+
 async fn newest(store: &dyn Store) -> Result<Vec<windlass_engine::core::job::Job>, StoreError> {
     let request = ListRequest { filter: JobFilter::default(), limit: PAGE_MAX, after: None };
     Ok(store.list(request).await?.jobs)
@@ -107,7 +122,7 @@ fn place(words: &[String], variable: impl Fn(&str) -> Option<String>) -> String 
     };
     let named = said("--url").or_else(|| said("--store"));
     let set = || variable("WINDLASS_URL").or_else(|| variable("WINDLASS_STORE"));
-    named.or_else(set).unwrap_or_else(|| "sqlite:windlass.db".to_owned())
+    named.or_else(set).unwrap_or_else(|| crate::args::STORE.to_owned())
 }
 
 #[cfg(test)]

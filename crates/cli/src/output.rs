@@ -93,29 +93,79 @@ pub fn cut(text: &str, width: usize) -> String {
     }
 }
 
-/// A table that fits the terminal: its last column is cut. States are coloured there; the words say it, too.
+/// The narrowest that a column is made.
+const COLUMN_LETTERS_MIN: usize = 6;
+
+/// A table that fits the terminal: its widest columns are cut. States are coloured there; the words say it, too.
 pub fn fitted(head: &[&str], rows: &[Vec<String>]) -> String {
     if !std::io::stdout().is_terminal() {
         return table(head, rows);
     }
     let columns =
         ratatui::crossterm::terminal::size().map_or(usize::MAX, |(columns, _)| usize::from(columns));
-    let colour = std::env::var_os("NO_COLOR").is_none();
-    let fit = |line: &str| match line.char_indices().nth(columns.saturating_sub(1)) {
-        Some((end, _)) if line.chars().count() > columns => format!("{}…", &line[..end]),
-        _ => line.to_owned(),
-    };
-    let text = table(head, rows);
-    let lines = text.lines().map(|line| if colour { coloured(&fit(line)) } else { fit(line) });
+    let text = fit(head, rows, columns);
+    if std::env::var_os("NO_COLOR").is_some() {
+        return text;
+    }
+    let (head, rows) = text.split_once('\n').unwrap_or((&text, ""));
+    let lines = std::iter::once(format!("\x1b[2m{head}\x1b[0m")).chain(rows.lines().map(coloured));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// What a last column that is wide keeps, before the one in front of it is left out.
+const LAST_LETTERS_MIN: usize = 24;
+/// The fewest columns.
+const COLUMNS_MIN: usize = 3;
+
+/// A table of so many columns of letters at most. The last column says most: where little room is left for it, those
+/// before it are left out.
+fn fit(head: &[&str], rows: &[Vec<String>], columns: usize) -> String {
+    let letters = |text: &str| text.chars().count();
+    let width = |at: usize| {
+        rows.iter().filter_map(|row| row.get(at)).map(|cell| letters(cell)).chain([letters(head[at])]).max()
+    };
+    let mut widths: Vec<usize> = (0..head.len()).map(|at| width(at).unwrap_or(0)).collect();
+    let gaps = 2 * head.len().saturating_sub(1);
+    while widths.iter().sum::<usize>() + gaps > columns {
+        let Some(widest) = widths.iter_mut().max().filter(|widest| **widest > COLUMN_LETTERS_MIN) else {
+            break;
+        };
+        *widest -= 1;
+    }
+    let last = head.len() - 1;
+    let is_cut = widths[last] < width(last).unwrap_or(0).min(LAST_LETTERS_MIN);
+    if is_cut && head.len() > COLUMNS_MIN {
+        let without = |row: &[String]| [&row[..last - 1], &row[last..]].concat();
+        let rows: Vec<Vec<String>> = rows.iter().map(|row| without(row)).collect();
+        return fit(&[&head[..last - 1], &head[last..]].concat(), &rows, columns);
+    }
+    let short = |text: &str, width: usize| match letters(text) > width {
+        true => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+        false => text.to_owned(),
+    };
+    let head: Vec<String> = head.iter().zip(&widths).map(|(cell, width)| short(cell, *width)).collect();
+    let row = |row: &Vec<String>| row.iter().zip(&widths).map(|(cell, width)| short(cell, *width)).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
+    let text = table(&head.iter().map(String::as_str).collect::<Vec<_>>(), &rows);
+    text.lines().map(|line| short(line, columns)).collect::<Vec<_>>().join("\n")
 }
 
 /// The first state that a line names, in its colour.
 fn coloured(line: &str) -> String {
-    const COLOURS: [(&str, u8); 5] =
-        [(" queued ", 2), (" running ", 36), (" completed ", 32), (" failed ", 31), (" canceled ", 2)];
+    const COLOURS: [(&str, u8); 8] = [
+        (" queued ", 2),
+        (" running ", 36),
+        (" completed ", 32),
+        (" failed ", 31),
+        (" canceled ", 2),
+        (" paused ", 33),
+        (" alive ", 32),
+        (" silent ", 31),
+    ];
+    // The last word of a line is one, too.
+    let padded = format!("{line} ");
     let found =
-        COLOURS.iter().filter_map(|(word, colour)| Some((line.find(word)?, word.trim(), colour))).min();
+        COLOURS.iter().filter_map(|(word, colour)| Some((padded.find(word)?, word.trim(), colour))).min();
     match found {
         Some((at, word, colour)) => {
             let (before, rest) = line.split_at(at + 1);
@@ -174,7 +224,41 @@ mod tests {
     #[test]
     fn states_have_colours() {
         assert_eq!(coloured("ab12  failed  mail"), "ab12  \x1b[31mfailed\x1b[0m  mail");
+        assert_eq!(coloured("mail  3  paused"), "mail  3  \x1b[33mpaused\x1b[0m");
         assert_eq!(coloured("id  state  kind"), "id  state  kind");
+    }
+
+    #[test]
+    fn tables_are_cut_where_they_are_widest() {
+        let rows = vec![
+            vec![
+                "mail".to_owned(),
+                "12".to_owned(),
+                "1m 5m 15m 30m 1h 2h 4h".to_owned(),
+                "paused".to_owned(),
+            ],
+            vec!["a-queue-with-a-name".to_owned(), "7".to_owned(), "none".to_owned(), "open".to_owned()],
+        ];
+        let head = ["queue", "queued", "ladder", "status"];
+        assert_eq!(fit(&head, &rows, 100), table(&head, &rows));
+        let narrow = fit(&head, &rows, 44);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 44), "{narrow}");
+        assert!(
+            narrow.contains("  paused") && narrow.contains("1m 5m 15m") && narrow.contains('…'),
+            "{narrow}"
+        );
+        let rows = vec![vec![
+            "3dabe013".to_owned(),
+            "failed".to_owned(),
+            "7".to_owned(),
+            "exit status: 1: the image is broken".to_owned(),
+        ]];
+        let narrow = fit(&["id", "state", "attempt", "waits for"], &rows, 42);
+        assert_eq!(narrow.lines().next(), Some("id        state   waits for"), "{narrow}");
+        assert!(
+            narrow.contains("exit status: 1: the") && narrow.lines().all(|line| line.chars().count() <= 42)
+        );
+        assert!(fit(&head, &rows, 10).lines().all(|line| line.chars().count() <= 10));
     }
 
     #[test]

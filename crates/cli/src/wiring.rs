@@ -20,17 +20,18 @@ use crate::left_out::LeftOut;
 
 /// Opens a store that is there, or the way to a server that has one. Whoever looks into an empty folder makes nothing.
 pub async fn open_place(place: &PlaceArgs) -> anyhow::Result<Arc<dyn Store>> {
-    let opened = windlass::open_existing(place.target()).await;
+    let target = place.target();
+    let opened = windlass::open_existing(&target).await;
     opened.map_err(|error| match error {
         OpenError::Missing { .. } => anyhow::Error::from(error)
             .context("nothing to look at: begin with windlass serve or windlass enqueue, or name another by --store or --url"),
-        error => not_opened(place.target(), error),
+        error => not_opened(&target, error),
     })
 }
 
 /// Opens a store, or makes it and says so; or the way to a server that has one.
 pub async fn make_place(place: &PlaceArgs) -> anyhow::Result<Arc<dyn Store>> {
-    make_store(place.target()).await
+    make_store(&place.target()).await
 }
 
 /// Opens the store of a URL, or makes it and says so, and brings its schema up to date.
@@ -46,7 +47,7 @@ pub async fn make_store(url: &str) -> anyhow::Result<Arc<dyn Store>> {
 }
 
 /// Why a store is not open. A library is given features in Cargo.toml, this program by its build.
-fn not_opened<E: From<LeftOut> + From<OpenError>>(url: &str, error: OpenError) -> E {
+pub fn not_opened<E: From<LeftOut> + From<OpenError>>(url: &str, error: OpenError) -> E {
     match error {
         OpenError::NotBuilt { feature } => {
             LeftOut { what: format!("the store of {}", without_password(url)), feature }.into()

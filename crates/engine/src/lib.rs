@@ -5,7 +5,8 @@
 //! Three things to know: a [`Client`] enqueues jobs into a store, a [`Worker`]
 //! runs them with handlers, and a handler gets a [`Context`] with its job, its
 //! steps and a line to the outside. Stores are crates of their own
-//! (`windlass-sqlite`, `windlass-postgres`, `windlass-json`).
+//! (`windlass-sqlite`, `windlass-postgres`, `windlass-mongo`, `windlass-json`,
+//! and `windlass-remote`, a server as a store).
 //!
 //! What is promised: an accepted job is never lost; an attempt may run twice;
 //! only the newest attempt can change the job; two leases never overlap by the

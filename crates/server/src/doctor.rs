@@ -66,7 +66,7 @@ pub async fn look(store: &dyn Store, jobs_max: usize) -> Result<Vec<Finding>, St
     match alone(&queues, &queued, &alive, now) {
         Some(finding) => findings.push(finding),
         None => {
-            findings.extend(queues.iter().filter_map(|queue| slow(queue, &alive, now)));
+            findings.extend(queues.iter().filter_map(|queue| slow(queue, &queued, &alive, now)));
             unknown_kinds(&queued, &alive, &mut findings);
         }
     }
@@ -132,7 +132,16 @@ fn work(kind: &Kind, queue: &QueueName) -> String {
     format!("windlass work --kind {}{queue} -- PROGRAM", quoted(kind.as_str()))
 }
 
-fn slow(queue: &QueueStatus, alive: &[&WorkerStatus], now: Time) -> Option<Finding> {
+/// How to start a worker for a queue: for the kind of a job that is due in it, where one was looked at.
+fn one_more(queue: &QueueStatus, queued: &[Job], now: Time) -> String {
+    let due = |job: &&Job| job.spec.queue == queue.name && job.run_at <= now;
+    match queued.iter().find(due) {
+        Some(job) => work(&job.spec.kind, &queue.name),
+        None => format!("windlass work --kind KIND --queue {} -- PROGRAM", quoted(queue.name.as_str())),
+    }
+}
+
+fn slow(queue: &QueueStatus, queued: &[Job], alive: &[&WorkerStatus], now: Time) -> Option<Finding> {
     let oldest = queue.oldest_due.filter(|at| now.ms_since(*at) > WAITING_MS)?;
     let (name, waits) = (&queue.name, Span::from_ms(now.ms_since(oldest) / 60_000 * 60_000));
     let served = alive.iter().any(|worker| worker.queues.contains(name));
@@ -146,14 +155,23 @@ fn slow(queue: &QueueStatus, alive: &[&WorkerStatus], now: Time) -> Option<Findi
         }
         .command(format!("windlass queues resume {}", quoted(name.as_str())))
         .link(link),
-        (false, false) => {
-            Finding::new(wrong("no live worker claims from it"), "Start a worker for it").link(link)
+        (false, false) => Finding::new(wrong("no live worker claims from it"), "Start a worker for it")
+            .command(one_more(queue, queued, now))
+            .link(link),
+        (false, true) => {
+            let full = queue.policy.limit.filter(|limit| queue.running >= u64::from(*limit));
+            let command = match full {
+                Some(limit) => {
+                    format!("windlass queues set {} --limit {}", quoted(name.as_str()), u64::from(limit) * 2)
+                }
+                None => one_more(queue, queued, now),
+            };
+            let next = match full {
+                Some(_) => "Its limit is reached: raise it, or let it wait",
+                None => "Add workers or slots, or look at its budgets",
+            };
+            Finding::new(wrong("its workers do not keep up"), next).command(command).link(link)
         }
-        (false, true) => Finding::new(
-            wrong("its workers do not keep up"),
-            "Add workers or slots, or look at its limit and budgets",
-        )
-        .link(link),
     })
 }
 
@@ -236,9 +254,11 @@ pub fn quoted(name: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
+    use windlass_engine::core::id::WorkerName;
     use windlass_engine::core::job::{JobSpec, NewJob, Start};
     use windlass_engine::core::json::Json;
     use windlass_engine::core::memory::MemoryStore;
+    use windlass_engine::core::store::WorkerBeat;
     use windlass_engine::core::time::Clock;
     use windlass_engine::world::{Ids, SimWorld};
 
@@ -263,5 +283,35 @@ mod tests {
             said(2).await,
             "No worker is alive, and jobs wait: 3 are queued, some of them perhaps for later"
         );
+    }
+
+    /// Whatever is said of a queue that is behind comes with the command for it.
+    #[tokio::test]
+    async fn a_queue_that_is_behind_has_a_command() {
+        let world = SimWorld::new(1);
+        let store = MemoryStore::new(Arc::new(world.clone()));
+        let queue = QueueName::new("mail").unwrap();
+        let spec = JobSpec::new(Kind::new("send").unwrap(), queue.clone(), Json::null());
+        let jobs =
+            (0..3).map(|_| NewJob { id: Ids::new(&world).make(), spec: spec.clone(), start: Start::Now });
+        store.enqueue(jobs.collect()).await.unwrap();
+        world.advance(WAITING_MS + 1);
+        let heard = async |queues: Vec<QueueName>| {
+            let name = WorkerName::new("w").unwrap();
+            store.beat(WorkerBeat { name, queues, kinds: None, slots: 1, running: 0 }).await.unwrap();
+            look(&store, 200).await.unwrap().remove(0)
+        };
+        let away = heard(vec![QueueName::default()]).await;
+        assert!(away.wrong.contains("no live worker claims from it"), "{away:?}");
+        assert_eq!(away.command.as_deref(), Some("windlass work --kind send --queue mail -- PROGRAM"));
+        let behind = heard(vec![queue.clone()]).await;
+        assert!(behind.wrong.contains("do not keep up"), "{behind:?}");
+        assert_eq!(behind.command, away.command);
+        let now = store.now().await.unwrap();
+        let mut full = store.queues().await.unwrap().remove(0);
+        (full.policy.limit, full.running) = (Some(4), 4);
+        let worker = &store.workers().await.unwrap()[0];
+        let full = slow(&full, &[], &[worker], now).unwrap();
+        assert_eq!(full.command.as_deref(), Some("windlass queues set mail --limit 8"), "{full:?}");
     }
 }

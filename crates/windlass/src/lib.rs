@@ -77,7 +77,7 @@ mod open;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 
-pub use open::{OpenError, open, open_existing, without_password};
+pub use open::{OpenError, check_url, open, open_existing, without_password};
 pub use windlass_engine::*;
 
 /// Enqueues inside a transaction of your own, and the store itself.

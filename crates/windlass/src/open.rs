@@ -71,8 +71,68 @@ pub async fn open_existing(url: &str) -> Result<Arc<dyn Store>, OpenError> {
         Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") && !is_there(url).await? => {
             Err(missing())
         }
+        Some(("mongodb" | "mongodb+srv", rest)) if rest.starts_with("//") && !is_in_mongo(url).await? => {
+            Err(missing())
+        }
         _ => open(url).await,
     }
+}
+
+/// Refuses what [`open`] would refuse of a URL before it asks anybody: a kind of store that nobody knows or that is not
+/// built, a word behind a file or a parameter that is none. Nothing is made, and no server is asked. Needs a runtime, as
+/// [`open`] does.
+pub async fn check_url(url: &str) -> Result<(), OpenError> {
+    match url.split_once(':') {
+        Some(("sqlite", path)) => {
+            built(cfg!(feature = "sqlite"), "sqlite").and_then(|()| checked_file(url, path))
+        }
+        Some(("json", path)) => built(cfg!(feature = "json"), "json").and_then(|()| checked_file(url, path)),
+        Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
+            built(cfg!(feature = "postgres"), "postgres").and_then(|()| checked_postgres(url))
+        }
+        Some(("mongodb" | "mongodb+srv", rest)) if rest.starts_with("//") => {
+            built(cfg!(feature = "mongo"), "mongo")
+        }
+        Some(("http" | "https", rest)) if rest.starts_with("//") => built(cfg!(feature = "remote"), "remote"),
+        _ => Err(OpenError::Unknown(without_password(url))),
+    }
+}
+
+fn built(is_built: bool, feature: &'static str) -> Result<(), OpenError> {
+    if is_built { Ok(()) } else { Err(OpenError::NotBuilt { feature }) }
+}
+
+#[cfg(any(feature = "sqlite", feature = "json"))]
+fn checked_file(url: &str, path: &str) -> Result<(), OpenError> {
+    pause_ms_max(path).map(drop).map_err(|error| OpenError::Store { url: url.to_owned(), error })
+}
+
+#[cfg(not(any(feature = "sqlite", feature = "json")))]
+fn checked_file(_: &str, _: &str) -> Result<(), OpenError> {
+    Ok(())
+}
+
+#[cfg(feature = "postgres")]
+fn checked_postgres(url: &str) -> Result<(), OpenError> {
+    // A pool connects when it is first asked.
+    let pool = windlass_postgres::pool_of(url, &windlass_postgres::Options::default());
+    pool.map(drop).map_err(|error| OpenError::Store { url: without_password(url), error })
+}
+
+#[cfg(not(feature = "postgres"))]
+fn checked_postgres(_: &str) -> Result<(), OpenError> {
+    Ok(())
+}
+
+#[cfg(feature = "mongo")]
+async fn is_in_mongo(url: &str) -> Result<bool, OpenError> {
+    let there = windlass_mongo::MongoStore::is_there(url).await;
+    there.map_err(|error| OpenError::Store { url: without_password(url), error })
+}
+
+#[cfg(not(feature = "mongo"))]
+async fn is_in_mongo(_: &str) -> Result<bool, OpenError> {
+    Ok(true)
 }
 
 #[cfg(feature = "postgres")]
@@ -197,9 +257,35 @@ mod tests {
         assert!(error.contains("mysql://me@host/db") && error.contains("sqlite:FILE"), "{error}");
     }
 
+    #[cfg(all(feature = "sqlite", feature = "postgres"))]
+    #[tokio::test]
+    async fn a_url_is_checked_without_asking_anybody() {
+        for (url, wrong) in [
+            ("sqlite:x.db", ""),
+            ("sqlite:x.db?pause_max=5m", ""),
+            ("sqlite:x.db?pause_max=long", "pause_max"),
+            ("postgres://me@127.0.0.1:1/db?sslmode=disable", ""),
+            ("postgres://me@127.0.0.1:1/db?colour=blue", "colour"),
+            ("mysql://host/db", "not the URL of a store"),
+        ] {
+            let said = check_url(url).await.err();
+            let said = said.map(|error| {
+                use std::error::Error as _;
+                format!("{error}: {}", error.source().map(ToString::to_string).unwrap_or_default())
+            });
+            assert_eq!(said.is_some(), !wrong.is_empty(), "{url}: {said:?}");
+            assert!(said.unwrap_or_default().contains(wrong), "{url}");
+        }
+        assert!(!std::path::Path::new("x.db").exists());
+    }
+
     #[cfg(not(feature = "mongo"))]
     #[tokio::test]
     async fn a_store_that_is_not_built_names_its_feature() {
+        assert!(matches!(
+            check_url("mongodb://host/db").await,
+            Err(OpenError::NotBuilt { feature: "mongo" })
+        ));
         let error = open("mongodb://me:secret@host/db").await.err().map(|error| error.to_string());
         assert!(error.unwrap_or_default().contains("features = [\"mongo\"]"));
     }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mongodb::bson::doc;
 use mongodb::bson::oid::ObjectId;
 use mongodb::options::ClientOptions;
 use mongodb::{Client, Database};
@@ -61,13 +62,16 @@ impl MongoStore {
 
     /// As [`MongoStore::connect`].
     pub async fn connect_with(url: &str, options: Options) -> Result<Arc<Self>, StoreError> {
-        let settings = ClientOptions::parse(url).await.map_err(failed)?;
-        let Some(database) = settings.default_database.clone() else {
-            let why = "the URL names no database; write mongodb://HOST/DATABASE?replicaSet=NAME";
-            return Err(StoreError::Schema(why.to_owned()));
-        };
-        let client = Client::with_options(settings).map_err(failed)?;
-        Self::of(&client.database(&database), options).await
+        Self::of(&database_of(url).await?, options).await
+    }
+
+    /// Whether the database of a URL has a store; nothing is made.
+    pub async fn is_there(url: &str) -> Result<bool, StoreError> {
+        let [journal, ..] = Self::COLLECTIONS;
+        let database = database_of(url).await?;
+        let names =
+            database.list_collection_names().filter(doc! { "name": journal }).await.map_err(failed)?;
+        Ok(!names.is_empty())
     }
 
     /// Opens the store in a database of a client that is there already.
@@ -200,4 +204,14 @@ impl Drop for MongoStore {
             task.abort();
         }
     }
+}
+
+/// The database that a URL names.
+async fn database_of(url: &str) -> Result<Database, StoreError> {
+    let settings = ClientOptions::parse(url).await.map_err(failed)?;
+    let Some(database) = settings.default_database.clone() else {
+        let why = "the URL names no database; write mongodb://HOST/DATABASE?replicaSet=NAME";
+        return Err(StoreError::Schema(why.to_owned()));
+    };
+    Ok(Client::with_options(settings).map_err(failed)?.database(&database))
 }

@@ -316,6 +316,6 @@ impl ScheduleWire {
     pub(crate) fn schedule(self, now: Time) -> Schedule {
         let Self { name, cron, zone, overlap, missed, paused, job, last_run, last_job } = self;
         let policy = SchedulePolicy { cron, zone, overlap, missed, paused, job: job.into() };
-        Schedule { name, policy, settled_to: now, last_run, last_job }
+        Schedule { name, policy, settled_to: now, last_run, last_job, rests: Vec::new() }
     }
 }

@@ -29,6 +29,8 @@ async fn stopped(scene: &Scene, port: u16, why: &str) {
     eventually(&format!("status says {why}"), told).await;
     let health = get(port, "/health").await;
     assert!(health.starts_with("HTTP/1.1 503") && health.contains(why), "{health}");
+    let ready = get(port, "/readyz").await;
+    assert!(ready.starts_with("HTTP/1.1 503") && ready.contains(why), "{ready}");
     let used = "SELECT count(*) FROM whatsapp_inbound_messages WHERE retry_count > 0 AND processing_status <> 'PROCESSING' \
                 OR processing_status IN ('FAILED', 'TRIAGE')";
     assert_eq!(scene.count(used).await, 0, "no message has lost a try");
@@ -75,6 +77,7 @@ async fn a_model_that_is_taken_away() {
     assert_eq!(scene.resume().await, ["openai of worker_1"]);
     all_done(&scene).await;
     assert!(get(port, "/health").await.starts_with("HTTP/1.1 200"));
+    assert!(get(port, "/readyz").await.starts_with("HTTP/1.1 200"));
     running.stop().await;
 }
 

@@ -28,9 +28,12 @@ use crate::wiring::{make_store, without_password};
     Examples:\n  windlass bench\n  windlass bench --store postgres://localhost/jobs --json\n  \
     windlass bench --only drain --jobs 1000000")]
 pub struct BenchArgs {
-    /// json:FILE, sqlite:FILE or postgres://USER@HOST/DATABASE
-    #[arg(long, env = "WINDLASS_STORE", hide_env_values = true, value_name = "URL")]
+    /// json:FILE, sqlite:FILE or postgres://USER@HOST/DATABASE; only when it is said: WINDLASS_STORE is left alone
+    #[arg(long, value_name = "URL")]
     pub store: Option<String>,
+    /// A server, such as http://127.0.0.1:7717: its store is measured through it; WINDLASS_URL is left alone
+    #[arg(long, value_name = "URL", conflicts_with = "store")]
+    pub url: Option<String>,
     /// How many jobs each part has (the one-by-one part has a fifth of it)
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
     pub jobs: u32,
@@ -112,8 +115,8 @@ struct Report {
 /// Measures.
 pub async fn run(args: BenchArgs, json: bool) -> anyhow::Result<()> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let url = args.store.clone();
-    let url = url.unwrap_or_else(|| format!("sqlite:{}", folder.path().join("bench.db").display()));
+    let named = args.url.clone().or_else(|| args.store.clone());
+    let url = named.clone().unwrap_or_else(|| format!("sqlite:{}", folder.path().join("bench.db").display()));
     let store = make_store(&url).await?;
     empty(&store).await?;
     let bench = Bench { client: Client::new(store.clone()), store, args: args.clone() };
@@ -125,7 +128,7 @@ pub async fn run(args: BenchArgs, json: bool) -> anyhow::Result<()> {
     }
     empty(&bench.store).await?;
     let report = Report {
-        store: if args.store.is_some() { without_password(&url) } else { "sqlite (temporary)".into() },
+        store: if named.is_some() { without_password(&url) } else { "sqlite (temporary)".into() },
         version: env!("CARGO_PKG_VERSION"),
         producers: args.producers,
         batch: args.batch,

@@ -9,7 +9,7 @@ use windlass_server::text;
 
 use crate::args::PlaceArgs;
 use crate::exit::{Code, not_found};
-use crate::output::{outcome, plain, print_json, table, until};
+use crate::output::{fitted, outcome, plain, print_json, until};
 use crate::say;
 use crate::wiring::open_place;
 
@@ -124,6 +124,6 @@ async fn list(store: &dyn Store, json: bool) -> anyhow::Result<()> {
         ]
     };
     let rows: Vec<Vec<String>> = budgets.iter().map(row).collect();
-    say!("{}", table(&["budget", "slots", "per second", "per minute", "per day", "free again"], &rows));
+    say!("{}", fitted(&["budget", "slots", "per second", "per minute", "per day", "free again"], &rows));
     Ok(())
 }

@@ -24,7 +24,8 @@ pub async fn run(args: CancelArgs, json: bool) -> anyhow::Result<Code> {
     steer::run(&args.steer, Cancel, json).await
 }
 
-struct Cancel;
+/// The verb.
+pub struct Cancel;
 
 impl Steer for Cancel {
     const VERB: &'static str = "cancel";

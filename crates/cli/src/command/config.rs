@@ -6,13 +6,12 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
-use windlass::{OpenError, without_password};
-
 use super::serve::LISTEN;
 use crate::config::{Config, FILE, find};
 use crate::exit::{Code, not_found};
 use crate::output::print_json;
 use crate::say;
+use crate::wiring::not_opened;
 
 /// What to do with it.
 #[derive(Debug, Args)]
@@ -32,13 +31,13 @@ enum Act {
 }
 
 /// Checks the file by all that a server checks before it serves, but for its port, its database and its programs.
-pub fn run(args: ConfigArgs, json: bool) -> anyhow::Result<Code> {
+pub async fn run(args: ConfigArgs, json: bool) -> anyhow::Result<Code> {
     let Act::Check { config } = args.act;
     let file = find(config.as_deref()).ok_or_else(|| {
         not_found(format!("there is no {FILE} here; docs/guide/config.md shows what one may say"))
     })?;
     let config = Config::read(&file)?;
-    check(&config).with_context(|| file.display().to_string())?;
+    check(&config).await.with_context(|| file.display().to_string())?;
     let counts = [
         ("queues", config.queues.len()),
         ("budgets", config.budgets.len()),
@@ -55,12 +54,8 @@ pub fn run(args: ConfigArgs, json: bool) -> anyhow::Result<Code> {
     Ok(Code::Done)
 }
 
-/// How the URL of a store begins.
-const SCHEMES: [&str; 8] =
-    ["sqlite", "json", "postgres", "postgresql", "mongodb", "mongodb+srv", "http", "https"];
-
 /// What a server would refuse.
-fn check(config: &Config) -> anyhow::Result<()> {
+async fn check(config: &Config) -> anyhow::Result<()> {
     let settings = config.settings(std::env::var("WINDLASS_TOKEN").ok())?;
     let listen = config.listen.as_deref().unwrap_or(LISTEN);
     let addresses = listen.to_socket_addrs().with_context(|| {
@@ -70,10 +65,8 @@ fn check(config: &Config) -> anyhow::Result<()> {
         settings.check(address).context("listen")?;
     }
     if let Some(store) = &config.store {
-        let scheme = store.split_once(':').map_or("", |(scheme, _)| scheme);
-        if !SCHEMES.contains(&scheme) {
-            return Err(anyhow::Error::from(OpenError::Unknown(without_password(store))).context("store"));
-        }
+        let wrong = |error| not_opened::<anyhow::Error>(store, error).context("store");
+        windlass::check_url(store).await.map_err(wrong)?;
     }
     Ok(())
 }

@@ -29,7 +29,8 @@ pub async fn run(args: DeleteArgs, json: bool) -> anyhow::Result<Code> {
     steer::run(&args.steer, Delete, json).await
 }
 
-struct Delete;
+/// The verb.
+pub struct Delete;
 
 impl Steer for Delete {
     const VERB: &'static str = "delete";

@@ -31,9 +31,9 @@ fn speed(text: &str) -> Result<f64, String> {
 }
 
 /// Runs it until Ctrl-C.
-pub async fn run(args: DemoArgs) -> anyhow::Result<Code> {
+pub async fn run(args: DemoArgs, json: bool) -> anyhow::Result<Code> {
     let DemoArgs { folder, speed, port } = args;
-    demo::run(Wish { folder, speed, port }).await?;
+    demo::run(Wish { folder, speed, port, json }).await?;
     eprintln!("the demo has ended; `windlass demo` goes on with it");
     Ok(Code::Done)
 }

@@ -23,12 +23,13 @@ use crate::wiring::make_place;
     windlass enqueue resize '{\"image\": \"cat.png\"}' --wait")]
 pub struct EnqueueArgs {
     /// Its kind: decides which handler runs it
+    #[arg(add = crate::names::kinds())]
     kind: String,
     /// Its payload as JSON; - reads it from stdin
     #[arg(default_value = "null")]
     payload: String,
     /// Its queue
-    #[arg(long, default_value = "default")]
+    #[arg(long, default_value = "default", add = crate::names::queues())]
     queue: String,
     /// Higher first
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
@@ -46,7 +47,7 @@ pub struct EnqueueArgs {
     #[arg(long)]
     dedupe_key: Option<String>,
     /// A budget that must allow it; may be said several times
-    #[arg(long = "budget", value_name = "BUDGET")]
+    #[arg(long = "budget", value_name = "BUDGET", add = crate::names::budgets())]
     budgets: Vec<String>,
     /// Delays between attempts, such as "1m 5m 1h"; "none" for no retries
     #[arg(long)]

@@ -9,7 +9,7 @@ use super::explain::sentence;
 use super::which::ShortId;
 use crate::args::PlaceArgs;
 use crate::exit::{Code, not_found};
-use crate::output::{cut, plain, print_json, table};
+use crate::output::{cut, fitted, plain, print_json};
 use crate::say;
 use crate::wiring::open_place;
 
@@ -46,7 +46,7 @@ pub async fn run(args: JobArgs, json: bool) -> anyhow::Result<Code> {
         .map(|step| vec![step.name.to_string(), step.stored_at.to_string(), cut(step.output.as_str(), 60)])
         .collect();
     if !steps.is_empty() {
-        say!("\n{}", table(&["step", "stored", "output"], &steps));
+        say!("\n{}", fitted(&["step", "stored", "output"], &steps));
     }
     let history: Vec<Vec<String>> = job
         .history
@@ -61,7 +61,7 @@ pub async fn run(args: JobArgs, json: bool) -> anyhow::Result<Code> {
         })
         .collect();
     if !history.is_empty() {
-        say!("\n{}", table(&["at", "what", "attempt", "error"], &history));
+        say!("\n{}", fitted(&["at", "what", "attempt", "error"], &history));
     }
     Ok(Code::Done)
 }

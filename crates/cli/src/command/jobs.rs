@@ -112,7 +112,10 @@ async fn list(args: ListArgs, json: bool) -> anyhow::Result<Code> {
             said(&*store, job, now, rows.len()).await?,
         ]);
     }
-    say!("{}", fitted(&["id", "state", "kind", "queue", "attempt", "accepted", ""], &rows));
+    say!(
+        "{}",
+        fitted(&["id", "state", "kind", "queue", "attempt", "accepted", "waits for, or error"], &rows)
+    );
     Ok(Code::Done)
 }
 

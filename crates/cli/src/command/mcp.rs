@@ -13,7 +13,7 @@ use crate::wiring::open_place;
     Examples:\n  claude mcp add windlass -- windlass mcp --url http://127.0.0.1:7717\n  windlass mcp --store sqlite:windlass.db --act"
 )]
 pub struct McpArgs {
-    /// Let it cancel, retry and enqueue jobs; otherwise it only looks
+    /// Let it enqueue, cancel, retry, run and delete jobs; otherwise it looks, and counts what that would be for
     #[arg(long)]
     act: bool,
     #[command(flatten)]

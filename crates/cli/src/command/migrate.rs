@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::args::StoreArgs;
+use crate::args::PlaceArgs;
 use crate::exit::Code;
 use crate::output::outcome;
 use crate::wiring::{make_store, without_password};
@@ -11,12 +11,13 @@ use crate::wiring::{make_store, without_password};
 #[derive(Debug, Args)]
 pub struct MigrateArgs {
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
 }
 
-/// Opening a store migrates it; this does nothing else.
+/// Opening a store migrates it; this does nothing else. That of a server is migrated where the server starts.
 pub async fn run(args: MigrateArgs, json: bool) -> anyhow::Result<Code> {
-    make_store(&args.store.store).await?;
-    outcome(json, "store", &without_password(&args.store.store), "ready", "is ready")?;
+    let store = args.place.store("migrate")?;
+    make_store(&store).await?;
+    outcome(json, "store", &without_password(&store), "ready", "is ready")?;
     Ok(Code::Done)
 }

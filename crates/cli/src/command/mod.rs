@@ -37,10 +37,10 @@ use crate::exit::Code;
 /// Does what was asked.
 pub async fn run(verb: Verb, json: bool) -> anyhow::Result<Code> {
     match verb {
-        Verb::Serve(args) => serve::run(args).await,
+        Verb::Serve(args) => serve::run(args, json).await,
         #[cfg(feature = "demo")]
-        Verb::Demo(args) => demo::run(args).await,
-        Verb::Work(args) => work::run(args).await,
+        Verb::Demo(args) => demo::run(args, json).await,
+        Verb::Work(args) => work::run(args, json).await,
         Verb::Enqueue(args) => enqueue::run(args, json).await,
         Verb::Jobs(args) => jobs::run(args, json).await,
         Verb::Logs(args) => logs::run(args, json).await,
@@ -56,9 +56,11 @@ pub async fn run(verb: Verb, json: bool) -> anyhow::Result<Code> {
         Verb::Doctor(args) => doctor::run(args, json).await,
         Verb::Bench(args) => bench::run(args, json).await.map(|()| Code::Done),
         Verb::Init(args) => init::run(args, json),
+        // Its protocol is JSON already.
         Verb::Mcp(args) => mcp::run(args).await,
         Verb::Migrate(args) => migrate::run(args, json).await,
-        Verb::Config(args) => config::run(args, json),
+        Verb::Config(args) => config::run(args, json).await,
+        // These two write texts for other programs: a shell, and man.
         Verb::Completions(args) => completions::run(args),
         Verb::Man(args) => man::run(args),
     }

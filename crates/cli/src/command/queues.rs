@@ -10,7 +10,7 @@ use windlass_server::text;
 
 use crate::args::PlaceArgs;
 use crate::exit::{Code, not_found, refused};
-use crate::output::{ago, outcome, plain, print_json, table};
+use crate::output::{ago, fitted, outcome, plain, print_json};
 use crate::say;
 use crate::wiring::open_place;
 
@@ -149,7 +149,7 @@ async fn list(store: &dyn Store, json: bool) -> anyhow::Result<()> {
         ]
     };
     let rows: Vec<Vec<String>> = queues.iter().map(row).collect();
-    say!("{}", table(&["queue", "queued", "running", "oldest due", "ladder", "status"], &rows));
+    say!("{}", fitted(&["queue", "queued", "running", "oldest due", "ladder", "status"], &rows));
     Ok(())
 }
 

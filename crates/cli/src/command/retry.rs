@@ -25,10 +25,11 @@ pub async fn run(args: RetryArgs, json: bool) -> anyhow::Result<Code> {
     steer::run(&args.steer, args.how, json).await
 }
 
-#[derive(Debug, Args)]
-struct Retry {
+/// The verb, and how.
+#[derive(Debug, Default, Args)]
+pub struct Retry {
     /// Run again from this step on, and keep only what was stored before it
-    #[arg(long, value_name = "STEP")]
+    #[arg(long, value_name = "STEP", add = crate::names::steps())]
     from: Option<StepName>,
     /// So many jobs per second at most
     #[arg(long, value_name = "JOBS", value_parser = clap::value_parser!(u64).range(1..=10_000))]

@@ -24,7 +24,8 @@ pub async fn run(args: RunArgs, json: bool) -> anyhow::Result<Code> {
     steer::run(&args.steer, RunNow, json).await
 }
 
-struct RunNow;
+/// The verb.
+pub struct RunNow;
 
 impl Steer for RunNow {
     const VERB: &'static str = "run";

@@ -13,7 +13,7 @@ use windlass_server::text;
 
 use crate::args::PlaceArgs;
 use crate::exit::{Code, not_found};
-use crate::output::{outcome, plain, print_json, table, until};
+use crate::output::{fitted, outcome, plain, print_json, until};
 use crate::say;
 use crate::wiring::open_place;
 
@@ -33,13 +33,13 @@ pub struct SchedulesArgs {
 enum Act {
     /// Set a schedule
     Set(Box<Wish>),
-    /// Leave out its runs
+    /// Leave out its runs until it is resumed; none of them is made up for
     Pause {
         /// The schedule
         #[arg(add = crate::names::schedules())]
         name: ScheduleName,
     },
-    /// Let it go on
+    /// Let it go on with its next run
     Resume {
         /// The schedule
         #[arg(add = crate::names::schedules())]
@@ -71,10 +71,10 @@ struct Wish {
     #[arg(long, default_value = "UTC")]
     zone: String,
     /// The kind of its jobs
-    #[arg(long)]
+    #[arg(long, add = crate::names::kinds())]
     kind: Kind,
     /// Their queue
-    #[arg(long, default_value = "default")]
+    #[arg(long, default_value = "default", add = crate::names::queues())]
     queue: QueueName,
     /// Their payload as JSON
     #[arg(long, default_value = "null")]
@@ -144,7 +144,7 @@ async fn list(store: &dyn Store, json: bool) -> anyhow::Result<Code> {
         ]
     };
     let rows: Vec<Vec<String>> = schedules.iter().map(row).collect();
-    say!("{}", table(&["schedule", "cron", "zone", "kind", "last run", "next run"], &rows));
+    say!("{}", fitted(&["schedule", "cron", "zone", "kind", "last run", "next run"], &rows));
     Ok(Code::Done)
 }
 

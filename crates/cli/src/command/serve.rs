@@ -4,20 +4,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use windlass_engine::core::error::Invalid;
 use windlass_engine::core::store::Store;
 use windlass_engine::shutdown_on_signals;
 use windlass_server::{Sample, Server};
 
+use crate::args::STORE;
 use crate::config::Config;
 use crate::exit::Code;
+use crate::output::print_json;
 use crate::sample::{self, Stage};
 use crate::wiring::{make_store, without_password};
 
 pub const LISTEN: &str = "127.0.0.1:7717";
-const STORE: &str = "sqlite:windlass.db";
 
 /// Where to listen.
 #[derive(Debug, Args)]
@@ -37,6 +40,9 @@ pub struct ServeArgs {
     /// build); sqlite:windlass.db when nothing is said
     #[arg(long, env = "WINDLASS_STORE", hide_env_values = true, value_name = "URL")]
     store: Option<String>,
+    /// Not for this verb: it is the server.
+    #[arg(long, hide = true, value_name = "URL")]
+    url: Option<String>,
     /// What queues, budgets, schedules and command kinds there are; windlass.toml when it is there
     #[arg(long, env = "WINDLASS_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -46,7 +52,11 @@ pub struct ServeArgs {
 }
 
 /// Serves until SIGTERM or SIGINT; a second one ends it at once.
-pub async fn run(args: ServeArgs) -> anyhow::Result<Code> {
+pub async fn run(args: ServeArgs, json: bool) -> anyhow::Result<Code> {
+    if args.url.is_some() {
+        let why = "names a server, and `windlass serve` is one; name its store: --store URL";
+        return Err(Invalid::new("--url", why).into());
+    }
     let config = Config::load(args.config.as_deref())?;
     let listen = args.listen.or(config.listen.clone()).unwrap_or_else(|| LISTEN.to_owned());
     let store_url = args.store.or(config.store.clone()).unwrap_or_else(|| STORE.to_owned());
@@ -67,11 +77,26 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<Code> {
         let stage = stage.clone();
         server = server.sample(Sample::new(sample::kinds()?, move || stage.start()));
     }
-    welcome(addr, &store_url, args.sample);
+    match json {
+        true => print_json(&Serving {
+            url: format!("http://{addr}"),
+            store: without_password(&store_url),
+            sample: args.sample,
+        })?,
+        false => welcome(addr, &store_url, args.sample),
+    }
     windlass_server::serve(listener, shutdown()?, server).await?;
     stage.end().await;
     crew.end().await;
     Ok(Code::Done)
+}
+
+/// Where it serves what, for programs.
+#[derive(Serialize)]
+struct Serving {
+    url: String,
+    store: String,
+    sample: bool,
 }
 
 /// The workers of the command kinds that the file names, inside the server.

@@ -3,8 +3,10 @@
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
+use serde::Serialize;
+use serde_json::json;
 use windlass_engine::WorkerEvent;
-use windlass_engine::core::id::JobId;
+use windlass_engine::core::id::{JobId, Kind, QueueName};
 use windlass_engine::core::job::{Job, Start};
 use windlass_engine::core::transition::Outcome;
 use windlass_engine::process::Pipe;
@@ -33,6 +35,74 @@ pub fn output(job: &Job, pipe: Pipe, line: &str) {
         Pipe::Out => writeln!(std::io::stdout(), "{line}"),
         Pipe::Err => writeln!(std::io::stderr(), "{line}"),
     };
+}
+
+/// As [`event`], for programs: a line of JSON on stdout.
+pub fn event_json(event: &WorkerEvent<'_>) {
+    let line = match event {
+        WorkerEvent::Ended { job, outcome, took } => serde_json::to_string(&Ended::of(job, outcome, *took)),
+        WorkerEvent::Lost { job_id, fence } => {
+            serde_json::to_string(&json!({ "event": "lost", "id": job_id, "fence": fence }))
+        }
+        _ => return,
+    };
+    let _ = writeln!(std::io::stdout(), "{}", line.unwrap_or_default());
+}
+
+/// As [`output`], for programs.
+pub fn output_json(job: &Job, pipe: Pipe, line: &str) {
+    let pipe = match pipe {
+        Pipe::Out => "stdout",
+        Pipe::Err => "stderr",
+    };
+    let line = json!({ "event": "output", "id": job.id, "kind": job.spec.kind, "pipe": pipe, "line": line });
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// How an attempt ended, for programs.
+#[derive(Serialize)]
+struct Ended<'a> {
+    event: &'static str,
+    id: JobId,
+    kind: &'a Kind,
+    queue: &'a QueueName,
+    attempt: u32,
+    outcome: &'static str,
+    took_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    /// When it is tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    again_in_ms: Option<u64>,
+}
+
+impl<'a> Ended<'a> {
+    fn of(job: &'a Job, outcome: &'a Outcome, took: Duration) -> Self {
+        let (word, error, again_in_ms) = match outcome {
+            Outcome::Completed { .. } => ("completed", None, None),
+            Outcome::Retry { error, when: Some(Start::AfterMs(ms)) } => {
+                ("retrying", Some(error.as_str()), Some(*ms))
+            }
+            Outcome::Retry { error, .. } | Outcome::Failed { error } => {
+                ("failed", Some(error.as_str()), None)
+            }
+            Outcome::Parked { until: Start::AfterMs(ms) } => ("parked", None, Some(*ms)),
+            Outcome::Parked { .. } => ("parked", None, None),
+            Outcome::Released => ("released", None, None),
+            Outcome::Canceled => ("canceled", None, None),
+        };
+        Self {
+            event: "ended",
+            id: job.id,
+            kind: &job.spec.kind,
+            queue: &job.spec.queue,
+            attempt: job.attempt,
+            outcome: word,
+            took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            error,
+            again_in_ms,
+        }
+    }
 }
 
 fn ended(job: &Job, outcome: &Outcome, took: Duration) -> String {

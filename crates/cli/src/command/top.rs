@@ -44,7 +44,7 @@ pub async fn run(args: TopArgs, json: bool) -> anyhow::Result<Code> {
         "top needs a terminal; `windlass top --json` gives one look to programs"
     );
     let mut terminal = ratatui::try_init()?;
-    let screen = Screen::new(without_password(args.place.target()));
+    let screen = Screen::new(without_password(&args.place.target()));
     let ended = live(&mut terminal, store, screen).await;
     ratatui::try_restore()?;
     ended.map(|()| Code::Done)

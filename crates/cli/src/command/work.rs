@@ -12,6 +12,7 @@ use windlass_engine::process::{Command, sweep_orphans};
 use super::spoken;
 use crate::args::PlaceArgs;
 use crate::exit::Code;
+use crate::output::print_json;
 use crate::wiring::{make_place, without_password};
 
 /// Which jobs, with which program.
@@ -21,15 +22,16 @@ use crate::wiring::{make_place, without_password};
     after_help = "The program gets the payload on stdin, and WINDLASS_JOB_ID, WINDLASS_FENCE and \
     WINDLASS_ATTEMPT in its environment.\nExit code 0 is completed, 65 is failed for good, anything else is tried \
     again. Lines on stdout that begin with\n\"::windlass \" report progress, steps and a result: see \
-    docs/guide/workers.md.\n\nExamples:\n  windlass work --kind resize -- ./resize.sh\n  \
+    docs/guide/workers.md.\nWith --json stdout has a line for each attempt that ends ({\"event\": \"ended\", …}), for \
+    each line of the program\n(\"output\"), for each lost lease (\"lost\"), and one at the end (\"over\").\n\nExamples:\n  windlass work --kind resize -- ./resize.sh\n  \
     windlass work --kind report --queue slow --slots 2 -- python3 report.py --fast"
 )]
 pub struct WorkArgs {
     /// The kind of jobs; may be said several times for one program
-    #[arg(long = "kind", required = true, value_name = "KIND")]
+    #[arg(long = "kind", required = true, value_name = "KIND", add = crate::names::kinds())]
     kinds: Vec<String>,
     /// The queues to claim from
-    #[arg(long = "queue", default_value = "default", value_name = "QUEUE")]
+    #[arg(long = "queue", default_value = "default", value_name = "QUEUE", add = crate::names::queues())]
     queues: Vec<String>,
     /// How many jobs run at once
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -60,7 +62,7 @@ pub struct WorkArgs {
 }
 
 /// Works until SIGTERM or SIGINT.
-pub async fn run(args: WorkArgs) -> anyhow::Result<Code> {
+pub async fn run(args: WorkArgs, json: bool) -> anyhow::Result<Code> {
     let program = program(&args)?;
     let swept = sweep_orphans();
     if swept > 0 {
@@ -77,8 +79,8 @@ pub async fn run(args: WorkArgs) -> anyhow::Result<Code> {
         .still(Duration::from_millis(args.still.ms()))
         .queues(args.queues.iter().map(String::as_str));
     if !args.quiet {
-        command = command.on_line(spoken::output);
-        worker = worker.on_event(spoken::event);
+        command = if json { command.on_line(spoken::output_json) } else { command.on_line(spoken::output) };
+        worker = if json { worker.on_event(spoken::event_json) } else { worker.on_event(spoken::event) };
     }
     for kind in &args.kinds {
         worker = worker.handle_command(kind, command.clone());
@@ -87,13 +89,20 @@ pub async fn run(args: WorkArgs) -> anyhow::Result<Code> {
         "working on {} from {} of {}; Ctrl-C ends it",
         args.kinds.join(", "),
         args.queues.join(", "),
-        without_password(args.place.target())
+        without_password(&args.place.target())
     );
     let summary = match args.until_idle {
         true => worker.run_until_idle().await?,
         false => worker.run_until_signal().await?,
     };
-    eprintln!("{} attempts, {} settled, {} lost", summary.claimed, summary.settled, summary.lost);
+    match json {
+        true => print_json(&serde_json::json!({
+            "event": "over", "attempts": summary.claimed, "settled": summary.settled, "lost": summary.lost,
+        }))?,
+        false => {
+            eprintln!("{} attempts, {} settled, {} lost", summary.claimed, summary.settled, summary.lost)
+        }
+    }
     Ok(Code::Done)
 }
 

@@ -6,7 +6,7 @@ use windlass_server::text;
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;
-use crate::output::{ago, plain, print_json, table};
+use crate::output::{ago, fitted, plain, print_json};
 use crate::say;
 use crate::wiring::open_place;
 
@@ -43,6 +43,6 @@ pub async fn run(args: WorkersArgs, json: bool) -> anyhow::Result<Code> {
         ]
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    say!("{}", table(&["worker", "running", "queues", "seen", "status"], &rows));
+    say!("{}", fitted(&["worker", "running", "queues", "seen", "status"], &rows));
     Ok(Code::Done)
 }

@@ -37,6 +37,8 @@ pub struct Wish {
     pub speed: f64,
     /// Where its page is.
     pub port: u16,
+    /// What there is to see is told to a program.
+    pub json: bool,
 }
 
 /// The name under which a child learns that it must not outlive the demo.
@@ -61,7 +63,11 @@ pub async fn run(wish: Wish) -> anyhow::Result<()> {
     let scene = Arc::new(Scene::set(&mut folder, &outside, wish.speed, &world).await?);
     folder.save()?;
     let crew = Arc::new(Crew::new(scene.clone(), world.clone()));
-    welcome(&scene, listener.local_addr()?.port(), folder.is_new());
+    let port = listener.local_addr()?.port();
+    match wish.json {
+        true => crate::output::print_json(&told(&scene, port))?,
+        false => welcome(&scene, port, folder.is_new()),
+    }
     let door =
         door::serve(listener, scene.clone(), crew.clone(), outside.clone(), world.clone(), stop.clone());
     let play = play::run(scene.clone(), outside, world.clone(), stop.clone());
@@ -69,6 +75,20 @@ pub async fn run(wish: Wish) -> anyhow::Result<()> {
     scene.end().await;
     door?;
     ended
+}
+
+/// The same as [`welcome`], for programs.
+fn told(scene: &Scene, port: u16) -> serde_json::Value {
+    let workers =
+        scene.members.iter().map(|member| serde_json::json!({ "url": member.link, "about": member.about }));
+    let tries = scene.tries(port);
+    let tries = tries.iter().map(|(what, command)| serde_json::json!({ "what": what, "command": command }));
+    serde_json::json!({
+        "url": format!("http://127.0.0.1:{port}/"),
+        "folder": scene.folder,
+        "workers": workers.collect::<Vec<_>>(),
+        "tries": tries.collect::<Vec<_>>(),
+    })
 }
 
 /// What there is to see, and five things to try.

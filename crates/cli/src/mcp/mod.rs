@@ -79,9 +79,11 @@ fn welcome(params: &Value, act: bool) -> Value {
     let version = VERSIONS.into_iter().find(|version| *version == asked).unwrap_or(VERSIONS[0]);
     let may = match act {
         true => {
-            "You may cancel, retry and enqueue jobs. Look first (dry_run), and say what you are about to do."
+            "You may enqueue, cancel, retry, run and delete jobs. Look first (dry_run), and say what you are about to do."
         }
-        false => "You may look, and change nothing; `windlass mcp --act` allows more.",
+        false => {
+            "You may look, and count what a change would be for (dry_run), and change nothing; `windlass mcp --act` allows more."
+        }
     };
     json!({
         "protocolVersion": version,
@@ -107,9 +109,13 @@ mod tests {
     async fn talk(act: bool, lines: &[Value]) -> Vec<Value> {
         let store: Arc<dyn Store> =
             Arc::new(MemoryStore::new(Arc::new(windlass_engine::world::RealWorld::new())));
+        talk_on(&store, act, lines).await
+    }
+
+    async fn talk_on(store: &Arc<dyn Store>, act: bool, lines: &[Value]) -> Vec<Value> {
         let input = lines.iter().map(|line| format!("{line}\n")).collect::<String>();
         let mut output = Vec::new();
-        serve(store, act, input.as_bytes(), &mut output).await.unwrap();
+        serve(store.clone(), act, input.as_bytes(), &mut output).await.unwrap();
         let text = String::from_utf8(output).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -160,9 +166,86 @@ mod tests {
         let wrong = tool(5, "list_jobs", json!({ "state": "lost" }));
         let all = tool(6, "cancel_jobs", json!({ "dry_run": false }));
         let answers = talk(true, &[enqueue(1), enqueue(2), dry, wet, wrong, all]).await;
-        assert_eq!(said(&answers[2]), json!({ "would_cancel": 2 }));
+        assert_eq!(said(&answers[2])["would_cancel"], 2);
+        assert_eq!(said(&answers[2])["newest"].as_array().unwrap().len(), 2);
         assert_eq!(said(&answers[3]), json!({ "canceled": 2, "refused": 0 }));
         assert_eq!(answers[4]["result"]["isError"], true);
         assert_eq!(answers[5]["result"]["isError"], true, "without a filter it would be everything");
+    }
+
+    /// Whoever may only look can ask how many a change would be for, and by any filter.
+    #[tokio::test]
+    async fn readers_count() {
+        let store: Arc<dyn Store> =
+            Arc::new(MemoryStore::new(Arc::new(windlass_engine::world::RealWorld::new())));
+        let enqueue = [
+            tool(1, "enqueue_job", json!({ "kind": "greet" })),
+            tool(2, "enqueue_job", json!({ "kind": "greet" })),
+        ];
+        talk_on(&store, true, &enqueue).await;
+        let many = |id, name, more: Value| {
+            let mut given = json!({ "kind": "greet" });
+            given.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            tool(id, name, given)
+        };
+        let answers = talk_on(
+            &store,
+            false,
+            &[
+                json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }),
+                many(2, "cancel_jobs", json!({})),
+                many(3, "cancel_jobs", json!({ "since": "1h" })),
+                many(4, "cancel_jobs", json!({ "until": "1h" })),
+                many(5, "cancel_jobs", json!({ "error": "no luck" })),
+                many(6, "run_jobs", json!({ "dry_run": true })),
+                many(7, "delete_jobs", json!({ "state": "queued" })),
+                many(8, "delete_jobs", json!({})),
+                many(9, "cancel_jobs", json!({ "dry_run": false })),
+                many(10, "list_jobs", json!({ "state": "queued", "since": "2020-01-01T00:00:00Z" })),
+            ],
+        )
+        .await;
+        for tool in answers[0]["result"]["tools"].as_array().unwrap() {
+            assert_eq!(tool["annotations"]["readOnlyHint"], true, "{tool}");
+        }
+        let counts: Vec<Value> =
+            answers[1..5].iter().map(|answer| said(answer)["would_cancel"].clone()).collect();
+        assert_eq!(counts, [2, 2, 0, 0]);
+        assert_eq!(
+            (&said(&answers[5])["would_run"], &said(&answers[6])["would_delete"]),
+            (&json!(2), &json!(2))
+        );
+        assert_eq!(
+            answers[7]["result"]["isError"], true,
+            "what is deleted cannot be had back: its state is said"
+        );
+        assert_eq!(answers[8]["result"]["isError"], true);
+        assert!(said(&answers[8])["error"].as_str().unwrap().contains("--act"), "{}", answers[8]);
+        assert_eq!(said(&answers[9])["jobs"].as_array().unwrap().len(), 2, "nothing was changed");
+    }
+
+    #[tokio::test]
+    async fn whoever_may_act_runs_and_deletes() {
+        let store: Arc<dyn Store> =
+            Arc::new(MemoryStore::new(Arc::new(windlass_engine::world::RealWorld::new())));
+        let made = talk_on(&store, true, &[tool(1, "enqueue_job", json!({ "kind": "greet" }))]).await;
+        let id = said(&made[0])["id"].clone();
+        let answers = talk_on(
+            &store,
+            true,
+            &[
+                tool(2, "run_job", json!({ "id": id })),
+                tool(3, "delete_job", json!({ "id": id })),
+                tool(4, "get_job", json!({ "id": id })),
+                tool(5, "run_schedule", json!({ "name": "none" })),
+                tool(6, "delete_jobs", json!({ "state": "completed", "dry_run": false })),
+            ],
+        )
+        .await;
+        assert_eq!(said(&answers[0])["outcome"], "already_due");
+        assert_eq!(said(&answers[1])["outcome"], "deleted");
+        assert_eq!(answers[2]["result"]["isError"], true);
+        assert!(said(&answers[3])["error"].as_str().unwrap().contains("no schedule"));
+        assert_eq!(said(&answers[4]), json!({ "deleted": 0, "refused": 0 }));
     }
 }

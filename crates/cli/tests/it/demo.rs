@@ -16,6 +16,19 @@ struct Demo {
     _said: BufReader<ChildStdout>,
 }
 
+/// What somebody answers.
+fn asked(host: &str, method: &str, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(host).ok()?;
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+    )
+    .ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer.split("\r\n\r\n").nth(1)?.to_owned())
+}
+
 impl Drop for Demo {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -45,16 +58,7 @@ impl Demo {
     }
 
     fn ask(&self, method: &str, path: &str) -> Option<Value> {
-        let mut stream = TcpStream::connect(&self.page).ok()?;
-        let host = &self.page;
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-        )
-        .ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        serde_json::from_str(answer.split("\r\n\r\n").nth(1)?).ok()
+        serde_json::from_str(&asked(&self.page, method, path)?).ok()
     }
 
     fn worker(&self, name: &str) -> Option<Value> {
@@ -132,6 +136,61 @@ async fn everything_is_at_work_and_comes_back() {
     after.until("it goes on after a kill", |demo| count(demo)).await;
     assert_eq!(after.worker("nurse-tour").is_some(), had_postgres);
     after.end();
+}
+
+/// What the demo is there to show: work fails and recovers, a quota is reached and cools down, jobs are canceled; and the
+/// five commands that it prints do what they say.
+#[tokio::test(flavor = "multi_thread")]
+async fn things_go_wrong_and_recover_and_what_is_printed_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let demo = Demo::start(folder.path());
+    demo.until("a shop has used up its quota, and waits for more", |demo| {
+        demo.fact("vela", "shop 900").filter(|status| status == "waiting quota")
+    })
+    .await;
+    demo.until("a search is canceled", |demo| {
+        demo.fact("news-nexus", "canceled")?.parse::<u64>().ok().filter(|count| *count >= 1)
+    })
+    .await;
+    let tries = demo.ask("GET", "/demo/state").unwrap()["tries"].clone();
+    let tries: Vec<String> =
+        tries.as_array().unwrap().iter().map(|one| one[1].as_str().unwrap().to_owned()).collect();
+    let [kill, cut_off, cancel, explain, work] = tries.as_slice() else { panic!("{tries:?}") };
+    let said = |line: &str| {
+        let output = Command::new("sh").args(["-c", line]).current_dir(folder.path()).output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{line}\n{out}\n{err}");
+        out.into_owned()
+    };
+
+    let articles = |demo: &Demo, state: &str| {
+        let link = demo.worker("bitcoin-news")?["link"].as_str()?.to_owned();
+        let address = link.trim_start_matches("http://").split('/').next()?.to_owned();
+        let metrics = asked(&address, "GET", "/metrics")?;
+        let name = format!("bitcoin_news_articles{{state=\"{state}\"}} ");
+        metrics.lines().find_map(|line| line.strip_prefix(&name)?.parse::<u64>().ok())
+    };
+    assert!(said(cut_off.split('#').next().unwrap()).contains("false"));
+    let failed = demo.until("articles fail, and wait for their next try", |demo| {
+        articles(demo, "later").filter(|count| *count >= 5)
+    });
+    failed.await;
+    let before = articles(&demo, "done").unwrap();
+    said(&cut_off.split('#').next().unwrap().replace("/off", "/on"));
+    demo.until("they recover", |demo| {
+        let (later, done) = (articles(demo, "later")?, articles(demo, "done")?);
+        (later < 5 && done >= before + 5).then_some(())
+    })
+    .await;
+
+    said(cancel);
+    assert!(!said(explain).is_empty());
+    assert!(said(work).contains("Ada"));
+    // Whom it would kill is looked at, and not killed: a machine may have more than one demo.
+    let found = said(kill.trim_start_matches("kill -9 $(").trim_end_matches(')'));
+    let victim = demo.worker("vela").unwrap()["pid"].to_string();
+    assert!(found.lines().any(|pid| pid == victim), "{victim} is not in {found}");
+    demo.end();
 }
 
 /// Where a mongod is on the machine, the program that has the Listener shows it: an order that is paid is a job.

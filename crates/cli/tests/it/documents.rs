@@ -1,5 +1,6 @@
 //! The commands of the documents, run one after another as a reader would.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -98,4 +99,77 @@ fn the_file_for_a_crontab_is_right() {
         Command::new(windlass()).args(["config", "check"]).current_dir(folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     assert!(said(&output).contains("1 schedules, 1 commands"), "{}", said(&output));
+}
+
+/// The words in the first column of the table under a heading.
+fn named_in(page: &str, heading: &str) -> BTreeSet<String> {
+    let section = page.split(&format!("\n### {heading}\n")).nth(1).unwrap_or_else(|| panic!("no {heading}"));
+    let section = section.split("\n##").next().unwrap();
+    let cells = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    cells.map(str::to_owned).collect()
+}
+
+/// The tables of settings name what the program knows: it says that itself of a setting that it does not know.
+#[test]
+fn the_settings_of_the_guide_are_those_of_the_program() {
+    let page = document("docs/guide/config.md");
+    for (heading, file) in [
+        ("The file itself", "no_such = 1"),
+        ("`[queues.NAME]`", "[queues.x]\nno_such = 1"),
+        ("`[budgets.NAME]`", "[budgets.x]\nno_such = 1"),
+        ("`[schedules.NAME]`", "[schedules.x]\nno_such = 1"),
+        ("`[commands.KIND]`", "[commands.x]\nno_such = 1"),
+        ("`[tokens.NAME]`", "[tokens.x]\nno_such = 1"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("windlass.toml"), file).unwrap();
+        let mut command = Command::new(windlass_testkit::binary::windlass());
+        let output = command.args(["config", "check"]).current_dir(folder.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let listed = said.split("expected one of ").nth(1).unwrap_or_else(|| panic!("{heading}: {said}"));
+        let known: BTreeSet<String> = listed.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        assert_eq!(named_in(&page, heading), known, "{heading}");
+    }
+}
+
+/// Every variable of ours that a source reads is in the guide, and no other.
+#[test]
+fn the_variables_of_the_guide_are_those_of_the_sources() {
+    const FOR_TESTS: [&str; 8] = [
+        "BIN",
+        "FULL_BIN",
+        "BLESS",
+        "PROPTEST_CASES",
+        "PROPTEST_SEED",
+        "CI",
+        "TEST_MONGODB_URL",
+        "TEST_POSTGRES_URL",
+    ];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (mut found, mut folders) = (BTreeSet::new(), Vec::new());
+    for room in ["crates", "stores", "apps"] {
+        let members = std::fs::read_dir(root.join(room)).unwrap();
+        folders.extend(members.map(|member| member.unwrap().path().join("src")).filter(|path| path.is_dir()));
+    }
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ext| ext == "rs") {
+                found.extend(variables(&std::fs::read_to_string(path).unwrap()));
+            }
+        }
+    }
+    found.retain(|name| !FOR_TESTS.contains(&name.as_str()) && !name.starts_with("TEST_"));
+    let page = document("docs/guide/config.md");
+    let section = page.split("\n### Variables\n").nth(1).unwrap();
+    assert_eq!(variables(section).into_iter().collect::<BTreeSet<_>>(), found);
+}
+
+/// The names behind `WINDLASS_` in a text.
+fn variables(text: &str) -> Vec<String> {
+    let name =
+        |rest: &str| rest.chars().take_while(|c| c.is_ascii_uppercase() || *c == '_').collect::<String>();
+    text.split("WINDLASS_").skip(1).map(name).filter(|name| !name.is_empty()).collect()
 }

@@ -141,7 +141,8 @@ fn assistants_look_and_act_when_they_may() {
         )
     };
     assert!(talk(&[], &call("list_jobs")).contains("greet"));
-    assert!(talk(&[], &call("cancel_jobs")).contains("there is no tool"));
+    assert!(talk(&[], &call("enqueue_job")).contains("there is no tool"));
+    assert!(talk(&[], &call("cancel_jobs")).contains("would_cancel"));
     assert!(talk(&["--act"], &call("cancel_jobs")).contains("would_cancel"));
     assert_eq!(shell.list(&["jobs", "--state", "queued"]).len(), 1, "it was only counted");
 }

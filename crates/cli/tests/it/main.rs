@@ -17,3 +17,4 @@ mod snippets;
 mod soak;
 mod steer;
 mod tidy;
+mod words;

@@ -136,6 +136,8 @@ fn completions_know_names() {
     shell.says(0, &["budgets", "set", "etsy", "--slots", "1"]);
     shell.says(0, &["schedules", "set", "nightly", "--cron", "0 3 * * *", "--kind", "report"]);
     let id = shell.json(&["enqueue", "greet"])["id"].as_str().unwrap().to_owned();
+    let script = shell.script("steps.sh", r#"echo '::windlass {"step": {"name": "download", "output": 1}}'"#);
+    shell.says(0, &["work", "--kind", "greet", "--until-idle", "--", &script]);
     for (line, name) in [
         (&["queues", "pause", ""][..], "mail"),
         (&["budgets", "delete", "e"], "etsy"),
@@ -143,6 +145,14 @@ fn completions_know_names() {
         (&["jobs", "--kind", ""], "greet"),
         (&["cancel", ""], &id[28..]),
         (&["jo"], "jobs"),
+        (&["enqueue", "gr"], "greet"),
+        (&["enqueue", "greet", "--queue", "m"], "mail"),
+        (&["enqueue", "greet", "--budget", ""], "etsy"),
+        (&["work", "--kind", ""], "greet"),
+        (&["work", "--queue", ""], "mail"),
+        (&["schedules", "set", "x", "--kind", ""], "greet"),
+        (&["schedules", "set", "x", "--queue", ""], "mail"),
+        (&["retry", &id, "--from", ""], "download"),
     ] {
         let said = complete(&shell, line);
         assert!(said.contains(name), "{line:?}: {said}");

@@ -14,6 +14,10 @@ use crate::time::Time;
 pub const ON_TIME_MS: u64 = 60_000;
 /// How many missed runs are made up for at most.
 pub const MISSED_MAX: u32 = 100;
+/// How many pauses are remembered.
+pub const RESTS_MAX: usize = 16;
+/// How long after the moment that its id is made of a job that was asked for by hand may have been accepted.
+const BY_HAND_MS_MAX: i64 = 2_000;
 
 /// When to enqueue what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +32,8 @@ pub struct SchedulePolicy {
     /// What happens to runs that were missed.
     #[serde(default)]
     pub missed: Missed,
-    /// Whether it is at rest.
+    /// Whether it is at rest. Runs of that time are left out, whatever the rule for missed ones: a pause is somebody's
+    /// decision, and no outage.
     #[serde(default)]
     pub paused: bool,
     /// The job to enqueue.
@@ -74,6 +79,26 @@ pub struct Schedule {
     /// The job of that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_job: Option<JobId>,
+    /// Its newest pauses, oldest first: at most [`RESTS_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rests: Vec<Rest>,
+}
+
+/// A time in which a schedule was paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rest {
+    /// Since when.
+    pub from: Time,
+    /// Until when; nothing while it lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Time>,
+}
+
+impl Rest {
+    /// Whether a run of this moment was left out for it.
+    pub fn holds(&self, run: Time) -> bool {
+        self.from < run && self.to.is_none_or(|to| run <= to)
+    }
 }
 
 impl SchedulePolicy {
@@ -106,17 +131,47 @@ impl SchedulePolicy {
 impl Schedule {
     /// A schedule that begins at `now`.
     pub fn new(name: ScheduleName, policy: SchedulePolicy, now: Time) -> Self {
-        Self { name, policy, settled_to: now, last_run: None, last_job: None }
+        let rests = if policy.paused { vec![Rest { from: now, to: None }] } else { Vec::new() };
+        Self { name, policy, settled_to: now, last_run: None, last_job: None, rests }
     }
 
-    /// Takes another policy, and goes on from where it is; but another line counts from now on, where nothing was due by
-    /// the one before.
+    /// Takes another policy, and goes on from where it is. But another line counts from now on, where nothing was due by
+    /// the one before; and so does one that was paused: the runs of a pause are left out. What was due before a pause and
+    /// had not fired goes with it.
     pub fn change(&mut self, policy: SchedulePolicy, now: Time) {
         let has_another_line = (&policy.cron, &policy.zone) != (&self.policy.cron, &self.policy.zone);
-        if has_another_line && !self.policy.paused && !self.is_due(now) {
+        if self.policy.paused || (has_another_line && !self.is_due(now)) {
             self.settle(now);
         }
+        match (self.policy.paused, policy.paused) {
+            (false, true) => {
+                let crowded = (self.rests.len() + 1).saturating_sub(RESTS_MAX);
+                self.rests.drain(..crowded);
+                self.rests.push(Rest { from: now, to: None });
+            }
+            (true, false) => {
+                if let Some(rest) = self.rests.last_mut() {
+                    rest.to.get_or_insert(now);
+                }
+            }
+            _ => {}
+        }
         self.policy = policy;
+    }
+
+    /// Whether a run was left out because the schedule was paused, as far as its pauses are remembered.
+    pub fn rested_at(&self, run: Time) -> bool {
+        self.rests.iter().any(|rest| rest.holds(run))
+    }
+
+    /// When the job was asked for that somebody had made of this schedule by hand; nothing when it is none. Its id says
+    /// so: it is made of a moment shortly before the store accepted it, as that of a run is made of the run.
+    pub fn asked_for(&self, job: JobId, accepted: Time) -> Option<Time> {
+        if job.0.get_version_num() != 5 {
+            return None;
+        }
+        let moments = (0..=BY_HAND_MS_MAX).map(|ms| accepted.plus_ms(-ms));
+        moments.into_iter().find(|moment| self.id_for(*moment) == job)
     }
 
     /// Whether a run is not dealt with yet. Whoever fires schedules leaves alone all others, and what it keeps of them.
@@ -175,9 +230,14 @@ impl Schedule {
         if self.policy.overlap == Overlap::Skip {
             spec.dedupe_key = self.overlap_key();
         }
+        NewJob { id: self.id_for(run), spec, start: Start::Now }
+    }
+
+    /// The id of the job of a run.
+    pub fn id_for(&self, run: Time) -> JobId {
         let mut name = self.name.as_str().as_bytes().to_vec();
         name.extend_from_slice(&run.ms().to_be_bytes());
-        NewJob { id: JobId(Uuid::new_v5(&NAMESPACE, &name)), spec, start: Start::Now }
+        JobId(Uuid::new_v5(&NAMESPACE, &name))
     }
 
     /// The dedupe key by which a schedule's runs keep out of each other's way.
@@ -249,6 +309,52 @@ mod tests {
         assert_eq!(due(Missed::All(3), "2026-01-01T05:30:00Z"), ["03:00", "04:00", "05:00"]);
         assert_eq!(due(Missed::All(100), "2026-06-01T05:30:00Z").len(), 100);
         assert!(due(Missed::Last, "2026-01-01T00:59:59Z").is_empty());
+    }
+
+    /// A pause is a decision: no rule for missed runs makes up for what it left out, and it is remembered.
+    #[test]
+    fn runs_of_a_pause_are_left_out() {
+        let hourly = policy("0 * * * *", "UTC", Missed::All(9));
+        let paused = SchedulePolicy { paused: true, ..hourly.clone() };
+        let start = time("2026-01-01T00:00:00Z");
+        let mut schedule = Schedule::new(ScheduleName::new("s").unwrap(), hourly.clone(), start);
+        schedule.change(paused.clone(), time("2026-01-01T01:30:00Z"));
+        assert!(schedule.due(time("2026-01-01T03:30:00Z")).is_empty());
+        // Said again, or with another line, it stays one pause.
+        schedule.change(
+            SchedulePolicy { cron: "30 * * * *".into(), ..paused.clone() },
+            time("2026-01-01T02:00:00Z"),
+        );
+        schedule.change(hourly.clone(), time("2026-01-01T03:30:00Z"));
+        assert!(
+            schedule.due(time("2026-01-01T03:59:00Z")).is_empty(),
+            "not even the one at 01:00, which had not fired"
+        );
+        assert_eq!(schedule.due(time("2026-01-01T05:10:00Z")).len(), 2);
+        let rested = |at: &str| schedule.rested_at(time(at));
+        assert!(!rested("2026-01-01T01:00:00Z") && rested("2026-01-01T02:00:00Z"));
+        assert!(rested("2026-01-01T03:00:00Z") && !rested("2026-01-01T04:00:00Z"));
+        for hour in 0..40 {
+            let at = start.plus_ms((10 + hour) * 3_600_000);
+            schedule.change(if hour % 2 == 0 { paused.clone() } else { hourly.clone() }, at);
+        }
+        assert_eq!(schedule.rests.len(), RESTS_MAX);
+    }
+
+    #[test]
+    fn a_job_by_hand_is_known_by_its_id() {
+        let of = |name: &str| {
+            Schedule::new(
+                ScheduleName::new(name).unwrap(),
+                policy("0 * * * *", "UTC", Missed::Last),
+                Time::MIN,
+            )
+        };
+        let (asked, accepted) = (time("2026-01-01T05:12:00.100Z"), time("2026-01-01T05:12:00.130Z"));
+        let id = of("s").job_for(asked).id;
+        assert_eq!(of("s").asked_for(id, accepted), Some(asked));
+        assert_eq!(of("other").asked_for(id, accepted), None);
+        assert_eq!(of("s").asked_for(id, accepted.plus_ms(60_000)), None);
     }
 
     #[test]

@@ -26,7 +26,7 @@ macro_rules! assets {
     };
 }
 
-static ASSETS: [Asset; 10] = assets! {
+static ASSETS: [Asset; 11] = assets! {
     "style.css", CSS;
     "main.js", JS;
     "act.js", JS;
@@ -35,6 +35,7 @@ static ASSETS: [Asset; 10] = assets! {
     "live.js", JS;
     "many.js", JS;
     "morph.js", JS;
+    "still.js", JS;
     "times.js", JS;
     "mark.svg", "image/svg+xml";
 };

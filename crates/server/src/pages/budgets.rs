@@ -27,7 +27,7 @@ pub(super) async fn page(ask: Ask) -> Answered {
         h1 { "Budgets" }
         @if budgets.is_empty() {
             (empty::none("No budget yet", "A budget is an allowance that all workers share: slots, per second, per minute, per 24 hours. A job that names one starts only if it allows it.", "windlass budgets set etsy --per-second 10 --per-day 10000"))
-        } @else { (listed(&budgets, now, admin)) }
+        } @else { (listed(&budgets.iter().collect::<Vec<_>>(), now, admin)) }
         @if admin { (form::new("Set a budget", "/v1/budgets", form::fields(&fields(None)))) }
     };
     let watch = Watch::All { since, ticks: TICK_SECONDS };
@@ -39,11 +39,11 @@ pub(super) async fn page(ask: Ask) -> Answered {
 }
 
 /// The budgets as the overview shows them.
-pub(super) fn table(budgets: &[BudgetView], now: Time) -> Markup {
+pub(super) fn table(budgets: &[&BudgetView], now: Time) -> Markup {
     listed(budgets, now, false)
 }
 
-fn listed(budgets: &[BudgetView], now: Time, admin: bool) -> Markup {
+fn listed(budgets: &[&BudgetView], now: Time, admin: bool) -> Markup {
     html! {
         table.rows.stack {
             thead { tr {

@@ -98,6 +98,7 @@ pub(super) fn whole(sheet: &Sheet, role: Option<&Role>, closed: bool) -> Markup 
                 a.skip href="#main" { "To the content" }
                 header { (navigation(sheet, role, closed)) }
                 (inner(sheet))
+                button #held type="button" title="The list is held still while the pointer or the focus is in it" hidden {}
                 output #said role="status" {}
                 dialog #help aria-label="Keys" { (help()) }
                 dialog #ask {}

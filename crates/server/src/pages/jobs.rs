@@ -37,7 +37,7 @@ pub(super) async fn page(ask: Ask) -> Answered {
     };
     let jobs: Vec<JobView> = jobs.into_iter().map(shown).collect();
     let admin = ask.caller.role == Role::Admin;
-    let known = if admin { Some(new_job::known(&ask).await?) } else { None };
+    let known = new_job::known(&ask).await?;
     // What an error says is looked for job by job: that is too dear for a count. And a count tells whether a text is in a
     // payload, which is for those alone who may see into all of them.
     let countable = view.wanted.error.is_none() && (admin || view.wanted.filter.text.is_none());
@@ -46,9 +46,10 @@ pub(super) async fn page(ask: Ask) -> Answered {
     let body = html! {
         h1.hidden { "Jobs" }
         (filters(&view))
+        (new_job::names(&known))
         (chips(&view, numbers.as_deref()))
         (views::saved(&saved, &view, admin))
-        @if let Some(known) = &known { (new_job::form(known)) }
+        @if admin { (new_job::form(&known)) }
         @if admin { (runs(&ask.api.runs.views())) }
         @if jobs.is_empty() && next.is_none() { (nothing(&view, asked.after)) }
         @else {
@@ -82,8 +83,8 @@ fn filters(view: &View) -> Markup {
             input #search type="search" name="text" value=[text.as_deref()] maxlength="200" placeholder="Search id, kind, key, payload   /"
                 aria-label="Search" autocomplete="off" spellcheck="false";
             @if !joined.is_empty() { input type="hidden" name="state" value=(joined.join(",")); }
-            input name="queue" value=[queue.as_ref()] maxlength="128" placeholder="queue" aria-label="Queue" autocomplete="off" spellcheck="false";
-            input name="kind" value=[kind.as_ref()] maxlength="128" placeholder="kind" aria-label="Kind" autocomplete="off" spellcheck="false";
+            input name="queue" value=[queue.as_ref()] maxlength="128" placeholder="queue" aria-label="Queue" list="known-queues" autocomplete="off" spellcheck="false";
+            input name="kind" value=[kind.as_ref()] maxlength="128" placeholder="kind" aria-label="Kind" list="known-kinds" autocomplete="off" spellcheck="false";
             input name="key" value=[key.as_ref()] maxlength="512" placeholder="key" aria-label="Key" autocomplete="off" spellcheck="false";
             input name="error" value=[view.wanted.error.as_deref()] maxlength="200" placeholder="error" aria-label="Error" autocomplete="off" spellcheck="false";
             (range(view))

@@ -48,6 +48,15 @@ async fn look(api: &Api) -> Result<Vec<Suggestion>, Refusal> {
     Ok(known)
 }
 
+/// Names for the filters above a list: those of the newest jobs, kinds and queues. They are in the list, too.
+pub(super) fn names(known: &[Suggestion]) -> Markup {
+    let queues: std::collections::BTreeSet<&QueueName> = known.iter().map(|one| &one.queue).collect();
+    html! {
+        datalist #known-kinds { @for Suggestion { kind, .. } in known { option value=(kind) {} } }
+        datalist #known-queues { @for queue in queues { option value=(queue) {} } }
+    }
+}
+
 /// The form of a new job. `act.js` fills in the last payload of the kind that is chosen.
 pub(super) fn form(known: &[Suggestion]) -> Markup {
     html! {

@@ -16,10 +16,12 @@ use crate::doctor::Finding;
 use crate::feed::{Failures, Span};
 use crate::sample::may_start;
 use crate::settings::Role;
-use crate::view::{QueueView, WorkerView};
+use crate::view::{BudgetView, QueueView, WorkerView};
 
 /// How often it is made anew when nothing happens, so that its charts move.
 const TICK_SECONDS: u32 = 5;
+/// How many queues are shown, and how many budgets: there may be ten thousand.
+const BUSIEST_MAX: usize = 20;
 /// How many workers are named.
 const WORKERS_MAX: usize = 12;
 /// How many things that are wrong are shown.
@@ -71,7 +73,10 @@ fn show(stats: &StatsView, findings: &[Finding], charts: Markup, admin: bool) ->
         section {
             h2 { a href="/queues" { "Queues" } }
             @if stats.queues.is_empty() { p.quiet { "No queue has work, and none has a policy of its own." } }
-            @else { (queues(&stats.queues, now)) }
+            @else {
+                (queues(&busiest(&stats.queues, work_of), now))
+                (more("/queues", stats.queues.len()))
+            }
         }
         section {
             h2 { "Failures " small {
@@ -84,7 +89,10 @@ fn show(stats: &StatsView, findings: &[Finding], charts: Markup, admin: bool) ->
             section {
                 h2 { a href="/budgets" { "Budgets" } }
                 @if stats.budgets.is_empty() { p.quiet { "None is defined." } }
-                @else { (budgets::table(&stats.budgets, now)) }
+                @else {
+                    (budgets::table(&busiest(&stats.budgets, spent_of), now))
+                    (more("/budgets", stats.budgets.len()))
+                }
             }
             section {
                 h2 { a href="/workers" { "Workers" } " " small { (stats.workers_alive) " alive" } }
@@ -212,7 +220,33 @@ fn latency(stats: &StatsView) -> Chart<'static> {
     }
 }
 
-fn queues(queues: &[QueueView], now: Time) -> Markup {
+/// Those with the most to do, in the order that they had: a list by size would never stand still.
+fn busiest<T, K: Ord>(all: &[T], size: impl Fn(&T) -> K) -> Vec<&T> {
+    let mut sized: Vec<(usize, K)> = all.iter().map(&size).enumerate().collect();
+    sized.sort_by(|(_, one), (_, other)| other.cmp(one));
+    let mut shown: Vec<usize> = sized.into_iter().take(BUSIEST_MAX).map(|(at, _)| at).collect();
+    shown.sort_unstable();
+    shown.into_iter().map(|at| &all[at]).collect()
+}
+
+/// How much there is to do in a queue.
+fn work_of(queue: &QueueView) -> (u64, u64) {
+    (queue.running, queue.depth)
+}
+
+/// How much of a budget is in use.
+fn spent_of(budget: &BudgetView) -> (bool, u32, u32) {
+    let used = &budget.used;
+    (budget.cooling_until.is_some(), used.slots + used.second, used.minute.max(used.day))
+}
+
+fn more(place: &str, all: usize) -> Markup {
+    html! {
+        @if all > BUSIEST_MAX { p.quiet { "The busiest " (BUSIEST_MAX) "; " a href=(place) { (number((all - BUSIEST_MAX) as u64)) " more" } } }
+    }
+}
+
+fn queues(queues: &[&QueueView], now: Time) -> Markup {
     html! {
         table.rows {
             thead { tr {

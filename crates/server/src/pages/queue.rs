@@ -43,7 +43,7 @@ pub(super) async fn page(ask: Ask) -> Answered {
         (trend::charts(&history, span))
         @if let Some(queue) = &queue {
             section { h2 { "Policy" } (facts(queue)) }
-            @if ask.caller.role == Role::Admin { div.actions { (acts(queue, &path)) } }
+            @if ask.caller.role == Role::Admin { div.acts { (acts(queue, &path)) } }
         }
     };
     let watch = Watch::All { since, ticks: TICK_SECONDS };

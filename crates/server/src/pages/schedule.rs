@@ -1,18 +1,23 @@
 //! One schedule: its next runs, and what became of the last ones.
 //!
 //! The id of a run's job follows from the schedule and the moment, so that its history is found again and never kept: what
-//! has no job was left out, and why is told by the run before it and by the rules of the schedule.
+//! has no job was left out, and why is told by its pauses, by the run before it and by the rules of the schedule. Jobs that
+//! somebody had made of it by hand are known by their ids as well, among the newest of its kind.
 
 use http::StatusCode;
 use maud::{Markup, html};
-use windlass_engine::core::job::Job;
+use windlass_engine::core::id::JobId;
+use windlass_engine::core::job::{Job, JobSpec};
 use windlass_engine::core::policy::schedule::{Missed, Overlap, Schedule};
+use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::time::Time;
 
 use super::bits::{dash, encoded, length, moment, short_id, state};
 use super::frame::{Sheet, Watch, answer};
+use super::schedules;
 use crate::answer::{Answered, Refusal};
 use crate::ask::Ask;
+use crate::settings::Role;
 
 const TICK_SECONDS: u32 = 5;
 /// How many runs are looked back at: each is a question to the store.
@@ -24,6 +29,8 @@ const NEXT_MAX: usize = 3;
 struct Past {
     run: Time,
     job: Option<Job>,
+    /// Somebody asked for it, and not the cron line.
+    by_hand: bool,
 }
 
 /// `GET /schedules/{name}`
@@ -31,18 +38,22 @@ pub(super) async fn page(ask: Ask) -> Answered {
     let since = ask.api.store.events_end().await?;
     let now = ask.api.now().await?;
     let name = ask.segment("name").to_owned();
-    let schedules = ask.api.store.schedules().await?;
-    let schedule = schedules.into_iter().find(|schedule| schedule.name.as_str() == name);
+    let all = ask.api.store.schedules().await?;
+    let schedule = all.into_iter().find(|schedule| schedule.name.as_str() == name);
     let schedule = schedule.ok_or_else(|| Refusal::not_found("schedule"))?;
-    let past = look_back(&ask, &schedule).await?;
+    let past = look_back(&ask, &schedule, now).await?;
     let body = html! {
         p { a href="/schedules" { "← schedules" } }
-        div.head { h1 { (schedule.name) } @if schedule.policy.paused { span.tag { "paused" } } }
+        div.head {
+            h1 { (schedule.name) } @if schedule.policy.paused { span.tag { "paused" } }
+            @if ask.caller.role == Role::Admin { span.acts.right { (schedules::acts(&schedule)) } }
+        }
         dl.facts {
             div { dt { "cron" } dd { code { (schedule.policy.cron) } } }
             div { dt { "zone" } dd { (schedule.policy.zone) } }
             div { dt { "job" } dd { a href={ "/jobs?kind=" (encoded(schedule.policy.job.kind.as_str())) } { (schedule.policy.job.kind) } } }
-            div { dt { "overlap" } dd { (format!("{:?}", schedule.policy.overlap).to_lowercase()) } }
+            div { dt { "overlap" } dd { (schedules::word(&schedule.policy.overlap)) } }
+            div { dt { "missed runs" } dd { (schedules::word_json(&schedule.policy.missed).replace('"', "")) } }
         }
         section { h2 { "Next runs" } (ahead(&schedule, now)) }
         section { h2 { "Last runs" } (behind(&schedule, &past, now)) }
@@ -52,15 +63,35 @@ pub(super) async fn page(ask: Ask) -> Answered {
     Ok(answer(&ask, StatusCode::OK, sheet))
 }
 
-/// The last runs, newest first, up to the oldest that is known to have had a job.
-async fn look_back(ask: &Ask, schedule: &Schedule) -> Result<Vec<Past>, Refusal> {
+/// The last runs, newest first, up to the oldest of which anything is known.
+async fn look_back(ask: &Ask, schedule: &Schedule, now: Time) -> Result<Vec<Past>, Refusal> {
     let mut past = Vec::new();
-    for run in schedule.runs_before(schedule.settled_to, RUNS_MAX) {
-        past.push(Past { run, job: ask.api.store.get(schedule.job_for(run).id).await? });
+    // Nobody deals with the runs of a pause until it is over.
+    let until = if schedule.policy.paused { now } else { schedule.settled_to };
+    for run in schedule.runs_before(until, RUNS_MAX) {
+        past.push(Past { run, job: ask.api.store.get(schedule.id_for(run)).await?, by_hand: false });
     }
-    let known = past.iter().rposition(|past| past.job.is_some()).map_or(0, |at| at + 1);
+    let is_known = |past: &Past| past.job.is_some() || schedule.rested_at(past.run);
+    let known = past.iter().rposition(is_known).map_or(0, |at| at + 1);
     past.truncate(known);
+    past.extend(by_hand(ask, schedule, &past).await?);
+    past.sort_by_key(|past| std::cmp::Reverse(past.run));
+    past.truncate(RUNS_MAX);
     Ok(past)
+}
+
+/// Jobs that were asked for by hand.
+async fn by_hand(ask: &Ask, schedule: &Schedule, runs: &[Past]) -> Result<Vec<Past>, Refusal> {
+    let JobSpec { kind, queue, .. } = &schedule.policy.job;
+    let filter = JobFilter { kind: Some(kind.clone()), queue: Some(queue.clone()), ..JobFilter::default() };
+    let newest = ListRequest { filter, limit: PAGE_MAX, after: None };
+    let jobs = ask.api.store.list(newest).await?.jobs;
+    let is_run = |id: JobId| runs.iter().any(|past| past.job.as_ref().is_some_and(|job| job.id == id));
+    let asked = |job: Job| {
+        let run = schedule.asked_for(job.id, job.created_at).filter(|_| !is_run(job.id))?;
+        Some(Past { run, job: Some(job), by_hand: true })
+    };
+    Ok(jobs.into_iter().filter_map(asked).collect())
 }
 
 fn ahead(schedule: &Schedule, now: Time) -> Markup {
@@ -91,7 +122,7 @@ fn row(schedule: &Schedule, one: &Past, before: &[Past], now: Time) -> Markup {
             td.nowrap title=(one.run) { (moment(one.run, now)) }
             @match &one.job {
                 Some(job) => {
-                    td { (state(job.state.name())) }
+                    td { (state(job.state.name())) @if one.by_hand { " " span.tag { "by hand" } } }
                     td.num { @if let Some(at) = job.started_at { (length(at.ms_since(one.run))) } @else { (dash()) } }
                     td.num { @if let (Some(from), Some(to)) = (job.started_at, job.state.ended_at()) { (length(to.ms_since(from))) } @else { (dash()) } }
                     td { a.open.id href={ "/jobs/" (job.id) } { (short_id(&job.id.to_string())) } }
@@ -104,6 +135,9 @@ fn row(schedule: &Schedule, one: &Past, before: &[Past], now: Time) -> Markup {
 
 /// Why a run has no job.
 fn why(schedule: &Schedule, run: Time, before: &[Past]) -> String {
+    if schedule.rested_at(run) {
+        return "the schedule was paused".to_owned();
+    }
     let open_then = before
         .iter()
         .filter_map(|past| past.job.as_ref())

@@ -69,28 +69,34 @@ fn row(schedule: &Schedule, now: Time, admin: bool) -> Markup {
                 span.quiet.w { @for at in next(schedule).skip(1) { ", " (moment(at, now)) } }
             }
             td.nowrap data-l="last" {
-                @if let Some(at) = schedule.last_run { (moment(at, now)) " " }
+                (moment_or_dash(schedule.last_run, now)) " "
                 @if let Some(job) = schedule.last_job { a.id.w href={ "/jobs/" (job) } { (short_id(&job.to_string())) } }
             }
             td.w { (format!("{:?}", policy.overlap).to_lowercase()) }
             @if admin {
-                td.acts {
-                    button type="button" data-post={ "/v1/schedules/" (name) "/run" } data-said="Enqueued"
-                        data-ask={ "Run " (schedule.name) " now?" } data-more="Its job is enqueued at once, beside the runs that its cron line gives." { "Run now" }
-                    details.edit {
-                        summary { "Edit" }
-                        form.fields data-put={ "/v1/schedules/" (name) } data-said="Set" {
-                            (form::fields(&fields(Some(schedule))))
-                            button.main { "Set" }
-                        }
-                    }
-                    button type="button" data-put={ "/v1/schedules/" (name) } data-body=(turned(schedule))
-                        data-said=(if policy.paused { "It goes on" } else { "At rest" }) { (if policy.paused { "Resume" } else { "Pause" }) }
-                    button.danger type="button" data-delete={ "/v1/schedules/" (name) } data-said="Deleted"
-                        data-ask={ "Delete the schedule " (schedule.name) "?" } data-more="It enqueues nothing any more. Jobs that it enqueued stay." { "Delete" }
-                }
+                td.acts { (acts(schedule)) }
             }
         }
+    }
+}
+
+/// What can be done with a schedule.
+pub(super) fn acts(schedule: &Schedule) -> Markup {
+    let (name, policy) = (encoded(schedule.name.as_str()), &schedule.policy);
+    html! {
+        button type="button" data-post={ "/v1/schedules/" (name) "/run" } data-said="Enqueued"
+            data-ask={ "Run " (schedule.name) " now?" } data-more="Its job is enqueued at once, beside the runs that its cron line gives." { "Run now" }
+        details.edit {
+            summary { "Edit" }
+            form.fields data-put={ "/v1/schedules/" (name) } data-said="Set" {
+                (form::fields(&fields(Some(schedule))))
+                button.main { "Set" }
+            }
+        }
+        button type="button" data-put={ "/v1/schedules/" (name) } data-body=(turned(schedule)) title=[(!policy.paused).then_some("Runs are left out until it is resumed")]
+            data-said=(if policy.paused { "It goes on" } else { "At rest" }) { (if policy.paused { "Resume" } else { "Pause" }) }
+        button.danger type="button" data-delete={ "/v1/schedules/" (name) } data-said="Deleted"
+            data-ask={ "Delete the schedule " (schedule.name) "?" } data-more="It enqueues nothing any more. Jobs that it enqueued stay." { "Delete" }
     }
 }
 
@@ -184,10 +190,10 @@ fn fields(of: Option<&Schedule>) -> Vec<Field<'static>> {
     ]
 }
 
-fn word(overlap: &Overlap) -> String {
+pub(super) fn word(overlap: &Overlap) -> String {
     format!("{overlap:?}").to_lowercase()
 }
 
-fn word_json(missed: &Missed) -> String {
+pub(super) fn word_json(missed: &Missed) -> String {
     serde_json::to_string(missed).unwrap_or_default()
 }

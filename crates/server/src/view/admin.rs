@@ -173,7 +173,7 @@ impl ScheduleView {
     /// `hidden`: the kind is sensitive, and the caller may not see into it.
     pub(crate) fn new(schedule: Schedule, hidden: bool) -> Self {
         let next_run = schedule.next_due();
-        let Schedule { name, policy, settled_to: _, last_run, last_job } = schedule;
+        let Schedule { name, policy, settled_to: _, last_run, last_job, rests: _ } = schedule;
         let SchedulePolicy { cron, zone, overlap, missed, paused, job } = policy;
         let JobSpec { kind, queue, payload, priority, key, dedupe_key: _, budgets, retry, timeout_ms, meta } =
             job;

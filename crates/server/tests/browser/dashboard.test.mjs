@@ -135,6 +135,38 @@ describe("jobs", () => {
     assert.deepEqual(await seen.jsonValue(), [3, 1]);
   });
 
+  test("the list holds still under the pointer", async () => {
+    const queue = "still";
+    const add = () => house.enqueue({ kind: queue, queue, delay: "1h" });
+    const ids = [];
+    for (let number = 0; number < 4; number++) ids.push((await add()).id);
+    await page.goto(`${house.url}/jobs?queue=${queue}&state=queued`);
+    await live(page);
+    const rows = () => page.locator("tr[data-id]").evaluateAll((all) => all.map((one) => one.dataset.id));
+    const top = async () => (await row(page, ids[1]).boundingBox()).y;
+    const before = [await rows(), await top()];
+    await row(page, ids[1]).hover();
+    const late = [(await add()).id, (await add()).id];
+    await house.call("POST", `/v1/jobs/${ids[0]}/cancel`);
+    await page.locator("#held", { hasText: "2 new, 1 gone" }).waitFor();
+    assert.deepEqual([await rows(), await top()], before, "no row came, went or moved");
+    // What is shown of a row is still kept up to date.
+    await house.call("POST", `/v1/jobs/${ids[2]}/run`);
+    await page.waitForFunction((id) => !document.getElementById(`j-${id}`).textContent.includes("later"), ids[2]);
+    await page.mouse.move(2, 2);
+    await page.waitForFunction((id) => document.getElementById(`j-${id}`), late[1]);
+    assert.deepEqual(await rows(), [late[1], late[0], ids[3], ids[2], ids[1]]);
+    await page.locator("#held").waitFor({ state: "hidden" });
+    // The same by the keyboard; the button lets them in.
+    await row(page, ids[1]).locator("a.open").focus();
+    const { id } = await add();
+    await page.locator("#held", { hasText: "1 new" }).waitFor();
+    assert.equal(await row(page, id).count(), 0);
+    await page.locator("#held").click();
+    await row(page, id).waitFor();
+    await page.locator("#held").waitFor({ state: "hidden" });
+  });
+
   test("names of any length fit the window", async () => {
     const long = "k".repeat(128);
     const { id } = await house.enqueue({ kind: long, queue: long, key: "y".repeat(500), delay: "1h" });

@@ -15,8 +15,16 @@ let places;
 before(async () => {
   browser = await openBrowser();
   house = await openHouse({ sample: true });
-  places = { overview: "/", jobs: "/jobs", queues: "/queues", queue: "/queues/sample", hours: "/?span=1h", budgets: "/budgets", schedules: "/schedules", workers: "/workers", actions: "/actions", api: "/docs" };
+  places = { overview: "/", jobs: "/jobs", queues: "/queues", queue: "/queues/sample", hours: "/?span=1h", budgets: "/budgets", schedules: "/schedules", schedule: "/schedules/each-second", waiting: "/waiting", workers: "/workers", actions: "/actions", api: "/docs" };
+  // One with a history: it ran, was asked for by hand, and rests.
+  const schedule = (paused) => ({ cron: "* * * * * *", overlap: "queue", paused, job: { kind: "tick", queue: "ticks" } });
   const page = await openPage(browser);
+  await house.call("PUT", "/v1/schedules/each-second", schedule(false));
+  await page.goto(`${house.url}/schedules/each-second`);
+  await page.locator("tr[data-row] .state").nth(2).waitFor();
+  await house.call("POST", "/v1/schedules/each-second/run");
+  await house.call("PUT", "/v1/schedules/each-second", schedule(true));
+  await page.locator("tr[data-row]", { hasText: "the schedule was paused" }).nth(1).waitFor();
   await page.goto(`${house.url}/jobs?state=completed&kind=sample.report`);
   const finished = page.locator("tr[data-id]").first();
   await finished.waitFor({ timeout: 60_000 });
@@ -39,6 +47,11 @@ for (const colorScheme of ["light", "dark"]) {
         assert.ok(width <= viewport.width, `${name} is ${width} wide`);
         if (process.env.PICTURES) await page.screenshot({ path: join(process.env.PICTURES, `${name}-${colorScheme}-${size}.png`) });
       }
+      await page.goto(`${house.url}/jobs?state=completed`);
+      await page.locator("#select-all").check();
+      await page.locator("[data-many=delete]").click();
+      await page.locator("#ask[open]").waitFor();
+      if (process.env.PICTURES) await page.screenshot({ path: join(process.env.PICTURES, `dialog-${colorScheme}-${size}.png`) });
       assert.deepEqual(page.wrongs, []);
       await page.context().close();
     });

@@ -351,3 +351,46 @@ async fn many_queues_come_in_pages() {
     assert_eq!(rows(&last), 50);
     assert!(last.contains("401 to 450 of 450 queues") && !last.contains("next →"));
 }
+
+/// The overview names the busiest of them, and leads to the others.
+#[tokio::test]
+async fn the_overview_shows_the_busiest_of_many() {
+    let house = House::with(Settings::default()).await;
+    let job = |at: usize| json!({"kind": "k", "queue": format!("tenant-{at:03}")});
+    let jobs: Vec<_> = (0..450).map(job).chain([job(444), job(444), job(7)]).collect();
+    assert_eq!(house.post("/v1/jobs/batch", json!({ "jobs": jobs })).await.status, 201);
+    for at in 0..30 {
+        assert_eq!(house.put(&format!("/v1/budgets/b-{at:02}"), json!({"per_day": 5})).await.status, 200);
+    }
+    let busy = json!({"kind": "k", "queue": "busy", "budgets": ["b-29"]});
+    house.enqueue(busy).await;
+    let claim = json!({"worker": "w", "queues": ["busy"], "limit": 1, "wait_ms": 5000});
+    assert_eq!(house.post("/v1/claim", claim).await.status, 200);
+    let page = house.get("/").await.text;
+    let rows = |id: &str| page.matches(&format!("<tr id=\"{id}-")).count();
+    assert_eq!((rows("q"), rows("b")), (20, 20));
+    for shown in ["q-busy", "q-tenant-444", "q-tenant-007", "b-b-29"] {
+        assert!(page.contains(&format!("<tr id=\"{shown}\"")), "{shown}");
+    }
+    assert!(page.contains("<a href=\"/queues\">431 more</a>"), "{page}");
+    assert!(page.contains("<a href=\"/budgets\">10 more</a>"));
+}
+
+/// The filters above the list of jobs offer the names that are known, to readers as well.
+#[tokio::test]
+async fn filters_suggest_kinds_and_queues() {
+    let house = House::with(Settings::default()).await;
+    house
+        .enqueue(json!({"kind": "resize", "queue": "pictures", "payload": {"canary": 1}, "delay": "1h"}))
+        .await;
+    let page = house.get("/jobs").await.text;
+    let list = |id: &str| {
+        page.split(&format!("<datalist id=\"{id}\">")).nth(1).unwrap().split("</datalist>").next().unwrap()
+    };
+    assert!(list("known-kinds").contains("value=\"resize\"") && !list("known-kinds").contains("canary"));
+    assert!(list("known-queues").contains("value=\"pictures\""));
+    for (name, id) in [("kind", "known-kinds"), ("queue", "known-queues")] {
+        let field = page.split("<input").find(|field| field.contains(&format!(" name=\"{name}\""))).unwrap();
+        assert!(field.contains(&format!("list=\"{id}\"")), "{field}");
+    }
+}

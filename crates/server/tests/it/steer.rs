@@ -1,6 +1,7 @@
 //! What people do with jobs, queues and budgets; what they keep beside them; and who did it.
 
 use serde_json::{Value, json};
+use windlass_server::Settings;
 use windlass_testkit::eventually::eventually;
 
 use crate::house::{House, Reply};
@@ -271,4 +272,31 @@ async fn a_schedule_tells_its_history() {
     assert!(page.contains("Next runs") && page.contains("class=\"state queued\""), "{page}");
     assert!(house.get("/schedules").await.text.contains("/schedules/every%20second"));
     assert_eq!(house.get("/schedules/none").await.status, 404);
+}
+
+/// Runs of a pause are left out for it, also after it is over; a job by hand is among the runs, and called so.
+#[tokio::test]
+async fn a_schedule_tells_its_pauses_and_what_was_asked_for() {
+    let house = House::with(Settings::default()).await;
+    let body = |paused: bool| json!({"cron": "* * * * * *", "overlap": "queue", "missed": {"all": 100}, "paused": paused, "job": {"kind": "tick"}});
+    let put = async |paused| assert_eq!(house.put("/v1/schedules/s", body(paused)).await.status, 200);
+    let shows = async |what: &str, text: &str| {
+        eventually(what, async || {
+            Some(house.get("/schedules/s").await.text).filter(|page| page.contains(text))
+        })
+        .await
+    };
+    put(false).await;
+    shows("it has run", "class=\"state queued\"").await;
+    put(true).await;
+    let paused = shows("a run was left out", "left out: the schedule was paused").await;
+    assert!(paused.contains("None while it is paused."), "{paused}");
+    let run = house.post("/v1/schedules/s/run", json!({})).await;
+    assert_eq!(run.status, 201, "{}", run.text);
+    let job = run.json()["job_id"].as_str().unwrap().to_owned();
+    let page = house.get("/schedules/s").await.text;
+    assert!(page.contains("by hand") && page.contains(&format!("/jobs/{job}")), "{page}");
+    put(false).await;
+    let page = house.get("/schedules/s").await.text;
+    assert!(page.contains("left out: the schedule was paused"), "it is remembered: {page}");
 }

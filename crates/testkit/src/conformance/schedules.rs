@@ -102,7 +102,6 @@ pub async fn p18_another_line_counts_from_now<S: Subject>() {
 /// A schedule can be changed, put to rest and taken away; a bad one is refused.
 pub async fn p18_schedules_change<S: Subject>() {
     let scene = stage::<S>(hourly(Overlap::Queue, Missed::Last)).await;
-    let start = scene.clock.wall();
     let mut bad = hourly(Overlap::Skip, Missed::Last);
     bad.cron = "61 * * * *".into();
     let answer = scene.store().put_schedule(schedule("s"), bad).await;
@@ -115,10 +114,23 @@ pub async fn p18_schedules_change<S: Subject>() {
     let fired = fire(&scene).await;
     assert_eq!(fired, Fired::default(), "it is at rest");
     resting.paused = false;
-    scene.store().put_schedule(schedule("s"), resting).await.expect("put_schedule");
+    scene.store().put_schedule(schedule("s"), resting.clone()).await.expect("put_schedule");
+    let fired = fire(&scene).await;
+    assert_eq!(
+        (fired.runs.len(), fired.next_in_ms),
+        (0, Some(ms("30m"))),
+        "the runs of a pause are left out"
+    );
     let schedules = scene.store().schedules().await.expect("schedules");
-    assert_eq!(schedules[0].settled_to, start, "a change goes on from where the schedule was");
-    assert_eq!(fire(&scene).await.runs.len(), 2);
+    let rested =
+        schedules[0].rests.iter().map(|rest| rest.to.map(|to| to.ms_since(rest.from))).collect::<Vec<_>>();
+    assert_eq!(rested, [Some(ms("2h"))], "and the pause is remembered");
+    scene.clock.advance(ms("90m"));
+    resting.missed = Missed::Last;
+    scene.store().put_schedule(schedule("s"), resting.clone()).await.expect("put_schedule");
+    resting.missed = Missed::All(9);
+    scene.store().put_schedule(schedule("s"), resting).await.expect("put_schedule");
+    assert_eq!(fire(&scene).await.runs.len(), 2, "another change goes on from where the schedule was");
     assert!(scene.store().delete_schedule(schedule("s")).await.expect("delete"));
     assert!(!scene.store().delete_schedule(schedule("s")).await.expect("delete"));
     assert!(scene.store().schedules().await.expect("schedules").is_empty());

@@ -60,7 +60,7 @@ async function act(element, body, names = {}) {
   } catch (error) {
     said(error.message, "bad");
   }
-  await look();
+  await look({ all: true });
 }
 
 /**

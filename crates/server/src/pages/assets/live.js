@@ -2,6 +2,7 @@
 // of the same address again. Old data stays until new data is there.
 
 import { morph } from "./morph.js";
+import { anchored, hold, release, start as startStill } from "./still.js";
 import { setClock } from "./times.js";
 
 /** The shortest time between two looks at the server. */
@@ -15,12 +16,15 @@ let looking = false;
 let wanted = false;
 let pausing = 0;
 let failures = 0;
+/** Whether the next look shows all of it, also where a list is held still. */
+let all = false;
 
 const main = () => document.getElementById("main");
 
 export function start() {
   since = main().dataset.since ?? "";
   if (!since) return;
+  startStill(look);
   listen();
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) hush();
@@ -30,17 +34,18 @@ export function start() {
     }
   });
   addEventListener("pageshow", (event) => event.persisted && (listen(), look()));
-  addEventListener("popstate", () => look());
+  addEventListener("popstate", () => look({ all: true }));
 }
 
 /** Shows another view of the same page, and holds it in the address bar. */
 export function show(address, { replace = false } = {}) {
   history[replace ? "replaceState" : "pushState"](null, "", address);
-  return look();
+  return look({ all: true });
 }
 
 /** Asks for the page anew, at once; at most one question is under way. */
-export async function look() {
+export async function look(how = {}) {
+  all ||= how.all === true;
   wanted = true;
   if (looking) return;
   clearTimeout(pausing);
@@ -78,7 +83,9 @@ async function ask() {
   if (address !== location.pathname + location.search) return void (wanted = true);
   const fresh = new DOMParser().parseFromString(text, "text/html").getElementById("main");
   if (!fresh) throw new Error("not a page");
-  morph(main(), fresh);
+  if (all) all = !release();
+  else if (!hold(main(), fresh)) return;
+  anchored(() => morph(main(), fresh));
   setClock(fresh);
   document.title = `${fresh.dataset.title} · windlass`;
   if (source?.readyState === EventSource.OPEN) say("live", "good");

@@ -119,7 +119,7 @@ async function actOnSelected(verb, chosen) {
   await Promise.all(Array.from({ length: AT_ONCE }, go));
   said(`${jobs(done)} ${past}${refused ? `, ${refused} refused` : ""}`, refused ? "bad" : "good");
   unselect();
-  await look();
+  await look({ all: true });
 }
 
 /** All that match the address: first counted, then done in the background of the server. */
@@ -142,7 +142,7 @@ async function actOnAll(verb) {
   } catch (error) {
     said(error.message, "bad");
   }
-  await look();
+  await look({ all: true });
 }
 
 /** The filter of the page, held to the states that the verb is for. */
