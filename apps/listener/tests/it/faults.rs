@@ -325,6 +325,14 @@ async fn t10_history_is_lost_under_an_open_stream() {
     scene.until("all", 20).await;
     scene.settled("all", &people).await;
     assert_eq!(scene.count("all").await, 21, "{}", scene.last_words());
+    let gap = eventually("the gap is recorded and closed", async || {
+        scene.own("listener_gaps").find_one(doc! { "state": "reconciled" }).await.unwrap()
+    })
+    .await;
+    // By the cursor that stood still; or by its token, when the driver was faster to open it again.
+    assert!(matches!(gap.get_i32("code").unwrap(), 136 | 286), "{gap}");
+    assert!(gap.get_datetime("from").unwrap() <= gap.get_datetime("to").unwrap(), "{gap}");
+    assert_eq!(gap.get_i64("jobs").unwrap(), 20, "{gap}");
 }
 
 /// T11: a quiet listener beside a busy neighbour keeps its position fresh, and starts again without a gap.
