@@ -242,3 +242,51 @@ fn held(lane: LaneId, document: Option<&Document>) -> Held {
     let heartbeat = lock.and_then(|lock| lock.get_datetime("lastHeartbeat").ok()).copied();
     Held { lane, owner, heartbeat }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use mongodb::bson::Timestamp;
+    use windlass_engine::core::secret::Secret;
+    use windlass_engine::world::{RealWorld, World};
+    use windlass_testkit::mongo::ReplicaSet;
+
+    use super::*;
+    use crate::lane::Registry;
+    use crate::settings::{JobsTarget, Place};
+    use crate::token::Token;
+
+    /// Whoever was taken over from passes no fence any more; and of one who passes it and one who takes over at the same
+    /// time, one transaction is committed.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn b02_the_lock_is_a_fence_within_a_transaction() {
+        let set = ReplicaSet::shared().await;
+        let database = set.fresh_database().await;
+        let place = Place {
+            uri: Secret::new(set.uri()),
+            database: database.name().to_owned(),
+            jobs: "jobs".to_owned(),
+            target: JobsTarget::Agenda,
+            lock_lifetime_ms: 600_000,
+        };
+        let world: Arc<dyn World> = Arc::new(RealWorld::new());
+        let home = Home::open(&place, world).await.unwrap();
+        home.listeners.insert_one(doc! { "_id": "l", "isActive": true }).await.unwrap();
+        let lane = LaneId { listener: Bson::String("l".to_owned()), part: None };
+        let claimed = claim(&home, "a", &lane, 30_000).await.unwrap().unwrap();
+        let start = Token::before(Timestamp { time: 1, increment: 1 });
+        let handle = Registry::default().add(lane.clone(), claimed.fence, start, 0);
+        let mut session = home.session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        assert!(fence(&home, &mut session, "a", &handle).await.unwrap());
+        // A lease of no length is stale at once.
+        assert!(claim(&home, "b", &lane, -60_000).await.is_err(), "it collides with the transaction");
+        session.commit_transaction().await.unwrap();
+        let taken = claim(&home, "b", &lane, -60_000).await.unwrap().unwrap();
+        assert!(taken.stolen && taken.fence > handle.fence);
+        session.start_transaction().await.unwrap();
+        assert!(!fence(&home, &mut session, "a", &handle).await.unwrap(), "it is another's");
+        session.abort_transaction().await.unwrap();
+    }
+}
