@@ -60,6 +60,12 @@ function button(text, act) {
   return made;
 }
 
+async function replay(path) {
+  const hour = new Date(Date.now() - 3600000).toISOString();
+  const from = prompt("Read the history again from this moment on. What has its job makes no second one.", hour);
+  if (from) await ask(`${path}/replay`, { method: "POST", body: JSON.stringify({ from }) });
+}
+
 function card(lane, oplog, now) {
   const made = element("article");
   made.id = `lane-${lane.lane}`;
@@ -80,6 +86,7 @@ function card(lane, oplog, now) {
   const path = `/listeners/${encodeURIComponent(lane.listener)}`;
   const flip = lane.is_active ? "pause" : "resume";
   made.append(button(lane.is_active ? "Pause" : "Resume", () => ask(`${path}/${flip}`, { method: "POST" })));
+  made.append(" ", button("Replay", () => replay(path)));
   if (lane.dead_letters + lane.waiting > 0) {
     made.append(" ", button("Do the failed again", () => ask("/retry", { method: "POST", body: JSON.stringify({ listener: lane.listener }) })));
   }
@@ -108,6 +115,8 @@ async function show() {
   by("none").hidden = report.lanes.length > 0;
   by("problems").replaceChildren(...status.problems.map((text) => element("li", text)));
   by("trouble").hidden = status.problems.length === 0;
+  by("warnings").replaceChildren(...status.warnings.map((text) => element("li", text)));
+  by("warned").hidden = status.warnings.length === 0;
   by("gaps").replaceChildren(...lost.gaps.slice(0, 20).map(gapCard));
   by("gap-part").hidden = lost.gaps.length === 0;
   by("instances").replaceChildren(...report.instances.map((one) =>

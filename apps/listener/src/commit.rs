@@ -68,8 +68,8 @@ pub(crate) async fn commit(
     let mut waiting = vec![(jobs, steps)];
     let mut pause_ms = PAUSE_MS;
     while let Some((mut jobs, mut steps)) = waiting.pop() {
-        jobs.retain(|job| !done.lost.contains(&job.lane));
-        steps.retain(|step| !done.lost.contains(&step.handle.id.text()));
+        jobs.retain(|job| !done.lost.contains(&job.handle.name));
+        steps.retain(|step| !done.lost.contains(&step.handle.name));
         if steps.is_empty() {
             continue;
         }
@@ -157,23 +157,23 @@ fn up_to(jobs: &[NewJob], steps: Vec<Step>) -> Vec<Step> {
     let mut last: BTreeMap<&str, &Token> = BTreeMap::new();
     for job in jobs {
         if let Some(token) = &job.token {
-            last.insert(&job.lane, token);
+            last.insert(&job.handle.name, token);
         }
     }
     let moved = steps.into_iter().filter_map(|mut step| {
-        step.token = (*last.get(step.handle.id.text().as_str())?).clone();
+        step.token = (*last.get(step.handle.name.as_str())?).clone();
         Some(step)
     });
     moved.collect()
 }
 
 /// Of jobs with one id the first: two events of a document that is taken once.
-fn without_twins(jobs: Vec<NewJob>) -> Vec<NewJob> {
+pub(crate) fn without_twins(jobs: Vec<NewJob>) -> Vec<NewJob> {
     let mut seen = HashSet::new();
     jobs.into_iter().filter(|job| seen.insert(job.id)).collect()
 }
 
-async fn existing(home: &Home, jobs: &[NewJob]) -> Result<HashSet<ObjectId>, Error> {
+pub(crate) async fn existing(home: &Home, jobs: &[NewJob]) -> Result<HashSet<ObjectId>, Error> {
     let ids: Vec<ObjectId> = jobs.iter().map(|job| job.id).collect();
     let mut found = home.jobs.find(doc! { "_id": { "$in": ids } }).projection(doc! { "_id": 1 }).await?;
     let mut there = HashSet::new();
@@ -183,7 +183,7 @@ async fn existing(home: &Home, jobs: &[NewJob]) -> Result<HashSet<ObjectId>, Err
     Ok(there)
 }
 
-fn letter(home: &Home, job: &NewJob, why: &str) -> Document {
+pub(crate) fn letter(home: &Home, job: &NewJob, why: &str) -> Document {
     let origin = &job.origin;
     doc! {
         "_id": job.id,
@@ -214,14 +214,7 @@ async fn transaction(
     let written = write(home, &mut session, jobs, steps, letters).await;
     match written {
         Ok(within) => {
-            match session.commit_transaction().await {
-                // The server answers the same commit once more with what became of it.
-                Err(error) if error.contains_label("UnknownTransactionCommitResult") => {
-                    home.world.sleep_ms(PAUSE_MS).await;
-                    session.commit_transaction().await?;
-                }
-                ended => ended?,
-            }
+            end(home, &mut session).await?;
             if let Some(within) = within {
                 within.committed();
             }
@@ -232,6 +225,18 @@ async fn transaction(
             let _ = session.abort_transaction().await;
             Err(refused)
         }
+    }
+}
+
+/// Commits a transaction.
+pub(crate) async fn end(home: &Home, session: &mut ClientSession) -> Result<(), Error> {
+    match session.commit_transaction().await {
+        // The server answers the same commit once more with what became of it.
+        Err(error) if error.contains_label("UnknownTransactionCommitResult") => {
+            home.world.sleep_ms(PAUSE_MS).await;
+            session.commit_transaction().await
+        }
+        ended => ended,
     }
 }
 
@@ -296,7 +301,12 @@ fn moving(step: &Step, now: DateTime, boot_ms: u64) -> Document {
         set.insert("applied", applied.clone());
     }
     let ours = doc! { "_id": handle.id.text(), "fence": handle.fence };
-    doc! { "q": ours, "u": { "$max": forward, "$set": set } }
+    let mut update = doc! { "$max": forward, "$set": set };
+    if step.applied.is_some() {
+        // Whoever has a definition that holds is not refused.
+        update.insert("$unset", doc! { "refused": "" });
+    }
+    doc! { "q": ours, "u": update }
 }
 
 /// Which of these lanes are not ours any more.

@@ -1,7 +1,8 @@
 //! What the parts of an instance share.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, mpsc, watch};
 use windlass_app::Stop;
@@ -42,6 +43,8 @@ pub(crate) struct Context {
     /// When the listeners were last looked at.
     pub(crate) listed_boot_ms: AtomicU64,
     pub(crate) is_open: Arc<AtomicBool>,
+    /// Listeners that were refused at the last look at them, by id, and why.
+    pub(crate) refused: Mutex<BTreeMap<String, String>>,
 }
 
 /// The other ends of what a context sends to.
@@ -74,6 +77,7 @@ impl Context {
             recover_now: Notify::new(),
             shared: watch::Sender::new(None),
             is_open: Arc::new(AtomicBool::new(false)),
+            refused: Mutex::new(BTreeMap::new()),
         };
         (Arc::new(context), Ends { behind: behind_end, statuses: statuses_end })
     }

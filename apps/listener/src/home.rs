@@ -4,9 +4,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use futures::TryStreamExt;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, Timestamp, doc};
 use mongodb::error::Error;
-use mongodb::options::{ClientOptions, IndexOptions, ReadConcern, WriteConcern};
+use mongodb::options::{
+    Acknowledgment, ClientOptions, CollectionOptions, IndexOptions, ReadConcern, WriteConcern,
+};
 use mongodb::{Client, ClientSession, Collection, IndexModel};
 use tokio::sync::OnceCell;
 use windlass_engine::world::World;
@@ -93,13 +96,16 @@ impl Home {
         let client = Client::with_options(options).map_err(wrong)?;
         let streams = Client::with_options(of_streams).map_err(wrong)?;
         let own = client.database(&place.database);
+        // The rows tell it, too: nobody waits for a majority to have it.
+        let one = WriteConcern::builder().w(Acknowledgment::Nodes(1)).build();
+        let best_effort = CollectionOptions::builder().write_concern(one).build();
         let home = Self {
             listeners: own.collection("listeners"),
             positions: own.collection(OWN[0]),
             partitions: own.collection(OWN[1]),
             gaps: own.collection(OWN[2]),
             dead: own.collection(OWN[3]),
-            history: own.collection(OWN[4]),
+            history: own.collection_with_options(OWN[4], best_effort),
             instances: own.collection(OWN[5]),
             jobs: own.collection(&place.jobs),
             database: place.database.clone(),
@@ -159,6 +165,19 @@ impl Home {
         let Some(found) = self.instances.find_one(doc! { "_id": instance }).await? else { return Ok(()) };
         if let Ok(sessions) = found.get_array("sessions") {
             self.client.database("admin").run_command(doc! { "killSessions": sessions.clone() }).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the transactions of all instances that were not heard of for the length of a lease: one that was killed
+    /// while it took a listener has it in its transaction, and is nobody's owner yet.
+    pub(crate) async fn end_sessions_of_silent(&self, lock_ms: i64) -> Result<(), Error> {
+        let silent = doc! { "$lt": [ "$lastSeen", { "$subtract": [ "$$NOW", lock_ms ] } ] };
+        let silent = doc! { "sessions.0": { "$exists": true }, "$expr": silent };
+        let found: Vec<Document> = self.instances.find(silent).await?.try_collect().await?;
+        for instance in found {
+            let Ok(id) = instance.get_str("_id") else { continue };
+            self.end_sessions_of(id).await?;
         }
         Ok(())
     }

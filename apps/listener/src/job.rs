@@ -1,5 +1,7 @@
 //! The job that a change makes: a row of Agenda's, with an id that is computed.
 
+use std::sync::Arc;
+
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use uuid::Uuid;
@@ -9,6 +11,7 @@ use windlass_engine::{BudgetName, Invalid, JobId, Kind, QueueName};
 use windlass_mongo::agenda::{NewRow, payload, row_id};
 
 use crate::event::{Event, Operation, id_text};
+use crate::lane::Handle;
 use crate::listener::{Listener, Once, Payload, changed_names};
 use crate::settings::JobsTarget;
 use crate::status_field::StatusField;
@@ -34,7 +37,7 @@ pub(crate) enum Cause<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct NewJob {
     /// The lane that it belongs to.
-    pub(crate) lane: String,
+    pub(crate) handle: Arc<Handle>,
     pub(crate) id: ObjectId,
     /// Its id as whoever runs it knows it.
     pub(crate) name: String,
@@ -73,7 +76,7 @@ pub(crate) struct Origin {
 
 /// What is needed beside the listener and the event.
 pub(crate) struct Making<'a> {
-    pub(crate) lane: &'a str,
+    pub(crate) handle: &'a Arc<Handle>,
     pub(crate) instance: &'a str,
     pub(crate) due: DateTime,
     pub(crate) payload_bytes_max: usize,
@@ -85,15 +88,15 @@ pub(crate) fn id_of(listener: &Listener, event: &Event, cause: &Cause<'_>) -> Ob
     let (listener_id, target) = (listener.id(), listener.job_name.as_bytes());
     let id =
         |kind: &str, what: &str| row_id(&[listener_id.as_bytes(), kind.as_bytes(), what.as_bytes(), target]);
-    let place = format!("{}.{}/{}", event.database, event.collection, id_text(event.id()));
+    let place = || format!("{}.{}/{}", event.database, event.collection, id_text(event.id()));
     match cause {
-        Cause::Event(_) if listener.once == Once::Document => id("once", &place),
+        Cause::Event(_) if listener.once == Once::Document => id("once", &place()),
         Cause::Event(token) => id("event", token.text()),
-        Cause::Again(time) => id("again", &format!("{place}#{time}")),
+        Cause::Again(time) => id("again", &format!("{}#{time}", place())),
         // What was there, and is heard of afterwards, is one document of a listener that takes each once.
-        Cause::Backfill | Cause::Gap(_) if listener.once == Once::Document => id("once", &place),
-        Cause::Backfill => id("backfill", &place),
-        Cause::Gap(gap) => id("gap", &format!("{place}#{gap}")),
+        Cause::Backfill | Cause::Gap(_) if listener.once == Once::Document => id("once", &place()),
+        Cause::Backfill => id("backfill", &place()),
+        Cause::Gap(gap) => id("gap", &format!("{}#{gap}", place())),
     }
 }
 
@@ -120,7 +123,7 @@ impl NewJob {
             wall_ms: event.wall_time.map(DateTime::timestamp_millis),
         };
         let token = matches!(cause, Cause::Event(_)).then(|| event.token.clone());
-        Self { lane: making.lane.to_owned(), id, name, form, bytes, token, origin }
+        Self { handle: making.handle.clone(), id, name, form, bytes, token, origin }
     }
 
     /// As a row of Agenda's; or why it cannot be one.
@@ -158,7 +161,7 @@ fn row(listener: &Listener, id: ObjectId, data: Document, making: &Making<'_>) -
         next_run_at: making.due,
         last_modified_by: making.instance.to_owned(),
     };
-    let (form, bytes) = match RawDocumentBuf::try_from(&row.document()) {
+    let (form, bytes) = match RawDocumentBuf::try_from(&row.into_document()) {
         Ok(row) => {
             let bytes = row.as_bytes().len();
             (Form::Row(row), bytes)

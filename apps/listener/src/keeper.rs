@@ -1,8 +1,8 @@
 //! The keeper of lanes: heartbeats, claims, an even spread, and letting go.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use futures::{FutureExt, StreamExt};
 use mongodb::bson::{Bson, Document, doc};
@@ -67,7 +67,7 @@ pub(crate) async fn beat(context: &Context) -> Result<(), Error> {
         {
             tracing::warn!(listener = %lane.id.text(), "A lock is not ours any more; nothing more is written for its listener");
             add(&context.metrics.locks_lost, 1);
-            lane.stop.store(true, Ordering::Relaxed);
+            lane.lose();
             context.registry.remove(lane);
         }
         context.claim_now.notify_one();
@@ -106,6 +106,7 @@ pub(crate) async fn look(context: &Arc<Context>) -> Result<u64, Error> {
             (held.owner, held.heartbeat) = (None, None);
         }
     }
+    refuse(context, &holdings).await?;
     context.listed_boot_ms.store(context.home.world.boot_ms(), Ordering::Relaxed);
     let open_gaps = context.home.gaps.count_documents(doc! { "state": "open" }).await?;
     context.metrics.open_gaps.store(open_gaps, Ordering::Relaxed);
@@ -130,12 +131,38 @@ pub(crate) async fn look(context: &Arc<Context>) -> Result<u64, Error> {
     let missed = taken.iter().filter(|taken| !matches!(taken, Ok(true))).count();
     if let Some(Err(error)) = taken.into_iter().find(Result::is_err) {
         tracing::warn!(code = code(&error), error = %error.kind, "A listener could not be taken");
+        context.home.end_sessions_of_silent(lock_ms).await?;
     }
     if left == 0 && missed == 0 && spread.surplus > 0 {
         give(context, spread.surplus).await?;
     }
     let wait = spread.next_ms.min(context.work.claim.as_millis() as u64);
     Ok(if left + missed > 0 { wait.min(SOON_MS) } else { wait.max(50) })
+}
+
+/// Puts listeners down that must not run, whoever wrote them so, and remembers at their positions that they did not:
+/// what comes while a listener is refused is nobody's.
+async fn refuse(context: &Context, holdings: &Holdings) -> Result<(), Error> {
+    let Holdings { refused, refused_keys: keys, .. } = holdings;
+    let before = {
+        let mut known = context.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *known, refused.clone())
+    };
+    for lane in context.registry.all() {
+        // One that cannot be understood waits where it is for the edit that mends it.
+        let is_read = lane.seen().listener.is_some();
+        if is_read && refused.contains_key(&id_text(&lane.id.listener)) {
+            lane.stop.store(true, Ordering::Relaxed);
+        }
+    }
+    for (id, why) in refused.iter().filter(|(id, why)| before.get(*id) != Some(*why)) {
+        tracing::error!(listener = id, why, "A listener is refused, and does not run");
+    }
+    if !refused.is_empty() {
+        let new = doc! { "listener": { "$in": keys }, "refused": { "$exists": false } };
+        context.home.positions.update_many(new, doc! { "$set": { "refused": true } }).await?;
+    }
+    Ok(())
 }
 
 /// Who should have how many.
@@ -217,7 +244,10 @@ async fn take(context: Arc<Context>, lane: LaneId, document: Document) -> Result
 
 fn begin(context: &Context, id: LaneId, claimed: Claimed, document: &Document) -> Lane {
     let Claimed { fence, position, stolen: _ } = claimed;
-    let token = |name: &str| position.get_str(name).ok().and_then(Token::of_text);
+    // What came while it was refused is nobody's.
+    let was_refused = position.contains_key("refused");
+    let known = |name: &str| position.get_str(name).ok().filter(|_| !was_refused);
+    let token = |name: &str| known(name).and_then(Token::of_text);
     // Where nobody has been before: from where the shared stream is.
     let shared = context.shared.borrow().clone();
     let jobs_token = token("token")
@@ -226,8 +256,9 @@ fn begin(context: &Context, id: LaneId, claimed: Claimed, document: &Document) -
     let status_token =
         token("statusToken").map_or_else(|| jobs_token.clone(), |status| status.min(jobs_token.clone()));
     let handle = context.registry.add(id, fence, status_token.clone(), context.home.world.boot_ms());
-    let is_new = !position.contains_key("token");
-    let mut definition = position.get_document("applied").ok().cloned().unwrap_or_else(|| document.clone());
+    let is_new = !position.contains_key("token") || was_refused;
+    let known = position.get_document("applied").ok().filter(|_| !was_refused);
+    let mut definition = known.cloned().unwrap_or_else(|| document.clone());
     let resumed = is_paused(&definition) && !is_paused(document);
     let catches_up = crate::listener::Listener::read(document)
         .is_ok_and(|listener| listener.on_resume == OnResume::CatchUp);
@@ -297,6 +328,8 @@ mod tests {
             lanes: owners.iter().enumerate().map(held).collect(),
             documents: BTreeMap::new(),
             instances: instances.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>(),
+            refused: BTreeMap::new(),
+            refused_keys: Vec::new(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mongodb::bson::{Bson, Document};
+use mongodb::bson::{Bson, DateTime, Document};
 
 use crate::event::id_text;
 use crate::listener::Listener;
@@ -60,12 +60,16 @@ pub(crate) enum Following {
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) id: LaneId,
+    /// The same as text.
+    pub(crate) name: String,
     pub(crate) fence: i64,
     seen: Mutex<Seen>,
     /// It is to be let go.
     pub(crate) stop: AtomicBool,
     /// Whoever read for it has let it go.
     pub(crate) gone: AtomicBool,
+    /// Somebody else has it: nothing more is written for it.
+    pub(crate) lost: AtomicBool,
     /// Jobs whose status is yet to be written.
     pub(crate) pending: AtomicU64,
     pub(crate) jobs: AtomicU64,
@@ -82,8 +86,10 @@ pub(crate) struct Seen {
     /// Everything up to here has its status written, too.
     pub(crate) status_token: Token,
     pub(crate) following: Following,
-    /// When an event was last heard of that became durable here, by the clock since boot.
+    /// When the stream last told something that is worked on by now, by the clock since boot.
     pub(crate) moved_boot_ms: u64,
+    /// Whether that was that there is nothing more.
+    pub(crate) is_at_end: bool,
     pub(crate) last_error: Option<String>,
     /// Jobs per second of late, and since when and from how many jobs on it is counted.
     pub(crate) rate: f64,
@@ -92,6 +98,18 @@ pub(crate) struct Seen {
 
 /// How long a rate is counted before it is told anew.
 const RATE_MS: u64 = 2_000;
+
+impl Seen {
+    /// How many seconds a lane is behind: from the moment of its position to now. A stream that has just told that
+    /// there is nothing more is not behind, however long nothing was written.
+    pub(crate) fn lag(&self, now: DateTime, now_boot_ms: u64) -> f64 {
+        let position_ms = i64::from(self.token.cluster_time().time) * 1_000;
+        let behind_ms = u64::try_from(now.timestamp_millis() - position_ms).unwrap_or(0);
+        let silent_ms = now_boot_ms.saturating_sub(self.moved_boot_ms);
+        let lag_ms = if self.is_at_end { silent_ms.min(behind_ms) } else { behind_ms };
+        lag_ms as f64 / 1_000.0
+    }
+}
 
 impl Handle {
     /// Jobs per second of late, by the clock since boot.
@@ -116,6 +134,16 @@ impl Handle {
 
     pub(crate) fn see(&self, change: impl FnOnce(&mut Seen)) {
         change(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Somebody else has the lane.
+    pub(crate) fn lose(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
     }
 
     pub(crate) fn failed(&self, why: &str) {
@@ -200,7 +228,7 @@ impl Lane {
     }
 
     /// When a job of this document is due: later than the one before it, so that they run in order.
-    pub(crate) fn due_ms(&mut self, document: &str, now_ms: i64) -> i64 {
+    pub(crate) fn due_ms(&mut self, document: String, now_ms: i64) -> i64 {
         const REMEMBERED_MAX: usize = 20_000;
         if self.run_at.len() >= REMEMBERED_MAX {
             self.run_at.retain(|_, due| *due >= now_ms);
@@ -208,10 +236,10 @@ impl Lane {
         // An owner before us may have been ahead of the clock by as many milliseconds as a document had changes.
         const AHEAD_MS_MAX: i64 = 60_000;
         let inherited = (self.run_at_floor_ms + 1).min(now_ms + AHEAD_MS_MAX);
-        let floor = self.run_at.get(document).map_or(inherited, |due| due + 1);
+        let floor = self.run_at.get(&document).map_or(inherited, |due| due + 1);
         let due = floor.max(now_ms);
         self.run_at_max_ms = self.run_at_max_ms.max(due);
-        self.run_at.insert(document.to_owned(), due);
+        self.run_at.insert(document, due);
         due
     }
 }
@@ -239,16 +267,19 @@ impl Registry {
             token,
             following: Following::CatchingUp,
             moved_boot_ms: now_boot_ms,
+            is_at_end: false,
             last_error: None,
             rate: 0.0,
             counted: (now_boot_ms, 0),
         };
         let handle = Arc::new(Handle {
+            name: id.text(),
             id,
             fence,
             seen: Mutex::new(seen),
             stop: AtomicBool::new(false),
             gone: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
             pending: AtomicU64::new(0),
             jobs: AtomicU64::new(0),
             events: AtomicU64::new(0),
@@ -279,5 +310,26 @@ impl Registry {
 
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::Timestamp;
+
+    use super::*;
+
+    /// A stream that is behind and moves is behind; one that is at the end is not, however old its position is.
+    #[test]
+    fn lag_is_from_the_position_to_now_unless_there_is_nothing_more() {
+        let registry = Registry::default();
+        let id = LaneId { listener: Bson::Int32(1), part: None };
+        let ten_minutes_ago = Token::before(Timestamp { time: 1_000_000, increment: 1 });
+        let handle = registry.add(id, 1, ten_minutes_ago, 50_000);
+        let lag = |boot_ms: u64| handle.seen().lag(DateTime::from_millis(1_000_600_000), boot_ms);
+        assert_eq!(lag(50_100), 600.0, "it moved a moment ago");
+        handle.see(|seen| seen.is_at_end = true);
+        assert_eq!(lag(50_100), 0.1);
+        assert_eq!(lag(80_000), 30.0, "nothing was heard since");
     }
 }

@@ -8,9 +8,10 @@ use mongodb::error::Error;
 use mongodb::options::ReturnDocument;
 use mongodb::{ClientSession, Collection};
 
+use crate::event::id_text;
 use crate::home::{Home, number};
-use crate::lane::LaneId;
-use crate::listener::Listener;
+use crate::lane::{Handle, LaneId};
+use crate::listener::{Listener, refused};
 
 /// Where the lock of a lane is: in the listener's own document, or for a part of one in a document of ours.
 struct Seat<'a> {
@@ -118,10 +119,25 @@ pub(crate) async fn heartbeat(
     for documents in [&home.listeners, &home.partitions] {
         let mut held = documents.find(mine.clone()).projection(doc! { "_id": 1 }).await?;
         while let Some(document) = held.try_next().await? {
-            found.extend(document.get("_id").map(crate::event::id_text));
+            found.extend(document.get("_id").map(id_text));
         }
     }
     Ok(Some(found))
+}
+
+/// The fence of a transaction that moves no position: renews the lock of a lane, if it is still ours. Whoever takes
+/// the lane over meanwhile writes the same document, so that of the two transactions one is committed. Not the
+/// position, with which the stream's own transactions would collide.
+pub(crate) async fn fence(
+    home: &Home,
+    session: &mut ClientSession,
+    instance: &str,
+    handle: &Handle,
+) -> Result<bool, Error> {
+    let Seat { documents, id } = seat(home, &handle.id);
+    let ours = doc! { "_id": id, "fence": handle.fence, "lockInfo.instanceId": instance };
+    let beat = vec![doc! { "$set": { "lockInfo.lastHeartbeat": "$$NOW" } }];
+    Ok(documents.update_one(ours, beat).session(session).await?.matched_count > 0)
 }
 
 /// Lets a lane go.
@@ -162,14 +178,25 @@ pub(crate) struct Holdings {
     pub(crate) documents: BTreeMap<String, Document>,
     /// Instances that were heard of within a lease.
     pub(crate) instances: BTreeSet<String>,
+    /// Listeners that nobody should have, by id, and why.
+    pub(crate) refused: BTreeMap<String, String>,
+    /// The same by their ids as they are in the collection.
+    pub(crate) refused_keys: Vec<Bson>,
 }
 
 /// Looks at all listeners.
 pub(crate) async fn holdings(home: &Home, lock_ms: i64) -> Result<Holdings, Error> {
     let mut lanes = Vec::new();
     let mut documents = BTreeMap::new();
-    let mut found = home.listeners.find(doc! { "isActive": { "$ne": false } }).await?;
-    while let Some(document) = found.try_next().await? {
+    let active = home.listeners.find(doc! { "isActive": { "$ne": false } }).await?;
+    let active: Vec<Document> = active.try_collect().await?;
+    let refused = refused(&active, &home.database, &home.own_names());
+    let mut refused_keys = Vec::new();
+    for document in active {
+        if refused.contains_key(&document.get("_id").map(id_text).unwrap_or_default()) {
+            refused_keys.extend(document.get("_id").cloned());
+            continue;
+        }
         let Ok(listener) = Listener::read(&document) else { continue };
         let parts = LaneId::of(&listener);
         if let [lane] = parts.as_slice()
@@ -187,7 +214,7 @@ pub(crate) async fn holdings(home: &Home, lock_ms: i64) -> Result<Holdings, Erro
     while let Some(instance) = found.try_next().await? {
         instances.extend(instance.get_str("_id").map(str::to_owned));
     }
-    Ok(Holdings { lanes, documents, instances })
+    Ok(Holdings { lanes, documents, instances, refused, refused_keys })
 }
 
 /// The seats of the parts of a listener, which are made when they are first asked for.
@@ -214,4 +241,52 @@ fn held(lane: LaneId, document: Option<&Document>) -> Held {
     let owner = lock.and_then(|lock| lock.get_str("instanceId").ok()).map(str::to_owned);
     let heartbeat = lock.and_then(|lock| lock.get_datetime("lastHeartbeat").ok()).copied();
     Held { lane, owner, heartbeat }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use mongodb::bson::Timestamp;
+    use windlass_engine::core::secret::Secret;
+    use windlass_engine::world::{RealWorld, World};
+    use windlass_testkit::mongo::ReplicaSet;
+
+    use super::*;
+    use crate::lane::Registry;
+    use crate::settings::{JobsTarget, Place};
+    use crate::token::Token;
+
+    /// Whoever was taken over from passes no fence any more; and of one who passes it and one who takes over at the same
+    /// time, one transaction is committed.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn b02_the_lock_is_a_fence_within_a_transaction() {
+        let set = ReplicaSet::shared().await;
+        let database = set.fresh_database().await;
+        let place = Place {
+            uri: Secret::new(set.uri()),
+            database: database.name().to_owned(),
+            jobs: "jobs".to_owned(),
+            target: JobsTarget::Agenda,
+            lock_lifetime_ms: 600_000,
+        };
+        let world: Arc<dyn World> = Arc::new(RealWorld::new());
+        let home = Home::open(&place, world).await.unwrap();
+        home.listeners.insert_one(doc! { "_id": "l", "isActive": true }).await.unwrap();
+        let lane = LaneId { listener: Bson::String("l".to_owned()), part: None };
+        let claimed = claim(&home, "a", &lane, 30_000).await.unwrap().unwrap();
+        let start = Token::before(Timestamp { time: 1, increment: 1 });
+        let handle = Registry::default().add(lane.clone(), claimed.fence, start, 0);
+        let mut session = home.session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        assert!(fence(&home, &mut session, "a", &handle).await.unwrap());
+        // A lease of no length is stale at once.
+        assert!(claim(&home, "b", &lane, -60_000).await.is_err(), "it collides with the transaction");
+        session.commit_transaction().await.unwrap();
+        let taken = claim(&home, "b", &lane, -60_000).await.unwrap().unwrap();
+        assert!(taken.stolen && taken.fence > handle.fence);
+        session.start_transaction().await.unwrap();
+        assert!(!fence(&home, &mut session, "a", &handle).await.unwrap(), "it is another's");
+        session.abort_transaction().await.unwrap();
+    }
 }

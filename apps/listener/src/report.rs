@@ -1,6 +1,7 @@
 //! How listeners do: for the verb `status`, the page, `/healthz` and `/metrics`.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 
 use futures::TryStreamExt;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -11,7 +12,7 @@ use crate::context::Context;
 use crate::event::id_text;
 use crate::home::{Home, number};
 use crate::lane::{Following, LaneId};
-use crate::listener::Listener;
+use crate::listener::{Listener, refused};
 use crate::metrics::{get, plain};
 
 /// How long a stream may be silent: an idle one tells its position twice a second.
@@ -122,16 +123,18 @@ pub(crate) async fn report(home: &Home, lock_s: f64) -> Result<Report, Error> {
         counts(&home.dead, "waiting").await?,
     );
     let mut lanes = Vec::new();
-    let mut found = home.listeners.find(doc! {}).sort(doc! { "_id": 1 }).await?;
-    while let Some(document) = found.try_next().await? {
+    let documents: Vec<Document> =
+        home.listeners.find(doc! {}).sort(doc! { "_id": 1 }).await?.try_collect().await?;
+    let refused = refused(&documents, &home.database, &home.own_names());
+    for document in &documents {
         let id = document.get("_id").map(id_text).unwrap_or_default();
-        let read = Listener::read(&document);
+        let read = Listener::read(document);
         let parts = read.as_ref().map_or_else(
             |_| vec![LaneId { listener: document.get("_id").cloned().unwrap_or(Bson::Null), part: None }],
             LaneId::of,
         );
         for part in parts {
-            let seat = if part.part.is_some() { seats.get(&part.text()) } else { Some(&document) };
+            let seat = if part.part.is_some() { seats.get(&part.text()) } else { Some(document) };
             let lock = seat.and_then(|seat| seat.get_document("lockInfo").ok());
             let position = positions.get(&part.text());
             let age =
@@ -159,7 +162,7 @@ pub(crate) async fn report(home: &Home, lock_s: f64) -> Result<Report, Error> {
                 rate: did.and_then(|did| did.get_f64("rate").ok()),
                 errors: did.map_or(0, |did| number(did, "errors")),
                 last_error: did.and_then(|did| did.get_str("lastError").ok()).map(str::to_owned),
-                problem: read.as_ref().err().map(|wrong| wrong.join("; ")),
+                problem: refused.get(&id).cloned(),
                 live: None,
             });
         }
@@ -181,10 +184,7 @@ pub(crate) async fn live(context: &Context) -> Result<Report, Error> {
     for lane in &mut report.lanes {
         let Some(handle) = context.registry.get(&lane.lane) else { continue };
         let seen = handle.seen();
-        let moved = context.home.world.boot_ms().saturating_sub(seen.moved_boot_ms) as f64 / 1_000.0;
-        let time = DateTime::from_millis(i64::from(seen.token.cluster_time().time) * 1_000);
-        // A stream that has just told that there is nothing is not behind, however long nothing was written.
-        lane.lag = Some(if moved < 2.0 { moved } else { seconds(context.home.now(), time) });
+        lane.lag = Some(seen.lag(context.home.now(), context.home.world.boot_ms()));
         lane.live = Some(Live {
             following: seen.following,
             events: get(&handle.events),
@@ -213,27 +213,30 @@ pub(crate) fn problems(context: &Context) -> Vec<String> {
         wrong
             .push("no heartbeat has arrived for the length of a lease, so that locks may be lost".to_owned());
     }
-    for handle in context.registry.all() {
-        if handle.seen().following == Following::Refused {
-            wrong.push(format!(
-                "listener {} cannot be understood: {}",
-                handle.id.text(),
-                handle.seen().last_error.unwrap_or_default()
-            ));
-        }
-    }
     wrong
 }
 
 /// What an operator should know of, and what no restart would mend: so it makes nobody unhealthy.
 pub(crate) fn warnings(context: &Context) -> Vec<String> {
+    let mut warnings = Vec::new();
     match get(&context.metrics.open_gaps) {
-        0 => Vec::new(),
-        gaps => vec![format!(
+        0 => {}
+        gaps => warnings.push(format!(
             "history was lost, and what it may have held is being looked for (open gaps: {gaps}); \
              `windlass listener gaps` shows them"
-        )],
+        )),
     }
+    let refused = context.refused.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for handle in context.registry.all() {
+        let seen = handle.seen();
+        // An edit that the next look at all listeners has yet to come to.
+        if seen.following == Following::Refused && !refused.contains_key(&id_text(&handle.id.listener)) {
+            let why = seen.last_error.unwrap_or_default();
+            warnings.push(format!("listener {} is refused: {why}", handle.name));
+        }
+    }
+    warnings.extend(refused.iter().map(|(id, why)| format!("listener {id} is refused: {why}")));
+    warnings
 }
 
 /// Lines of the moment, for `/metrics`.
@@ -274,10 +277,7 @@ pub(crate) fn gauges(context: &Context) -> Vec<(&'static str, &'static str, Stri
     ];
     let lanes = context.registry.all();
     for handle in &lanes {
-        let seen = handle.seen();
-        let lag = ago(seen.moved_boot_ms);
-        let time = DateTime::from_millis(i64::from(seen.token.cluster_time().time) * 1_000);
-        let lag = if seen.following == Following::Live { lag } else { seconds(context.home.now(), time) };
+        let lag = handle.seen().lag(context.home.now(), now);
         lines.push((
             "lag_seconds",
             "how far a listener is behind",

@@ -9,7 +9,6 @@ use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::error::Error;
 use windlass_engine::core::id::{Key, QueueName};
 use windlass_engine::core::job::NewJob as StoreJob;
-use windlass_engine::core::store::Store;
 use windlass_engine::{Kind, StoreError};
 use windlass_mongo::{MongoStore, Within, WithinError};
 
@@ -105,20 +104,6 @@ pub(crate) async fn write_within<'a>(
                 WithinError::Store(error) => error.into(),
                 WithinError::Database(error) => Trouble::Database(error),
             })
-        }
-    }
-}
-
-/// Writes jobs some of which may be there already.
-pub(crate) async fn ensure(home: &Home, jobs: &[NewJob]) -> Result<(), Trouble> {
-    match home.target {
-        JobsTarget::Agenda => match home.rows().insert_many(rows(jobs)?).ordered(false).await {
-            Err(error) if code(&error) != DUPLICATE => Err(error.into()),
-            _ => Ok(()),
-        },
-        JobsTarget::Windlass => {
-            store(home).await?.enqueue(store_jobs(jobs)?).await?;
-            Ok(())
         }
     }
 }

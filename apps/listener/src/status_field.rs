@@ -52,6 +52,12 @@ impl StatusField {
         null(&self.part("status")) || null(&self.0) || null(self.private())
     }
 
+    /// The error that a document has, and when it came about; nothing where it has none.
+    pub(crate) fn error(&self, document: &Document) -> Option<(Bson, Bson)> {
+        let part = |name: &str| path::value(document, &self.part(name)).cloned().unwrap_or(Bson::Null);
+        Some((part("error"), part("lastError"))).filter(|(error, _)| *error != Bson::Null)
+    }
+
     /// Whether a document is done.
     pub(crate) fn is_complete(&self, document: &Document) -> bool {
         matches!(path::value(document, &self.part("status")), Some(Bson::String(status)) if status == "complete")

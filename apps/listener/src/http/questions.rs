@@ -45,7 +45,10 @@ pub(super) async fn ready(State(rooms): State<Rooms>) -> Answered {
 pub(super) async fn status(State(rooms): State<Rooms>) -> Answered {
     let report = report::live(&rooms).await.map_err(database)?;
     let health = report::problems(&rooms);
-    Ok(ok(&value!({ "instance": rooms.instance, "problems": health, "report": report })))
+    let warnings = report::warnings(&rooms);
+    Ok(ok(
+        &value!({ "instance": rooms.instance, "problems": health, "warnings": warnings, "report": report }),
+    ))
 }
 
 pub(super) async fn gaps(State(rooms): State<Rooms>) -> Answered {

@@ -2,6 +2,7 @@
 
 mod matching;
 mod read;
+mod refused;
 mod target;
 mod validate;
 
@@ -11,6 +12,7 @@ use mongodb::bson::{Bson, Document};
 
 pub(crate) use matching::changed_names;
 pub(crate) use read::{QUEUE, applied};
+pub(crate) use refused::refused;
 pub(crate) use target::Target;
 pub(crate) use validate::{Neighbour, validate};
 

@@ -1,6 +1,7 @@
 //! Jobs that failed for good: their documents are told.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
 
 use futures::TryStreamExt;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -14,6 +15,7 @@ use super::ledger::{self, Booked};
 use crate::context::Context;
 use crate::event::id_text;
 use crate::history;
+use crate::home::is_passing;
 use crate::job::Origin;
 use crate::lane::Handle;
 use crate::listener::Listener;
@@ -77,6 +79,16 @@ pub(super) struct Looked {
     told: HashSet<(String, DateTime)>,
 }
 
+impl Looked {
+    /// Remembers failures of which their documents know now.
+    pub(super) fn remember(&mut self, told: Vec<(String, DateTime)>) {
+        if self.told.len() >= TOLD_MAX {
+            self.told.clear();
+        }
+        self.told.extend(told);
+    }
+}
+
 /// Jobs of the store that failed for good, one look for all listeners: of their queues and kinds alone, so that what
 /// others have stored hides nothing. The newest each time, and some of those further back. Agenda's rows are looked
 /// for by listener.
@@ -136,16 +148,13 @@ pub(super) async fn note_jobs(
     handle: &Handle,
     listener: &Listener,
     failed: &[Failed],
-    looked: &mut Looked,
+    told: &Mutex<Vec<(String, DateTime)>>,
 ) -> Result<(), Error> {
     let id = listener.id();
     for failed in failed.iter().filter(|failed| failed.listener == id) {
         if handle.id.takes(listener, &failed.document) {
             note(context, listener, failed).await?;
-            if looked.told.len() >= TOLD_MAX {
-                looked.told.clear();
-            }
-            looked.told.insert((failed.job.clone(), failed.at));
+            told.lock().unwrap_or_else(PoisonError::into_inner).push((failed.job.clone(), failed.at));
         }
     }
     Ok(())
@@ -211,6 +220,13 @@ async fn tell(context: &Context, listener: &Listener, failed: &Failed) -> Result
         "status": Bson::Null, "lastRun": context.home.now(), "listenerId": &failed.listener, "jobId": &failed.job,
         "error": &failed.why, "lastError": failed.at,
     } } };
-    documents.update_one(last, status).await?;
-    Ok(())
+    match documents.update_one(last, status).await {
+        // A document that takes no status is no reason to leave the others alone.
+        Err(error) if !is_passing(&error) => {
+            add(&context.metrics.status_failures, 1);
+            tracing::warn!(document = %id_text(&failed.document), error = %error.kind, "A document cannot be told that its job failed");
+            Ok(())
+        }
+        told => told.map(drop),
+    }
 }

@@ -2,14 +2,18 @@
 //! are given up are dead letters in the same collection.
 
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Bson, DateTime, doc};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::error::Error;
 use windlass_mongo::agenda::row_id;
 
 use super::failed::Failed;
+use crate::commit::end;
 use crate::context::Context;
 use crate::event::id_text;
 use crate::home::number;
+use crate::job::Origin;
+use crate::lane::Handle;
+use crate::lease;
 use crate::settings::JobsTarget;
 
 /// The id of a document's entry.
@@ -78,10 +82,67 @@ pub(super) async fn told(context: &Context, failed: &Failed) -> Result<(), Error
     Ok(())
 }
 
+/// Whether an error of a document is the one that this entry told it: what becomes of it then is up to the ladder. Any
+/// other was written by somebody else, and asks.
+pub(super) fn has_told(entry: &Document, (error, at): &(Bson, Bson)) -> bool {
+    let is_open = matches!(entry.get_str("state"), Ok("waiting" | "dead"));
+    is_open && entry.get("error") == Some(error) && entry.get("failedAt") == Some(at)
+}
+
+/// Books a document whose job can never be written. False when the lane is somebody else's.
+pub(super) async fn give_up(
+    context: &Context,
+    handle: &Handle,
+    origin: &Origin,
+    at: DateTime,
+    why: &str,
+) -> Result<bool, Error> {
+    let home = &context.home;
+    let id = entry_id(&origin.listener, &origin.database, &origin.collection, &origin.document);
+    let set = doc! {
+        "listener": &origin.listener, "state": "dead", "reason": "job", "error": why, "at": at, "dueAt": at,
+        "database": &origin.database, "collection": &origin.collection, "document": id_text(&origin.document),
+        "documentId": origin.document.clone(), "failedAt": at, "isTold": true,
+    };
+    let mut session = home.session().await?;
+    session.start_transaction().await?;
+    let written = async {
+        let is_ours = lease::fence(home, &mut session, &context.instance, handle).await?;
+        if is_ours {
+            let entry = home.dead.update_one(doc! { "_id": id }, doc! { "$set": set });
+            entry.upsert(true).session(&mut session).await?;
+        }
+        Ok::<bool, Error>(is_ours)
+    };
+    match written.await {
+        Ok(true) => end(home, &mut session).await.map(|()| true),
+        other => {
+            let _ = session.abort_transaction().await;
+            other
+        }
+    }
+}
+
 fn id_of(failed: &Failed) -> ObjectId {
     entry_id(&failed.listener, &failed.database, &failed.collection, &failed.document)
 }
 
 fn failure(failed: &Failed) -> String {
     format!("{}@{}", failed.job, failed.at.timestamp_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_we_did_not_write_asks() {
+        let at = |ms: i64| Bson::DateTime(DateTime::from_millis(ms));
+        let error = |text: &str, ms: i64| (Bson::String(text.to_owned()), at(ms));
+        let entry = |state: &str| doc! { "state": state, "error": "no", "failedAt": at(5) };
+        assert!(has_told(&entry("waiting"), &error("no", 5)) && has_told(&entry("dead"), &error("no", 5)));
+        assert!(!has_told(&entry("dead"), &error("no", 6)) && !has_told(&entry("dead"), &error("other", 5)));
+        assert!(!has_told(&entry("settled"), &error("no", 5)));
+        assert!(!has_told(&entry("dead"), &(Bson::String("no".to_owned()), Bson::Null)));
+    }
 }

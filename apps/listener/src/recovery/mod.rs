@@ -6,16 +6,18 @@
 mod again;
 mod failed;
 mod ledger;
+mod rows;
 mod sweep;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use futures::StreamExt;
 use mongodb::IndexModel;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::error::Error;
 use mongodb::options::IndexOptions;
 use windlass_app::AppError;
@@ -36,39 +38,110 @@ pub(crate) use ledger::entry_id;
 struct Memory {
     /// Collections whose index is there.
     indexed: Mutex<HashSet<String>>,
+    /// The last document of a lane and database that a look came to, where it did not come to the end.
+    reached: Mutex<HashMap<String, Bson>>,
+    /// Lanes of whose scans something is left.
+    left: Mutex<HashSet<String>>,
 }
 
-/// Recovers at the start, when it is told to, and every so often.
+impl Memory {
+    fn reached(&self, place: &str) -> Option<Bson> {
+        self.reached.lock().unwrap_or_else(PoisonError::into_inner).get(place).cloned()
+    }
+
+    fn left(&self) -> HashSet<String> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn leave(&self, lane: &str, is_left: bool) {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        match is_left {
+            true => left.insert(lane.to_owned()),
+            false => left.remove(lane),
+        };
+    }
+
+    fn reach(&self, place: String, at: Option<Bson>) {
+        let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        match at {
+            Some(at) => reached.insert(place, at),
+            None => reached.remove(&place),
+        };
+    }
+}
+
+/// Lanes that are looked at at once.
+const LANES_AT_ONCE: usize = 4;
+/// How soon scans go on of which something is left.
+const TURN_PAUSE_MS: u64 = 50;
+
+/// Recovers at the start, when it is told to, and every so often. Several lanes at once, and of a long scan some pages
+/// at a time, so that none of them holds up the others.
 pub(crate) async fn run(context: Arc<Context>) -> Result<(), AppError> {
     let memory = Memory::default();
     let mut looked = Looked::default();
+    let mut due_boot_ms = 0;
     loop {
-        let failed = failed::of_store(&context, &mut looked).await.unwrap_or_else(|trouble| {
-            tracing::warn!(
-                error = trouble.why(),
-                "Failed jobs of the store cannot be looked at now, and will be"
-            );
-            Vec::new()
-        });
-        for handle in context.registry.all() {
-            if context.stop.is_asked() {
-                return Ok(());
-            }
-            if let Err(trouble) = recover(&context, &memory, &handle, &failed, &mut looked).await {
-                // One listener that fails never holds up another.
-                handle.failed(&trouble.why());
-                context.metrics.failed(&handle.id.text(), trouble.code());
-                if !trouble.passes() {
-                    tracing::warn!(listener = %handle.id.text(), code = trouble.code(), error = trouble.why(), "Recovery of a listener failed");
-                }
-            }
+        let is_whole = context.home.world.boot_ms() >= due_boot_ms;
+        if is_whole {
+            look(&context, &memory, &mut looked).await;
+            due_boot_ms = context.home.world.boot_ms() + context.work.recovery.as_millis() as u64;
+        } else {
+            let left = memory.left();
+            let lanes = context.registry.all().into_iter().filter(|lane| left.contains(&lane.name));
+            let scans = lanes.map(|handle| {
+                let (context, memory) = (&context, &memory);
+                async move { ended(context, &handle, scan(context, memory, &handle).await) }
+            });
+            futures::stream::iter(scans).for_each_concurrent(LANES_AT_ONCE, |lane| lane).await;
         }
+        let left = due_boot_ms.saturating_sub(context.home.world.boot_ms());
+        let wait = if memory.left().is_empty() { left } else { left.min(TURN_PAUSE_MS) };
         tokio::select! {
             () = context.stop.wait() => return Ok(()),
-            () = context.home.world.sleep_ms(context.work.recovery.as_millis() as u64) => {}
-            () = context.recover_now.notified() => {}
+            () = context.home.world.sleep_ms(wait) => {}
+            () = context.recover_now.notified() => due_boot_ms = 0,
         }
     }
+}
+
+/// One look at all lanes.
+async fn look(context: &Arc<Context>, memory: &Memory, looked: &mut Looked) {
+    let failed = failed::of_store(context, looked).await.unwrap_or_else(|trouble| {
+        tracing::warn!(
+            error = trouble.why(),
+            "Failed jobs of the store cannot be looked at now, and will be"
+        );
+        Vec::new()
+    });
+    let told = Mutex::new(Vec::new());
+    let lanes = context.registry.all().into_iter().map(|handle| {
+        let (failed, told) = (&failed, &told);
+        async move {
+            if !context.stop.is_asked() {
+                ended(context, &handle, recover(context, memory, &handle, failed, told).await);
+            }
+        }
+    });
+    futures::stream::iter(lanes).for_each_concurrent(LANES_AT_ONCE, |lane| lane).await;
+    looked.remember(told.into_inner().unwrap_or_else(PoisonError::into_inner));
+}
+
+/// One listener that fails never holds up another.
+fn ended(context: &Context, handle: &Handle, ended: Result<(), Trouble>) {
+    let Err(trouble) = ended else { return };
+    handle.failed(&trouble.why());
+    context.metrics.failed(&handle.name, trouble.code());
+    if !trouble.passes() {
+        tracing::warn!(listener = %handle.name, code = trouble.code(), error = trouble.why(), "Recovery of a listener failed");
+    }
+}
+
+/// The listener of a lane that may be looked at now. One that is behind hears of its documents soon.
+fn listener_of(context: &Context, handle: &Handle) -> Option<Arc<Listener>> {
+    let seen = handle.seen();
+    let is_live = seen.following == Following::Live && !handle.stop.load(Ordering::Relaxed);
+    seen.listener.filter(|listener| listener.is_active && is_live && context.holds())
 }
 
 async fn recover(
@@ -76,27 +149,51 @@ async fn recover(
     memory: &Memory,
     handle: &Arc<Handle>,
     failed: &[Failed],
-    looked: &mut Looked,
+    told: &Mutex<Vec<(String, DateTime)>>,
 ) -> Result<(), Trouble> {
-    let seen = handle.seen();
-    let Some(listener) = seen.listener.filter(|listener| listener.is_active) else { return Ok(()) };
-    // One that is behind hears of its documents soon.
-    if seen.following != Following::Live || handle.stop.load(Ordering::Relaxed) || !context.holds() {
-        return Ok(());
-    }
-    match context.home.target {
-        JobsTarget::Agenda => failed::note_rows(context, handle, &listener).await?,
-        JobsTarget::Windlass => failed::note_jobs(context, handle, &listener, failed, looked).await?,
-    }
-    again::due(context, handle, &listener).await?;
+    let Some(listener) = listener_of(context, handle) else { return Ok(()) };
+    let mut parts = Parts::default();
+    parts.end(match context.home.target {
+        JobsTarget::Agenda => failed::note_rows(context, handle, &listener).await,
+        JobsTarget::Windlass => failed::note_jobs(context, handle, &listener, failed, told).await,
+    })?;
+    parts.end(again::due(context, handle, &listener).await)?;
     for database in databases(context, &listener.target).await? {
         if let Some(field) = &listener.status_field {
             ensure_index(context, memory, &database, &listener, field).await?;
-            again::wished(context, handle, &listener, &database, field).await?;
+            parts.end(again::wished(context, memory, handle, &listener, &database, field).await)?;
         }
     }
-    sweep::gaps(context, handle, &listener).await?;
-    sweep::backfill(context, handle, &listener).await
+    parts.end(scan(context, memory, handle).await)?;
+    parts.trouble.map_or(Ok(()), Err)
+}
+
+/// Some pages of what a lane has to look through.
+async fn scan(context: &Context, memory: &Memory, handle: &Arc<Handle>) -> Result<(), Trouble> {
+    memory.leave(&handle.name, false);
+    let Some(listener) = listener_of(context, handle) else { return Ok(()) };
+    let gaps = sweep::gaps(context, handle, &listener).await;
+    let backfill = sweep::backfill(context, handle, &listener).await;
+    memory.leave(&handle.name, matches!(gaps, Ok(false)) || matches!(backfill, Ok(false)));
+    gaps.and(backfill).map(drop)
+}
+
+/// Parts of a look at a listener. What never passes in one of them leaves the others alone.
+#[derive(Default)]
+struct Parts {
+    trouble: Option<Trouble>,
+}
+
+impl Parts {
+    fn end(&mut self, part: Result<(), impl Into<Trouble>>) -> Result<(), Trouble> {
+        match part.map_err(Into::into) {
+            Err(trouble) if !trouble.passes() => {
+                self.trouble.get_or_insert(trouble);
+                Ok(())
+            }
+            other => other,
+        }
+    }
 }
 
 /// The databases that a listener watches, as they are now.
@@ -105,7 +202,10 @@ async fn databases(context: &Context, target: &Target) -> Result<Vec<String>, Er
         Target::Database(name) => Ok(vec![name.clone()]),
         Target::Prefix(_) => {
             let names = context.home.client.list_database_names().await?;
-            Ok(names.into_iter().filter(|name| target.includes(name)).collect())
+            let mut names: Vec<String> = names.into_iter().filter(|name| target.includes(name)).collect();
+            // In an order that a scan can go on in.
+            names.sort();
+            Ok(names)
         }
     }
 }

@@ -1,14 +1,15 @@
 //! The desk: events go over it in their order, and become jobs of the lanes that wait for them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
+use super::batch::{Batch, Writing};
 use super::lookup;
 use super::plan::Plan;
-use crate::commit::{Step, commit, lost, move_lanes};
+use crate::commit::{Done, Step, commit, lost, move_lanes};
 use crate::context::Context;
 use crate::event::{Event, Heard, Operation, id_text};
 use crate::home::{code, is_passing};
@@ -53,6 +54,7 @@ impl Desk {
     /// Works on a chunk. False when it is time to end, and what is not written is abandoned.
     pub(crate) async fn take(&mut self, events: Vec<Heard>, token: Token) -> bool {
         self.let_go();
+        let is_at_end = events.is_empty();
         let mut some: Vec<Event> = Vec::new();
         add(&self.context.metrics.events, events.len());
         for heard in events {
@@ -85,7 +87,7 @@ impl Desk {
                     seen.status_token = token.clone();
                 }
                 seen.token = token;
-                seen.moved_boot_ms = now;
+                (seen.moved_boot_ms, seen.is_at_end) = (now, is_at_end);
             });
         }
         self.refresh().await;
@@ -130,104 +132,115 @@ impl Desk {
                 by_collection.entry(listener.collection.clone()).or_default().push(place);
             }
         }
-        let mut batch = Batch::default();
-        for event in &events {
-            let Some(places) = by_collection.get(&event.collection) else { continue };
-            for place in places {
-                self.offer(*place, event, &mut batch);
-            }
-            let work = &self.context.work;
-            if (batch.jobs.len() >= work.batch_jobs_max || batch.bytes >= work.batch_bytes_max)
-                && !self.write(std::mem::take(&mut batch)).await
-            {
-                return false;
+        let is_well = self.make(&events, &by_collection).await;
+        self.lanes.retain(|lane| !lane.handle.is_lost());
+        is_well
+    }
+
+    /// Makes jobs of events, and writes them: the next batch is made while one is being written. No lane is taken away
+    /// meanwhile, since batches know them by their place.
+    async fn make(&mut self, events: &[Event], by_collection: &HashMap<String, Vec<usize>>) -> bool {
+        let (jobs_max, bytes_max) = (self.context.work.batch_jobs_max, self.context.work.batch_bytes_max);
+        let (mut batch, mut writing) = (Batch::default(), None);
+        for event in events {
+            for place in by_collection.get(&event.collection).into_iter().flatten() {
+                let Some(job) = self.offer(*place, event) else { continue };
+                let is_full = batch.jobs.len() >= jobs_max || batch.bytes + job.bytes > bytes_max;
+                if is_full && !batch.is_empty() {
+                    let full = std::mem::take(&mut batch);
+                    if !self.written(writing.take()).await {
+                        return false;
+                    }
+                    writing = Some(self.write(full));
+                }
+                let is_there = event.token <= self.lanes[*place].jobs_token;
+                batch.add(*place, event, job, is_there);
             }
         }
-        batch.is_empty() || self.write(batch).await
+        if !self.written(writing).await {
+            return false;
+        }
+        batch.is_empty() || {
+            let last = self.write(batch);
+            self.written(Some(last)).await
+        }
     }
 
     /// Makes a job of an event if a lane waits for it.
-    fn offer(&mut self, place: usize, event: &Event, batch: &mut Batch) {
+    fn offer(&mut self, place: usize, event: &Event) -> Option<NewJob> {
         let now_ms = self.context.home.now().timestamp_millis();
         let lane = &mut self.lanes[place];
-        if event.token <= lane.token || !lane.is_active() {
-            return;
+        if event.token <= lane.token || !lane.is_active() || lane.handle.is_lost() {
+            return None;
         }
-        let Some(listener) = lane.listener.clone() else { return };
+        let listener = lane.listener.clone()?;
         if !listener.concerns(event) || !lane.id().takes(&listener, event.id()) || !listener.matches(event) {
-            return;
+            return None;
         }
         lane.handle.events.fetch_add(1, Ordering::Relaxed);
-        let due = lane.due_ms(&id_text(event.id()), now_ms);
+        let due = lane.due_ms(id_text(event.id()), now_ms);
         let making = Making {
-            lane: &lane.id().text(),
+            handle: &lane.handle,
             instance: &self.context.instance,
             due: DateTime::from_millis(due),
             payload_bytes_max: self.context.work.payload_bytes_max,
             target: self.context.home.target,
         };
-        let job = NewJob::of(&listener, event, &Cause::Event(&event.token), &making);
-        if event.token <= lane.jobs_token {
-            // The owner before us has written the job, and may not have come to the status.
-            batch.again.push(job);
-            return;
-        }
-        batch.bytes += job.bytes;
-        batch.jobs.push(job);
-        batch.last.insert(place, event.token.clone());
+        Some(NewJob::of(&listener, event, &Cause::Event(&event.token), &making))
     }
 
-    /// Makes a batch durable. False when it is time to end.
-    async fn write(&mut self, batch: Batch) -> bool {
+    /// Begins to make a batch durable.
+    fn write(&self, batch: Batch) -> Writing {
         let Batch { jobs, again, last, bytes: _ } = batch;
-        if !jobs.is_empty() && !self.commit(jobs, &last).await {
-            return false;
-        }
-        self.tell(again).await;
-        true
+        let steps: Vec<Step> =
+            last.iter().map(|(place, token)| self.step(&self.lanes[*place], token)).collect();
+        let context = self.context.clone();
+        let task = tokio::spawn(async move {
+            match jobs.is_empty() {
+                true => Some(Done::default()),
+                false => commit(&context.home, jobs, steps, &|| context.stop.is_asked()).await,
+            }
+        });
+        Writing { task, last, again }
     }
 
-    async fn commit(&mut self, jobs: Vec<NewJob>, last: &HashMap<usize, Token>) -> bool {
-        let steps = last.iter().map(|(place, token)| self.step(&self.lanes[*place], token));
-        let steps: Vec<Step> = steps.collect();
-        let context = self.context.clone();
-        let Some(done) = commit(&context.home, jobs, steps, &|| context.stop.is_asked()).await else {
-            return false;
-        };
-        let lost: HashSet<&str> = done.lost.iter().map(String::as_str).collect();
-        for (place, token) in last {
+    /// Waits until a batch is durable. False when it is time to end.
+    async fn written(&mut self, writing: Option<Writing>) -> bool {
+        let Some(Writing { task, last, again }) = writing else { return true };
+        let Ok(Some(done)) = task.await else { return false };
+        self.lose(&done.lost);
+        for (place, token) in &last {
             let lane = &mut self.lanes[*place];
-            if !lost.contains(lane.id().text().as_str()) {
+            if !lane.handle.is_lost() {
                 lane.token = token.clone();
                 lane.stored = token.clone();
                 lane.definition_changed = false;
                 lane.handle.see(|seen| seen.token = token.clone());
             }
         }
-        self.lose(&done.lost);
         self.count(&done.written);
         for (job, why) in &done.dead {
-            add(&context.metrics.dead, 1);
-            if let Some(handle) = context.registry.get(&job.lane) {
-                handle.dead.fetch_add(1, Ordering::Relaxed);
-                handle.failed(why);
-            }
-            context.metrics.failed(&job.origin.listener, 0);
+            add(&self.context.metrics.dead, 1);
+            job.handle.dead.fetch_add(1, Ordering::Relaxed);
+            job.handle.failed(why);
+            self.context.metrics.failed(&job.origin.listener, 0);
             tracing::error!(listener = %job.origin.listener, document = %id_text(&job.origin.document), error = %why, "A change can never become a job, and is a dead letter");
         }
         self.tell(done.written).await;
+        self.tell(again).await;
         true
     }
 
     fn count(&self, written: &[NewJob]) {
         let context = &self.context;
+        if written.is_empty() {
+            return;
+        }
         add(&context.metrics.jobs, written.len());
         add(&context.metrics.batches, 1);
         let now_ms = context.home.now().timestamp_millis();
         for job in written {
-            if let Some(handle) = context.registry.get(&job.lane) {
-                handle.jobs.fetch_add(1, Ordering::Relaxed);
-            }
+            job.handle.jobs.fetch_add(1, Ordering::Relaxed);
             if let Some(wall) = job.origin.wall_ms {
                 context.metrics.delayed(u64::try_from(now_ms - wall).unwrap_or(0));
             }
@@ -239,9 +252,7 @@ impl Desk {
     async fn tell(&self, mut jobs: Vec<NewJob>) {
         for job in &mut jobs {
             job.forget_form();
-            if let Some(handle) = self.context.registry.get(&job.lane) {
-                handle.pending.fetch_add(1, Ordering::AcqRel);
-            }
+            job.handle.pending.fetch_add(1, Ordering::AcqRel);
         }
         if !jobs.is_empty() {
             let _ = self.context.statuses.send(jobs).await;
@@ -267,17 +278,12 @@ impl Desk {
             lanes = lost.len(),
             "Another instance has taken over; nothing more is written for its listeners"
         );
-        let context = self.context.clone();
-        self.lanes.retain(|lane| {
-            let is_lost = lost.contains(&lane.id().text());
-            if is_lost {
-                lane.handle.stop.store(true, Ordering::Relaxed);
-                lane.handle.gone.store(true, Ordering::Relaxed);
-                context.registry.remove(&lane.handle);
-            }
-            !is_lost
-        });
-        context.claim_now.notify_one();
+        for lane in self.lanes.iter().filter(|lane| lost.contains(&lane.handle.name)) {
+            lane.handle.lose();
+            lane.handle.gone.store(true, Ordering::Relaxed);
+            self.context.registry.remove(&lane.handle);
+        }
+        self.context.claim_now.notify_one();
     }
 
     /// Writes positions of lanes that have heard nothing of late, so that they never grow old.
@@ -308,6 +314,7 @@ impl Desk {
                     && let Ok(lost) = lost(&self.context.home, None, &steps).await
                 {
                     self.lose(&lost);
+                    self.lanes.retain(|lane| !lane.handle.is_lost());
                 }
             }
             Err(error) => tracing::debug!(error = %error.kind, "Idle positions could not be written"),
@@ -367,6 +374,12 @@ impl Desk {
             }
         }
         self.private = self.plan().private();
+        if is_ours {
+            // One that was mended is followed as the others are.
+            self.following(if self.is_shared { Following::Live } else { Following::CatchingUp });
+            // It may be one now that must not run, or that is in the way of another.
+            self.context.claim_now.notify_one();
+        }
         if !is_ours && self.is_shared {
             self.welcome(event).await;
         }
@@ -414,13 +427,17 @@ impl Desk {
             if event.operation == Operation::Insert {
                 let new = doc! { "$setOnInsert": start(0) };
                 let _ = home.positions.update_one(doc! { "_id": &id }, new).upsert(true).await;
-            } else if listener.is_active && listener.on_resume == OnResume::Skip {
-                // What came while it was paused is left out.
-                let paused =
-                    doc! { "_id": &id, "applied.isActive": false, "token": { "$lt": event.token.text() } };
+            } else if listener.is_active {
+                // What came while it was refused is left out, and what came while it was paused unless it says otherwise.
+                let mut left_out = vec![doc! { "refused": true }];
+                if listener.on_resume == OnResume::Skip {
+                    left_out.push(doc! { "applied.isActive": false });
+                }
+                let paused = doc! { "_id": &id, "$or": left_out, "token": { "$lt": event.token.text() } };
                 let mut set = start(0);
                 set.remove("fence");
-                let _ = home.positions.update_one(paused, doc! { "$set": set }).await;
+                let begun = doc! { "$set": set, "$unset": { "refused": "" } };
+                let _ = home.positions.update_one(paused, begun).await;
             }
         }
         if listener.is_active {
@@ -445,22 +462,5 @@ fn change(document: &mut Document, event: &Event) {
     }
     if document.get("_id").is_none() {
         document.insert("_id", event.key.get("_id").cloned().unwrap_or(Bson::Null));
-    }
-}
-
-/// Jobs that are written together.
-#[derive(Default)]
-struct Batch {
-    jobs: Vec<NewJob>,
-    bytes: usize,
-    /// Jobs that exist, and whose status may be missing.
-    again: Vec<NewJob>,
-    /// The last event of each lane that has jobs here.
-    last: HashMap<usize, Token>,
-}
-
-impl Batch {
-    fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.again.is_empty()
     }
 }

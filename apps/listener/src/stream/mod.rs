@@ -3,6 +3,7 @@
 //! One shared stream per instance serves all lanes that are at its position. A lane that is behind is caught up by a
 //! stream of its own kind, and joins the shared one at a position that both have.
 
+mod batch;
 pub(crate) mod catch_up;
 pub(crate) mod desk;
 pub(crate) mod gap;

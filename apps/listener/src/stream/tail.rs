@@ -19,10 +19,11 @@ use crate::token::Token;
 
 /// How long the server waits for something to tell; also how old a position is at most that is kept while idle.
 const AWAIT: Duration = Duration::from_millis(500);
-/// The most events and bytes that are read before they are worked on. With the two in the channel this bounds memory.
-const CHUNK_EVENTS_MAX: usize = 1_000;
+/// The most events and bytes that are read before they are worked on: two batches, so that one is made while the other
+/// is written. With the one in the channel this bounds memory.
+const CHUNK_EVENTS_MAX: usize = 2_000;
 const CHUNK_BYTES_MAX: usize = 4 << 20;
-const CHUNKS_AHEAD: usize = 2;
+const CHUNKS_AHEAD: usize = 1;
 /// Pauses between tries to open a stream.
 const PAUSE_MS: u64 = 100;
 const PAUSE_MS_MAX: u64 = 5_000;

@@ -8,6 +8,7 @@ mod faults;
 mod ledger;
 mod owners;
 mod page;
+mod recovery;
 mod scene;
 mod store;
 mod streams;

@@ -40,6 +40,7 @@ async fn the_page_shows_each_listener() {
     let scene = Scene::new().await;
     scene.listener("first", doc! { "jobName": "<b>bold</b>" }).await;
     scene.listener("second", doc! { "isActive": false }).await;
+    scene.listener("third", doc! { "operationType": ["drop"] }).await;
     let one = scene.start("one").await;
     scene.live(&["first"], &[&one]).await;
     scene.settled("first", &scene.people()).await;
@@ -47,6 +48,7 @@ async fn the_page_shows_each_listener() {
     assert!(page.contains("id=\"lane-first\"") && page.contains("id=\"lane-second\""), "{page}");
     assert!(page.contains("&lt;b&gt;bold") && !page.contains("<b>bold"), "text from outside is text: {page}");
     assert!(page.contains("held") && page.contains("paused") && page.contains("Resume"), "{page}");
+    assert!(page.contains("Replay") && page.contains("listener third is refused"), "{page}");
     if let Some(folder) = std::env::var_os("LISTENER_SCREENSHOTS") {
         for (name, size, dark) in
             [("light", "1200,900", false), ("dark", "1200,900", true), ("phone", "400,900", false)]

@@ -1,5 +1,6 @@
 //! Streams: exactly one job for each change that matches.
 
+use futures::TryStreamExt;
 use futures::future::join_all;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::ReturnDocument;
@@ -236,7 +237,25 @@ async fn t16_b14_one_document_under_contention() {
             }
         })
     });
-    join_all(writers).await;
+    // Beside them a job clears the status of all, as the original's do, each time that it was taken up.
+    const CLEARED: usize = 5;
+    let clearing = async {
+        let mut rounds = 0;
+        while rounds < CLEARED {
+            let clear = doc! { "$set": { "metadata.listeners": Bson::Null } };
+            people.update_one(doc! { "_id": "x" }, clear).await.unwrap();
+            rounds += 1;
+            eventually("both have taken it up", async || {
+                let again = async |id: &str| {
+                    let of_it = doc! { "data.listenerId": id, "data.cause": "again" };
+                    scene.own("jobs").count_documents(of_it).await.unwrap() as usize
+                };
+                (again("one").await >= rounds && again("two").await >= rounds).then_some(())
+            })
+            .await;
+        }
+    };
+    tokio::join!(join_all(writers), clearing);
     scene.until("one", 2_000).await;
     scene.until("two", 2_000).await;
     let entries = scene.ledger().await;
@@ -247,9 +266,10 @@ async fn t16_b14_one_document_under_contention() {
     assert_eq!(raised.len(), 2_000);
     for listener in ["one", "two"] {
         let rows = scene.rows(listener).await;
-        let of_events: Vec<Document> =
-            rows.into_iter().filter(|row| row.get_document("data").unwrap().contains_key("token")).collect();
+        let (of_events, again): (Vec<Document>, Vec<Document>) =
+            rows.into_iter().partition(|row| row.get_document("data").unwrap().contains_key("token"));
         ledger::exact(listener, &raised, &of_events);
+        assert_eq!(again.len(), CLEARED, "one for each time that it was cleared");
     }
 }
 
@@ -281,10 +301,18 @@ async fn t21_writes_of_one_transaction_are_told_apart() {
     ledger::exact("all", &wanted, &scene.rows("all").await);
 }
 
+/// Streams of the program that are open at the server, whether one is being read at the moment or not.
+async fn cursors(scene: &Scene) -> usize {
+    let ours = doc! { "appName": "windlass-listener", "cursor.tailable": true };
+    let stages = [doc! { "$currentOp": { "idleCursors": true } }, doc! { "$match": ours }];
+    let found = scene.client.database("admin").aggregate(stages).await.unwrap();
+    found.try_collect::<Vec<Document>>().await.unwrap().len()
+}
+
 /// T25, B21: many tenants and many listeners on one instance, each matched in process.
 #[tokio::test(flavor = "multi_thread")]
 async fn t25_b21_many_listeners_are_matched_in_process() {
-    let scene = Scene::new().await;
+    let scene = Scene::on(std::sync::Arc::new(windlass_testkit::mongo::ReplicaSet::one().await)).await;
     for n in 0..60 {
         let more = doc! { "operationType": ["insert"], "filter": { "n": n }, "databasePrefix": Bson::Null, "database": format!("{}{}", scene.prefix, n % 20) };
         scene.listener(&format!("l{n}"), more).await;
@@ -305,6 +333,8 @@ async fn t25_b21_many_listeners_are_matched_in_process() {
         60,
         "each is matched by one listener"
     );
+    eventually("all of them cost the server one cursor", async || (cursors(&scene).await == 1).then_some(()))
+        .await;
 }
 
 /// Partitions: one listener over two instances, each document in its place, all exact.

@@ -25,14 +25,19 @@ impl NewRow {
     /// The row, with the types that Agenda itself writes: with any other type of `nextRunAt` a row never runs, and
     /// nobody says so.
     pub fn document(&self) -> Document {
+        self.clone().into_document()
+    }
+
+    /// The same, without a copy of its data.
+    pub fn into_document(self) -> Document {
         let Self { id, name, data, priority, next_run_at, last_modified_by } = self;
         doc! {
-            "_id": *id,
+            "_id": id,
             "name": name,
-            "data": data.clone(),
+            "data": data,
             "type": "normal",
-            "priority": *priority,
-            "nextRunAt": *next_run_at,
+            "priority": priority,
+            "nextRunAt": next_run_at,
             "lastModifiedBy": last_modified_by,
         }
     }
