@@ -46,7 +46,7 @@ pub(super) async fn page(ask: Ask) -> Answered {
         p { a href="/schedules" { "← schedules" } }
         div.head {
             h1 { (schedule.name) } @if schedule.policy.paused { span.tag { "paused" } }
-            @if ask.caller.role == Role::Admin { span.acts.right { (schedules::acts(&schedule)) } }
+            @if ask.caller.role == Role::Admin { span.acts.right { (schedules::acts(&schedule, Some("/schedules"))) } }
         }
         dl.facts {
             div { dt { "cron" } dd { code { (schedule.policy.cron) } } }

@@ -74,14 +74,14 @@ fn row(schedule: &Schedule, now: Time, admin: bool) -> Markup {
             }
             td.w { (format!("{:?}", policy.overlap).to_lowercase()) }
             @if admin {
-                td.acts { (acts(schedule)) }
+                td.acts { (acts(schedule, None)) }
             }
         }
     }
 }
 
-/// What can be done with a schedule.
-pub(super) fn acts(schedule: &Schedule) -> Markup {
+/// What can be done with a schedule. `then`: where to go when it is deleted.
+pub(super) fn acts(schedule: &Schedule, then: Option<&str>) -> Markup {
     let (name, policy) = (encoded(schedule.name.as_str()), &schedule.policy);
     html! {
         button type="button" data-post={ "/v1/schedules/" (name) "/run" } data-said="Enqueued"
@@ -95,7 +95,7 @@ pub(super) fn acts(schedule: &Schedule) -> Markup {
         }
         button type="button" data-put={ "/v1/schedules/" (name) } data-body=(turned(schedule)) title=[(!policy.paused).then_some("Runs are left out until it is resumed")]
             data-said=(if policy.paused { "It goes on" } else { "At rest" }) { (if policy.paused { "Resume" } else { "Pause" }) }
-        button.danger type="button" data-delete={ "/v1/schedules/" (name) } data-said="Deleted"
+        button.danger type="button" data-delete={ "/v1/schedules/" (name) } data-said="Deleted" data-then=[then]
             data-ask={ "Delete the schedule " (schedule.name) "?" } data-more="It enqueues nothing any more. Jobs that it enqueued stay." { "Delete" }
     }
 }

@@ -123,6 +123,15 @@ test("queues and budgets are deleted, and a cool-down is ended", async () => {
   await page.locator("#b-etsy").waitFor({ state: "detached" });
 });
 
+test("a schedule is deleted on its own page, which leads back to the others", async () => {
+  await house.call("PUT", "/v1/schedules/nightly", { cron: "0 3 * * *", job: { kind: "report" } });
+  await page.goto(`${house.url}/schedules/nightly`);
+  await live(page);
+  await page.getByRole("button", { name: "Delete" }).click();
+  await yes("Delete");
+  await page.waitForURL(`${house.url}/schedules`);
+});
+
 test("whoever points at a chart is told its numbers, and who did what is listed", async () => {
   await page.goto(house.url);
   await live(page);

@@ -2,7 +2,7 @@
 // the path, data-ask the question before, data-said the word after.
 
 import { call, confirm, make, said } from "./ask.js";
-import { look } from "./live.js";
+import { leave, look } from "./live.js";
 
 const METHODS = { post: "POST", put: "PUT", delete: "DELETE" };
 
@@ -51,6 +51,7 @@ async function act(element, body, names = {}) {
   const question = element.dataset.ask;
   const yes = (element.localName === "form" ? element.querySelector("button") : element).textContent;
   if (question && !(await confirm(question, [make("p", {}, element.dataset.more ?? "")], yes))) return;
+  leave(element.dataset.then !== undefined);
   try {
     const answer = await call(METHODS[method], path, body);
     const isThere = answer?.deduplicated === true;
@@ -59,6 +60,7 @@ async function act(element, body, names = {}) {
     if (element.dataset.then) return location.assign(element.dataset.then);
   } catch (error) {
     said(error.message, "bad");
+    leave(false);
   }
   await look({ all: true });
 }

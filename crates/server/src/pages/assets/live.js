@@ -16,6 +16,7 @@ let looking = false;
 let wanted = false;
 let pausing = 0;
 let failures = 0;
+let leaving = false;
 /** Whether the next look shows all of it, also where a list is held still. */
 let all = false;
 
@@ -37,6 +38,11 @@ export function start() {
   addEventListener("popstate", () => look({ all: true }));
 }
 
+/** Looks no more, since the page is being left: what it showed may be gone. Or does so again. */
+export function leave(isLeaving) {
+  leaving = isLeaving;
+}
+
 /** Shows another view of the same page, and holds it in the address bar. */
 export function show(address, { replace = false } = {}) {
   history[replace ? "replaceState" : "pushState"](null, "", address);
@@ -45,6 +51,7 @@ export function show(address, { replace = false } = {}) {
 
 /** Asks for the page anew, at once; at most one question is under way. */
 export async function look(how = {}) {
+  if (leaving) return;
   all ||= how.all === true;
   wanted = true;
   if (looking) return;
