@@ -71,9 +71,12 @@ impl Chance {
 ///
 /// When something is lost, runs twice or contradicts itself, or nothing was done at all.
 pub async fn soak(program: &Path, store: &str, servers: usize) {
-    let seed =
-        Uuid::new_v5(&Uuid::NAMESPACE_URL, format!("{store} {:?}", std::thread::current().id()).as_bytes());
-    let seed = (seed.as_u64_pair().0 ^ u64::from(std::process::id())) | 1;
+    let said = std::env::var("WINDLASS_SOAK_SEED").ok();
+    let drawn = || {
+        let one = format!("{store} {}", std::process::id());
+        Uuid::new_v5(&Uuid::NAMESPACE_URL, one.as_bytes()).as_u64_pair().0
+    };
+    let seed = said.map_or_else(drawn, |said| said.parse().expect("WINDLASS_SOAK_SEED is a number")) | 1;
     eprintln!("soak of {store}: seed {seed}");
     let fleet = Fleet::start(program, store, servers).await;
     let mut soak = Soak { fleet, chance: Chance(seed), accepted: HashMap::new(), ids: Vec::new() };
