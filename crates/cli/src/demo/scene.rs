@@ -270,6 +270,8 @@ fn vela(folder: &mut Folder, outside: &Outside, store: &str, speed: f64) -> anyh
         ("ETSY_PER_SECOND", "5".to_owned()),
         // The shortest that it knows; users of the demo ask for more in between.
         ("VELA_INTERVAL", "5m".to_owned()),
+        // Without a limit nobody defines the budget that its tasks name, and the overview would begin with that.
+        ("VELA_TASKS_PER_SECOND", "20".to_owned()),
         ("VELA_LADDER_UPLOAD", ladder(&[5.0, 20.0, 60.0, 300.0], speed)),
         ("VELA_LADDER_REGULAR", ladder(&[10.0, 60.0], speed)),
     ]);
