@@ -1,4 +1,4 @@
-//! A soak: everything at once, on one store, for as long as `WINDLASS_SOAK_SECONDS` says. Two servers of the real program (one,
+//! A soak: everything at once, on one store, for as long as `WINDLASS_TEST_SOAK_SECONDS` says. Two servers of the real program (one,
 //! where a store is for one process) and three workers are killed with -9 or stand still at random, while a client
 //! enqueues jobs with keys, limits, budgets, delays and ids that it sends again through the other server, cancels, retries and
 //! deletes, and what has ended is deleted or pruned. In the end everything that was accepted is over, no lease ran twice, and
@@ -16,10 +16,10 @@ use uuid::Uuid;
 
 use self::fleet::Fleet;
 
-/// How long: `WINDLASS_SOAK_SECONDS`, a minute when nothing is said.
+/// How long: `WINDLASS_TEST_SOAK_SECONDS`, a minute when nothing is said.
 fn seconds() -> u64 {
-    let said = std::env::var("WINDLASS_SOAK_SECONDS").ok();
-    said.map_or(60, |said| said.parse().expect("WINDLASS_SOAK_SECONDS is a number"))
+    let said = std::env::var("WINDLASS_TEST_SOAK_SECONDS").ok();
+    said.map_or(60, |said| said.parse().expect("WINDLASS_TEST_SOAK_SECONDS is a number"))
 }
 
 /// What is enqueued: the queue, and what its script makes of a job.
@@ -71,12 +71,12 @@ impl Chance {
 ///
 /// When something is lost, runs twice or contradicts itself, or nothing was done at all.
 pub async fn soak(program: &Path, store: &str, servers: usize) {
-    let said = std::env::var("WINDLASS_SOAK_SEED").ok();
+    let said = std::env::var("WINDLASS_TEST_SOAK_SEED").ok();
     let drawn = || {
         let one = format!("{store} {}", std::process::id());
         Uuid::new_v5(&Uuid::NAMESPACE_URL, one.as_bytes()).as_u64_pair().0
     };
-    let seed = said.map_or_else(drawn, |said| said.parse().expect("WINDLASS_SOAK_SEED is a number")) | 1;
+    let seed = said.map_or_else(drawn, |said| said.parse().expect("WINDLASS_TEST_SOAK_SEED is a number")) | 1;
     eprintln!("soak of {store}: seed {seed}");
     let fleet = Fleet::start(program, store, servers).await;
     let mut soak = Soak { fleet, chance: Chance(seed), accepted: HashMap::new(), ids: Vec::new() };

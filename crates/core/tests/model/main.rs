@@ -276,6 +276,11 @@ fn mutant_never_still() {
 }
 
 #[test]
+fn mutant_starts_without_a_look() {
+    falls(STILL, Flaw::StartsWithoutALook, "I22");
+}
+
+#[test]
 fn mutant_counts_from_the_answer() {
     falls(STILL, Flaw::CountsFromTheAnswer, "I22");
 }

@@ -94,6 +94,7 @@ fn feed(world: &World, to: &mut DefaultHasher) {
         frozen,
         sent,
         still_until,
+        unlooked,
         promotions,
         log,
         cut,
@@ -103,7 +104,7 @@ fn feed(world: &World, to: &mut DefaultHasher) {
         setting: _,
     } = world;
     (now, workers, asked, net, ticks, crashes, copies, canceled, ghost, memory).hash(to);
-    (freezes, frozen, sent).hash(to);
+    (freezes, frozen, sent, unlooked).hash(to);
     (promotions, cut, ahead_ms, log.len()).hash(to);
     still_until.map(|until| until.max(*now)).hash(to);
     for book in std::iter::once(book).chain(log) {

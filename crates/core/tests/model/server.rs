@@ -48,6 +48,8 @@ pub enum Flaw {
     ClaimTakesBack,
     /// A worker goes on, whatever its clock says.
     NeverStill,
+    /// A worker starts an attempt without a look at its lease: it looks at the next tick.
+    StartsWithoutALook,
     /// A worker counts its lease from when it got it, not from when it asked.
     CountsFromTheAnswer,
     /// Nobody looks whether the history was cut.
@@ -168,6 +170,7 @@ fn happen(world: &mut World, action: Action, flaw: Flaw) -> Answer {
             if flaw == Flaw::NeverStill {
                 world.sent = [world.now; 2];
             }
+            world.unlooked = [false; 2];
             None
         }
         Action::Freeze => {
@@ -218,6 +221,7 @@ fn deliver(world: &mut World, message: Message, flaw: Flaw) -> Answer {
         Message::Grant { worker, request, lease } => {
             if world.workers[worker] == Worker::Asking(request) {
                 world.workers[worker] = Worker::Holding(lease);
+                world.unlooked[worker] = flaw == Flaw::StartsWithoutALook;
                 if flaw == Flaw::CountsFromTheAnswer {
                     world.sent[worker] = world.now;
                 }

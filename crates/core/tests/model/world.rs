@@ -177,6 +177,8 @@ pub struct World {
     pub sent: [Time; 2],
     /// Until when each worker stands still since its renewal was answered so.
     pub still_until: [Time; 2],
+    /// Who goes on until the next tick without having looked at its clock; only where that is the flaw.
+    pub unlooked: [bool; 2],
     /// How often a standby may still be promoted, and what the book was before its newest commits.
     pub promotions: u8,
     pub log: Vec<Book>,
@@ -222,6 +224,7 @@ impl World {
             frozen: None,
             sent: [now; 2],
             still_until: [Time::MIN; 2],
+            unlooked: [false; 2],
             promotions: setting.promotions,
             log: Vec::new(),
             cut: false,
@@ -314,7 +317,7 @@ impl World {
     pub fn at_work(&self, worker: usize) -> Option<JobId> {
         let Worker::Holding(lease) = self.workers[worker] else { return None };
         let stands = self.by_its_clock(worker) == May::HoldStill || self.now < self.still_until[worker];
-        (!stands).then_some(lease.job_id)
+        (!stands || self.unlooked[worker]).then_some(lease.job_id)
     }
 
     /// What a worker may do with its lease by its own clock.
