@@ -364,6 +364,11 @@ async fn a_document_without_a_status_has_a_history() {
         assert!(entry["instance"].as_str().unwrap().starts_with("one-"), "{entry}");
     }
     assert!(entries[1..].iter().all(|entry| entry["operationType"] == "update"), "{shown}");
-    let other = scene.json(&["doc", "y"]).await;
+    // It is noted beside what is written next, a moment later.
+    let other = eventually("that of the other is noted", async || {
+        let shown = scene.json(&["doc", "y"]).await;
+        (shown["history"] != serde_json::json!([])).then_some(shown)
+    })
+    .await;
     assert_eq!(other["history"].as_array().unwrap().len(), 1, "{other}");
 }
