@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use windlass_standins::Fault;
-use windlass_testkit::eventually::{answered, eventually};
+use windlass_testkit::eventually::{answered_within, eventually};
 use windlass_testkit::postgres::Server;
 
 use crate::house::{House, get};
@@ -14,11 +14,15 @@ fn over(status: &Value) -> u64 {
     ["done", "failed", "skipped"].iter().map(|name| status[*name].as_u64().unwrap()).sum()
 }
 
+/// So many times it may be asked before something has gone on: two minutes and more, since the updater waits for half a
+/// minute when its third answer is cut off too.
+const TRIES_MAX: u32 = 1_300;
+
 /// Waits as long as it goes on.
 async fn until_over(house: &House, count: u64) -> Value {
     let mut last = 0;
     loop {
-        let status = answered(async || {
+        let status = answered_within(TRIES_MAX, async || {
             let status = house.json(&["status"]).await;
             (over(&status) > last || over(&status) == count).then_some(status)
         });
