@@ -87,4 +87,16 @@ mod tests {
             assert!(go_on_ms + MARGIN_LOOKS * look_ms <= lease_ms);
         }
     }
+
+    /// A third of a lease, and never less often than every five minutes: a worker with a long lease hears of a new epoch
+    /// by its renewals.
+    #[test]
+    fn a_long_lease_is_renewed_every_five_minutes() {
+        for (lease_ms, renew_ms) in
+            [(30_000, 10_000), (900_000, 300_000), (3_600_000, 300_000), (86_400_000, 300_000)]
+        {
+            let held = Holding { sent_ms: 7, lease_ms, look_ms: 250 };
+            assert_eq!(held.renew_at_ms(), 7 + renew_ms, "{lease_ms}");
+        }
+    }
 }

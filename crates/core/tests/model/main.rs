@@ -40,6 +40,9 @@ const ONE: Setting = Setting {
     ahead_ms: 0,
     last: Comes::First,
     longer_ms: None,
+    looks: false,
+    late_answers: false,
+    silent: false,
 };
 const CANCEL: Setting = Setting { asks: [1, 1], cancels: true, ..ONE };
 const STEPS: Setting = Setting { copies: 0, crashes: 1, asks: [1, 1], steps: true, cancels: true, ..ONE };
@@ -58,6 +61,21 @@ const OUTAGES: Setting = Setting { ticks: 7, asks: [1, 0], freezes: 2, ..OUTAGE 
 const SHORT: Setting = Setting { lease_ms: 1_000, tick_ms: 500, ticks: 6, ..OUTAGE };
 /// Workers look at their own clock.
 const STILL: Setting = Setting { copies: 0, ticks: 4, asks: [1, 1], still: true, ..ONE };
+
+/// They look once in a tick, and what they hear of a renewal may come late.
+const LOOKS: Setting = Setting { looks: true, late_answers: true, ends: &[], ..STILL };
+/// A worker that died with a long lease, of which the store hears nothing until it is over.
+const SILENT: Setting = Setting {
+    lease_ms: 600_000,
+    tick_ms: 30_000,
+    ticks: 26,
+    asks: [1, 1],
+    freezes: 0,
+    net_max: 1,
+    ends: &[],
+    silent: true,
+    ..OUTAGE
+};
 
 /// A standby takes over that has not heard of the newest commits: the first worker may have been taken for dead in them, and
 /// the second may hold its job by them. One message is on its way at a time, and few ticks are far apart, so that all of it
@@ -86,10 +104,14 @@ const LONGER: Setting = Setting {
 };
 
 fn holds(setting: Setting) {
+    holds_in(setting, STATES_MIN);
+}
+
+fn holds_in(setting: Setting, states_min: usize) {
     match search(setting, Flaw::None) {
         Found::Nothing { states, moves } => {
             println!("{states} states, {moves} moves, no law broken");
-            assert!(states >= STATES_MIN, "only {states} states were reached");
+            assert!(states >= states_min, "only {states} states were reached");
         }
         Found::Broken { law, path } => panic!("{law}\nafter\n{path}"),
     }
@@ -153,6 +175,32 @@ fn an_outage_and_short_leases() {
 #[test]
 fn workers_stand_still() {
     holds(STILL);
+}
+
+#[test]
+fn workers_look_now_and_then() {
+    holds(LOOKS);
+}
+
+#[test]
+fn a_worker_that_is_silent() {
+    // Few things can happen to it.
+    holds_in(SILENT, 1_000);
+}
+
+#[test]
+fn mutant_no_margin() {
+    falls(LOOKS, Flaw::NoMargin, "I22");
+}
+
+#[test]
+fn mutant_goes_on_without_a_look() {
+    falls(LOOKS, Flaw::GoesOnWithoutALook, "I22");
+}
+
+#[test]
+fn mutant_wait_not_capped() {
+    falls(SILENT, Flaw::WaitNotCapped, "I23");
 }
 
 #[test]

@@ -50,6 +50,12 @@ pub enum Flaw {
     NeverStill,
     /// A worker starts an attempt without a look at its lease: it looks at the next tick.
     StartsWithoutALook,
+    /// A worker that hears that its lease was renewed goes on without a look at it: it looks at the next tick.
+    GoesOnWithoutALook,
+    /// A worker stands still at the end of its lease, and not before.
+    NoMargin,
+    /// The wait between two looks is a third of the lease, however long that is.
+    WaitNotCapped,
     /// A worker counts its lease from when it got it, not from when it asked.
     CountsFromTheAnswer,
     /// Nobody looks whether the history was cut.
@@ -92,7 +98,10 @@ pub type Answer = Option<Written>;
 pub fn notice(world: &mut World, action: Action, flaw: Flaw) {
     let looks = match action {
         Action::Deliver { message: Message::Claim { .. }, .. } | Action::Enqueue { .. } => true,
-        Action::Deliver { message: Message::Grant { .. } | Message::Effect { .. }, .. } => false,
+        Action::Deliver {
+            message: Message::Grant { .. } | Message::Renewed { .. } | Message::Effect { .. },
+            ..
+        } => false,
         Action::Deliver { .. } => flaw != Flaw::EpochNotComparedInWrites,
         Action::Expire => flaw != Flaw::EpochNotComparedInExpire,
         _ => false,
@@ -151,6 +160,10 @@ fn happen(world: &mut World, action: Action, flaw: Flaw) -> Answer {
             world.crashes -= 1;
             None
         }
+        Action::Look { worker } => {
+            look(world, worker, flaw);
+            None
+        }
         Action::Lose { message } => {
             world.net.retain(|other| *other != message);
             None
@@ -171,6 +184,9 @@ fn happen(world: &mut World, action: Action, flaw: Flaw) -> Answer {
                 world.sent = [world.now; 2];
             }
             world.unlooked = [false; 2];
+            let holds = world.workers.map(|worker| matches!(worker, Worker::Holding(_)));
+            world.look_due = holds.map(|holds| holds && world.setting.looks);
+            world.expire_due = world.setting.silent && world.has_run_out();
             None
         }
         Action::Freeze => {
@@ -225,7 +241,12 @@ fn deliver(world: &mut World, message: Message, flaw: Flaw) -> Answer {
                 if flaw == Flaw::CountsFromTheAnswer {
                     world.sent[worker] = world.now;
                 }
+                look(world, worker, flaw);
             }
+            None
+        }
+        Message::Renewed { worker, lease, sent, still_until } => {
+            hear(world, worker, lease, (sent, still_until), flaw);
             None
         }
         Message::Renew { worker, lease, sent } => {
@@ -236,12 +257,11 @@ fn deliver(world: &mut World, message: Message, flaw: Flaw) -> Answer {
             let marked_at = world.job(lease.job_id).and_then(Job::lease).and_then(|held| held.marked_at);
             let answer = world.book.renew(&[lease], world.store_now());
             let renewed = !answer.renewed.is_empty();
-            if renewed && world.workers[worker] == Worker::Holding(lease) {
-                let stands = world.at_work(worker).is_none();
-                if let Some((_, ms)) = answer.still.first().filter(|_| stands && flaw != Flaw::GoesOnAtOnce) {
-                    world.still_until[worker] = world.now.plus_ms(*ms as i64);
-                }
-                world.sent[worker] = world.sent[worker].max(sent);
+            let still_until = answer.still.first().map_or(Time::MIN, |(_, ms)| world.now.plus_ms(*ms as i64));
+            if renewed && world.setting.late_answers {
+                put(world, Message::Renewed { worker, lease, sent, still_until });
+            } else if renewed {
+                hear(world, worker, lease, (sent, still_until), flaw);
             }
             if renewed && flaw == Flaw::RenewalKeepsMark {
                 mark(&mut world.book, lease.job_id, marked_at);
@@ -269,6 +289,29 @@ fn deliver(world: &mut World, message: Message, flaw: Flaw) -> Answer {
             let taken = flaw == Flaw::UnfencedEffect || lease.fence >= newest;
             Some(if taken { Written::Done } else { Written::Lost })
         }
+    }
+}
+
+/// A worker hears that its renewal of `sent` was taken, and until when it has to stand still if it does.
+fn hear(world: &mut World, worker: usize, lease: LeaseRef, (sent, still_until): (Time, Time), flaw: Flaw) {
+    if world.workers[worker] != Worker::Holding(lease) {
+        return;
+    }
+    if world.at_work(worker).is_none() && flaw != Flaw::GoesOnAtOnce {
+        world.still_until[worker] = world.still_until[worker].max(still_until);
+    }
+    world.sent[worker] = world.sent[worker].max(sent);
+    world.unlooked[worker] |= flaw == Flaw::GoesOnWithoutALook;
+    look(world, worker, flaw);
+}
+
+/// A worker looks at its lease: before it starts, before it goes on, and once in a tick.
+fn look(world: &mut World, worker: usize, flaw: Flaw) {
+    if world.setting.looks {
+        let end_ms = world.sent[worker].plus_ms(i64::from(world.lease_ms(worker)));
+        let over = world.now >= end_ms || world.now < world.still_until[worker];
+        world.stands[worker] = if flaw == Flaw::NoMargin { over } else { world.must_stand(worker) };
+        world.look_due[worker] = false;
     }
 }
 
@@ -372,6 +415,12 @@ fn expire(world: &mut World, flaw: Flaw) -> Answer {
         Flaw::NoWait => remark(world, |lease| lease.marked_at.map(|_| Time::MIN)),
         Flaw::OldMarkCounts => remark(world, |lease| lease.marked_at),
         _ => {}
+    }
+    world.expire_due = false;
+    let third_ms = u64::from(world.setting.lease_ms / 3);
+    let waits = |lease: &Lease| lease.marked_at.is_some_and(|at| world.now.ms_since(at) < third_ms);
+    if flaw == Flaw::WaitNotCapped && world.book.jobs().filter_map(Job::lease).any(waits) {
+        return None;
     }
     let expired = world.book.expire(world.store_now());
     world.memory.used = world.memory.used.saturating_sub(expired.jobs.len() as u32);

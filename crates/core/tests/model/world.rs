@@ -51,6 +51,12 @@ pub struct Setting {
     pub last: Comes,
     /// How long the leases are that the first worker asks for; those of the second are the queue's.
     pub longer_ms: Option<u32>,
+    /// Whether workers look now and then, once in a tick at any moment of it, instead of at every moment.
+    pub looks: bool,
+    /// Whether answers to renewals are on their way for a while, as claims and their answers are.
+    pub late_answers: bool,
+    /// Whether the worker says nothing more, and the store is looked at once in each tick from the end of the lease on.
+    pub silent: bool,
 }
 
 /// When a job comes.
@@ -82,6 +88,13 @@ pub enum Message {
         lease: LeaseRef,
         sent: Time,
     },
+    /// It was taken, and whoever stood still stands until then.
+    Renewed {
+        worker: usize,
+        lease: LeaseRef,
+        sent: Time,
+        still_until: Time,
+    },
     Step {
         worker: usize,
         lease: LeaseRef,
@@ -100,7 +113,7 @@ impl Message {
     fn is_for_the_store(&self) -> bool {
         match self {
             Self::Claim { .. } | Self::Renew { .. } | Self::Step { .. } | Self::Settle { .. } => true,
-            Self::Grant { .. } | Self::Effect { .. } => false,
+            Self::Grant { .. } | Self::Renewed { .. } | Self::Effect { .. } => false,
         }
     }
 }
@@ -132,6 +145,10 @@ pub enum Action {
         worker: usize,
     },
     Crash {
+        worker: usize,
+    },
+    /// A worker looks at its lease.
+    Look {
         worker: usize,
     },
     Deliver {
@@ -179,6 +196,11 @@ pub struct World {
     pub still_until: [Time; 2],
     /// Who goes on until the next tick without having looked at its clock; only where that is the flaw.
     pub unlooked: [bool; 2],
+    /// Who stands still since it looked, and who has not looked in this tick; only where workers look now and then.
+    pub stands: [bool; 2],
+    pub look_due: [bool; 2],
+    /// Nobody has looked at the store in this tick; only where somebody has to.
+    pub expire_due: bool,
     /// How often a standby may still be promoted, and what the book was before its newest commits.
     pub promotions: u8,
     pub log: Vec<Book>,
@@ -225,6 +247,9 @@ impl World {
             sent: [now; 2],
             still_until: [Time::MIN; 2],
             unlooked: [false; 2],
+            stands: [false; 2],
+            look_due: [false; 2],
+            expire_due: false,
             promotions: setting.promotions,
             log: Vec::new(),
             cut: false,
@@ -249,7 +274,9 @@ impl World {
                 actions.push(Action::Deliver { message: *message, kept: true });
             }
         }
-        if self.ticks > 0 {
+        let due = (0..2).filter(|worker| self.look_due[*worker]);
+        actions.extend(due.map(|worker| Action::Look { worker }));
+        if self.ticks > 0 && self.look_due == [false; 2] && !self.expire_due {
             actions.push(Action::Tick);
         }
         if self.promotions > 0 {
@@ -264,7 +291,9 @@ impl World {
             return actions;
         }
         actions.push(Action::Scan);
-        actions.push(Action::Expire);
+        if !self.setting.silent || self.has_run_out() {
+            actions.push(Action::Expire);
+        }
         if self.book.len() < self.setting.jobs as usize {
             let n = self.setting.jobs - 1;
             let job = if self.setting.last == Comes::Fresh { id_at(self.store_now(), n) } else { id(n) };
@@ -296,7 +325,9 @@ impl World {
             Worker::Holding(lease) => {
                 let holding = Worker::Holding(lease);
                 let sent = if self.setting.still { self.now } else { self.sent[worker] };
-                send(Message::Renew { worker, lease, sent }, holding);
+                if !self.setting.silent {
+                    send(Message::Renew { worker, lease, sent }, holding);
+                }
                 if self.setting.steps {
                     send(Message::Step { worker, lease }, holding);
                 }
@@ -316,8 +347,18 @@ impl World {
     /// The job that a worker works on at this moment: it holds the lease, and does not stand still.
     pub fn at_work(&self, worker: usize) -> Option<JobId> {
         let Worker::Holding(lease) = self.workers[worker] else { return None };
-        let stands = self.by_its_clock(worker) == May::HoldStill || self.now < self.still_until[worker];
+        let stands = if self.setting.looks { self.stands[worker] } else { self.must_stand(worker) };
         (!stands || self.unlooked[worker]).then_some(lease.job_id)
+    }
+
+    /// Whether a look makes it stand still.
+    pub fn must_stand(&self, worker: usize) -> bool {
+        self.by_its_clock(worker) == May::HoldStill || self.now < self.still_until[worker]
+    }
+
+    /// Whether the end of a lease has passed.
+    pub fn has_run_out(&self) -> bool {
+        self.book.jobs().filter_map(Job::lease).any(|lease| lease.expires_at <= self.store_now())
     }
 
     /// What a worker may do with its lease by its own clock.
@@ -325,7 +366,7 @@ impl World {
         let held = Holding {
             sent_ms: self.sent[worker].ms() as u64,
             lease_ms: u64::from(self.lease_ms(worker)),
-            look_ms: self.setting.tick_ms / 4,
+            look_ms: self.setting.tick_ms / if self.setting.looks { 2 } else { 4 },
         };
         held.may(self.now.ms() as u64)
     }
