@@ -29,8 +29,6 @@ struct Memory {
     held: Option<(u64, Time)>,
     /// The store froze before two thirds of that lease were over: its holder had no time to renew.
     cut_off: bool,
-    /// The fence of a lease that was seen to have run out, and when it first was.
-    out: Option<(u64, Time)>,
     /// The steps that were answered as stored.
     steps: usize,
     /// The newest fence that an effect was accepted with.
@@ -55,7 +53,7 @@ pub struct Move<'a> {
 type Law = fn(&Move<'_>) -> Result<(), String>;
 
 /// All laws that look at a move, each by its number.
-const LAWS: [(&str, Law); 16] = [
+const LAWS: [(&str, Law); 15] = [
     ("I4 a final state stays", i4_final),
     ("I5 fences rise", i5_fences),
     ("I6 a stale write changes nothing", i6_fence),
@@ -71,7 +69,6 @@ const LAWS: [(&str, Law); 16] = [
     ("I20 effects follow the fence", i20_effects),
     ("I21 an outage is no crash", i21_outage),
     ("I22 one attempt at work", i22_at_work),
-    ("I23 what has run out is taken back soon", i23_soon),
 ];
 
 /// The first law that a move breaks.
@@ -94,13 +91,7 @@ pub fn remember(ghost: &mut Ghost, before: &World, action: Action, answer: Answe
         Action::Deliver { message, .. } => remember_message(ghost, message, answer, after),
         Action::Expire => {
             for (id, memory) in &mut ghost.jobs {
-                let lease = after.job(*id).and_then(Job::lease);
-                let runs = lease.is_some();
-                let out = lease.filter(|lease| after.setting.silent && lease.expires_at <= now);
-                memory.out = out.map(|lease| match memory.out {
-                    Some(known) if known.0 == lease.fence => known,
-                    _ => (lease.fence, now),
-                });
+                let runs = after.job(*id).is_some_and(|job| job.lease().is_some());
                 memory.held = memory.held.filter(|(_, until)| runs || *until > now);
             }
         }
@@ -301,16 +292,6 @@ fn i22_at_work(of: &Move<'_>) -> Result<(), String> {
     law(first != second, || "two attempts of one job are at work".to_owned())?;
     law(!of.after.setting.key, || "two attempts of one key are at work".to_owned())?;
     law(of.after.setting.limit != Some(1), || "two attempts are at work where one may be".to_owned())
-}
-
-/// A lease whose holder says nothing, and which is looked at in each tick, is taken back within the longest wait.
-fn i23_soon(of: &Move<'_>) -> Result<(), String> {
-    pairs(of).try_for_each(|(_, new)| {
-        let Some((fence, at)) = memory(of.before, new.id).out else { return Ok(()) };
-        let (since_ms, most_ms) = (of.after.now.ms_since(at), u64::from(*lease::WAIT_MS.end()));
-        let held = new.lease_for(fence).is_some();
-        law(!held || since_ms <= most_ms, || format!("fence {fence} is held {since_ms} ms after it was seen"))
-    })
 }
 
 fn i12_cancel(of: &Move<'_>) -> Result<(), String> {

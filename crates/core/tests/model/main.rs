@@ -200,7 +200,7 @@ fn mutant_goes_on_without_a_look() {
 
 #[test]
 fn mutant_wait_not_capped() {
-    falls(SILENT, Flaw::WaitNotCapped, "I23");
+    falls(SILENT, Flaw::WaitNotCapped, "I11");
 }
 
 #[test]
