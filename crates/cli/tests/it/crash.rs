@@ -19,7 +19,7 @@ use crate::history::History;
 use windlass_testkit::program::{Program, example};
 
 /// How often each store is killed: `WINDLASS_CRASHES`, 20 when nothing is said.
-fn crashes() -> u32 {
+pub fn crashes() -> u32 {
     std::env::var("WINDLASS_CRASHES").ok().and_then(|n| n.parse().ok()).unwrap_or(20)
 }
 

@@ -18,7 +18,17 @@ const COUNTED_MS: u64 = 60_000;
 const TRANSACTIONS_MAX: i64 = COUNTED_MS as i64 / 5_000;
 
 /// A program, until it is dropped.
-struct Running(Child);
+pub struct Running(Child);
+
+impl Running {
+    /// Asks it to end, and waits until it has.
+    pub fn terminate(&mut self) {
+        let pid = i32::try_from(self.0.id()).expect("an id");
+        // SAFETY: a signal to a program that we have started and not waited for.
+        assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
+        self.0.wait().expect("its end");
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -28,14 +38,14 @@ impl Drop for Running {
     }
 }
 
-fn start(arguments: &[&str], url: &str) -> Running {
+pub fn start(arguments: &[&str], url: &str) -> Running {
     let mut command = Command::new(binary::windlass());
     command.args(arguments).env_clear().env("PATH", "/usr/bin:/bin").env("WINDLASS_STORE", url);
     Running(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the program starts"))
 }
 
 /// The address that a server names in its first line.
-fn address(server: &mut Running) -> String {
+pub fn address(server: &mut Running) -> String {
     let mut said = String::new();
     let stdout = server.0.stdout.take().expect("what it says");
     BufReader::new(stdout).read_line(&mut said).expect("a line");

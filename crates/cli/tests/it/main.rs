@@ -13,6 +13,7 @@ mod history;
 mod idle;
 mod jobs;
 mod left_out;
+mod listening;
 mod snippets;
 mod soak;
 mod steer;
