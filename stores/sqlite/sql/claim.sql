@@ -1,4 +1,8 @@
--- Leases of one length, for jobs that were never claimed before. OR FAIL: what a failed call has
--- written is undone as a whole, so SQLite need not keep a journal of the statement alone.
-INSERT OR FAIL INTO leases (seq, fence, attempt, started_ms, lease_ms, expires_ms, worker)
-SELECT value, ?6, 1, ?2, ?3, ?4, ?5 FROM rarray(?1)
+-- name: recall
+SELECT leases, asked FROM claims_made WHERE request_id = ?1
+
+-- name: remember
+INSERT INTO claims_made (request_id, at_ms, leases, asked) VALUES (?1, ?2, ?3, ?4)
+
+-- name: sweep
+DELETE FROM claims_made WHERE request_id IN (SELECT request_id FROM claims_made WHERE at_ms <= ?1 ORDER BY at_ms LIMIT ?2)

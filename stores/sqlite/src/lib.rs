@@ -4,10 +4,10 @@
 //! commits once and only then answers (group commit, `synchronous = FULL`).
 //! Reads have connections of their own. Several processes may share a file.
 //!
-//! Read it in this order: `store` (the verbs), `writer` and `readers`
-//! (who runs them), `tx` (what a write works with), `row` (the codec),
-//! `lanes` (how ready jobs are found without scanning), then one file per
-//! verb. What a job may do is decided in `windlass_core::transition`, never here.
+//! Read it in this order: `store` (the verbs), `run` (who runs them: `writer`,
+//! `readers`, and `tx`, what a write works with), `rows` (what is in the tables;
+//! `row` is the codec), `ready` (how ready jobs are found without scanning), then
+//! `verbs`, a file for each; `disk` keeps the file. What a job may do is decided in `windlass_core::transition`, never here.
 //!
 //! The writer has caches (`tx::Memory`): what never changes of the jobs that it
 //! has leased (`known`); queues and the epoch, until a counter in the file says
@@ -21,76 +21,20 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod options;
-mod store;
+#[macro_use]
+mod sql;
 
-mod file;
-mod incarnation;
-mod log;
-mod mark;
-mod migrate;
-mod watch;
-
-mod audit;
-mod ballast;
-mod crew;
-mod readers;
-mod wake;
-mod writer;
-
-mod dedupe;
-mod due;
-mod ended;
-mod epoch;
-mod head;
-mod known;
-mod many;
-mod others;
-mod stretch;
-mod tally;
-mod tx;
-
-mod past;
-mod row;
-mod row_write;
-
-mod emptied;
-mod gate;
-mod keys;
-mod lanes;
-mod line;
-mod slot;
-mod upcoming;
-
-mod claim;
-mod enqueue;
-mod enqueue_in;
-mod expire;
-mod offered;
-mod operate;
-mod pick;
-mod settle;
-mod worker_writes;
-
-mod batches;
-mod records;
-mod scan;
-
-mod budgets;
-mod events;
-mod explain;
-mod list;
-mod prune;
-mod queues;
-mod schedules;
-mod workers;
-
-mod claim_memory;
+mod disk;
 mod fail;
-mod machine;
+mod options;
+mod ready;
+mod rows;
+mod run;
+mod store;
+mod verbs;
 
-pub use enqueue_in::enqueue_in;
 pub use options::Options;
 /// The driver, in the version whose transactions [`enqueue_in`] takes.
 pub use rusqlite;
 pub use store::SqliteStore;
+pub use verbs::enqueue_in::enqueue_in;

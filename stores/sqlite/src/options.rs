@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::time::Clock;
 
-use crate::machine::MachineClock;
+use crate::disk::machine::MachineClock;
 
 /// How a store is opened. Everything has a default that fits.
 #[derive(Clone)]

@@ -30,17 +30,18 @@ use windlass_core::store::{
 use windlass_core::time::{Clock, Time};
 use windlass_core::wake::Registration;
 
-use crate::ballast::Ballast;
+use crate::disk::ballast::Ballast;
 use crate::fail::{Done, NO_ROOM};
 use crate::options::Options;
-use crate::readers::{Readers, View};
-use crate::row::Stored;
-use crate::tx::Tx;
-use crate::wake::Wakers;
-use crate::writer::{Health, Sort, Writer};
-use crate::{
-    audit, budgets, claim, enqueue, epoch, events, expire, explain, list, operate, prune, queues, records,
-    row, scan, schedules, settle, worker_writes, workers,
+use crate::rows::row::Stored;
+use crate::rows::{epoch, row};
+use crate::run::readers::{Readers, View};
+use crate::run::tx::Tx;
+use crate::run::wake::Wakers;
+use crate::run::writer::{Health, Sort, Writer};
+use crate::verbs::{
+    audit, budgets, claim, enqueue, events, expire, explain, list, operate, prune, queues, records, scan,
+    schedules, settle, worker_writes, workers,
 };
 
 /// A store in one SQLite file. Dropping the last of it closes the file, after

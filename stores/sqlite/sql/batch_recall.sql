@@ -1,1 +1,0 @@
-SELECT first_rev, writes, jobs FROM batches WHERE id = ?1

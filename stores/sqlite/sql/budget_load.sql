@@ -1,1 +1,0 @@
-SELECT body FROM budgets WHERE name = ?1

@@ -1,1 +1,0 @@
-INSERT INTO budgets (name, body) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET body = ?2

@@ -1,1 +1,0 @@
-SELECT leases, asked FROM claims_made WHERE request_id = ?1

@@ -1,1 +1,0 @@
-PRAGMA data_version

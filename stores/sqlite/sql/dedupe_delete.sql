@@ -1,1 +1,0 @@
-DELETE FROM dedupes WHERE dedupe_key = ?1

@@ -1,1 +1,0 @@
-SELECT id FROM dedupes CROSS JOIN jobs ON jobs.seq = dedupes.seq WHERE dedupes.dedupe_key = ?1

@@ -1,1 +1,0 @@
-INSERT INTO dedupes (dedupe_key, seq) VALUES (?1, ?2)

@@ -1,1 +1,0 @@
-INSERT INTO delayed (run_at_ms, seq) VALUES (?1, ?2)

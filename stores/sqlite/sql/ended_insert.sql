@@ -1,1 +1,0 @@
-INSERT INTO ended (queue, ended_ms, position, jobs) VALUES (?1, ?2, ?3, ?4)

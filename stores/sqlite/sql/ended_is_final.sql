@@ -1,1 +1,0 @@
-SELECT 1 FROM past WHERE seq = ?1 AND ended_ms = ?2

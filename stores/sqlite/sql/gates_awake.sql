@@ -1,1 +1,0 @@
-SELECT number, budgets, epoch FROM gates WHERE queue = ?1 AND awake = 1

@@ -1,1 +1,0 @@
-SELECT id FROM jobs WHERE seq = ?1

@@ -1,1 +1,0 @@
-SELECT gate, warned, seq FROM keys_taken WHERE slot = ?1

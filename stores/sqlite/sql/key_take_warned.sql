@@ -1,1 +1,0 @@
-INSERT INTO keys_taken (slot, seq, gate, rank, warned) VALUES (?1, ?2, ?3, ?4, 1)

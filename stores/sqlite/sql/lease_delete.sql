@@ -1,1 +1,0 @@
-DELETE FROM leases WHERE seq = ?1

@@ -1,1 +1,0 @@
-SELECT queue FROM jobs WHERE seq = ?1

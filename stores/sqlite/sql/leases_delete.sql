@@ -1,1 +1,0 @@
-DELETE FROM leases WHERE seq IN (SELECT value FROM rarray(?1))

@@ -1,1 +1,0 @@
-DELETE FROM leases WHERE seq BETWEEN ?1 AND ?2

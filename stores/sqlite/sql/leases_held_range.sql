@@ -1,1 +1,0 @@
-SELECT seq, fence FROM leases WHERE seq BETWEEN ?1 AND ?2

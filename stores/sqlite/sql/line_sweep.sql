@@ -1,1 +1,0 @@
-DELETE FROM line WHERE slot = ?1 AND gate = ?2 AND (rank, seq) <= (?3, ?4)

@@ -1,1 +1,0 @@
-DELETE FROM long_leases WHERE queue = ?1 AND lease_ms < ?2

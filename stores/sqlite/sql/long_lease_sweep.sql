@@ -1,1 +1,0 @@
-DELETE FROM long_leases WHERE until_ms < ?1

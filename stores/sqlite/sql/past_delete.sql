@@ -1,1 +1,0 @@
-DELETE FROM past WHERE seq = ?1

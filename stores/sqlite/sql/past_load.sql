@@ -1,1 +1,0 @@
-SELECT fence, attempt, started_ms, worker FROM past WHERE seq = ?1

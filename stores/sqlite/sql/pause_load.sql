@@ -1,1 +1,0 @@
-SELECT pause_ms FROM pauses WHERE queue = ?1

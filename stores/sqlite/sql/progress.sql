@@ -1,1 +1,0 @@
-UPDATE jobs SET progress = ?2 WHERE seq = ?1

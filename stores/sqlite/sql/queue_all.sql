@@ -1,1 +1,0 @@
-SELECT name, policy, paused FROM queues ORDER BY name

@@ -1,1 +1,0 @@
-SELECT policy, paused FROM queues WHERE name = ?1

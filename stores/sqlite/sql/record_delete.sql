@@ -1,1 +1,0 @@
-DELETE FROM records WHERE id = ?1

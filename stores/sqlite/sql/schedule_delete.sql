@@ -1,1 +1,0 @@
-DELETE FROM schedules WHERE name = ?1

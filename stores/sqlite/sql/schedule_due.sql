@@ -1,1 +1,0 @@
-SELECT body FROM schedules WHERE next_ms <= ?1 ORDER BY name

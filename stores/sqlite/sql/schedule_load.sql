@@ -1,1 +1,0 @@
-SELECT body FROM schedules WHERE name = ?1

@@ -1,1 +1,0 @@
-SELECT min(next_ms) FROM schedules

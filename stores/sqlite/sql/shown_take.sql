@@ -1,1 +1,0 @@
-DELETE FROM shown WHERE gate = ?1 AND (rank, seq) <= (?2, ?3)

@@ -1,1 +1,0 @@
-SELECT 1 FROM steps WHERE seq = ?1 AND name = ?2

@@ -1,1 +1,0 @@
-UPDATE jobs SET steps_count = ?2 WHERE seq = ?1

@@ -1,1 +1,0 @@
-DELETE FROM steps WHERE seq = ?1 AND ordinal >= ?2

@@ -1,1 +1,0 @@
-SELECT queued, running, finished FROM tallies WHERE sort = ?1 AND name = ?2

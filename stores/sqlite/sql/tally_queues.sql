@@ -1,1 +1,0 @@
-SELECT name, queued, running, finished FROM tallies WHERE sort = ?1 ORDER BY name

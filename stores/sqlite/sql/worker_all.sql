@@ -1,1 +1,0 @@
-SELECT body FROM workers ORDER BY name

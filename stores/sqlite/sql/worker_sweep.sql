@@ -1,1 +1,0 @@
-DELETE FROM workers WHERE seen_ms <= ?1
