@@ -25,6 +25,8 @@ const CLAIMS_AT_ONCE: usize = 8;
 const SOON_MS: u64 = 1_000;
 /// How long a lane may take to be let go.
 const RELEASE_MS_MAX: u64 = 2_500;
+/// How long all of them may, at the end.
+const RELEASE_ALL_MS_MAX: u64 = 1_000;
 
 /// Says that we are alive, until it is time to end.
 pub(crate) async fn heartbeats(context: Arc<Context>) -> Result<(), AppError> {
@@ -279,10 +281,10 @@ fn is_paused(definition: &Document) -> bool {
     definition.get_bool("isActive").is_ok_and(|is_active| !is_active)
 }
 
-/// Lets lanes go that whoever read for them has put down.
+/// Lets lanes go that nobody reads for any more: whoever did has put them down, or has panicked.
 async fn release_stopped(context: &Context) -> Result<(), Error> {
     for lane in context.registry.all() {
-        if lane.stop.load(Ordering::Relaxed) && lane.gone.load(Ordering::Relaxed) {
+        if lane.gone.load(Ordering::Relaxed) {
             lease::release(&context.home, &context.instance, &lane.id).await?;
             add(&context.metrics.locks_released, 1);
             context.registry.remove(&lane);
@@ -304,11 +306,16 @@ async fn give(context: &Context, many: usize) -> Result<(), Error> {
     release_stopped(context).await
 }
 
-/// Lets everything go, once nobody reads any more.
-pub(crate) async fn release_all(context: &Context) -> Result<(), AppError> {
-    let released = lease::release_all(&context.home, &context.instance).await?;
-    tracing::info!(locks = released, "All locks are released");
-    Ok(())
+/// Lets everything go, once nobody reads any more. Where the server is away, nobody is kept waiting.
+pub(crate) async fn release_all(context: &Context) {
+    let released = tokio::select! {
+        released = lease::release_all(&context.home, &context.instance) => released.map_err(|error| error.kind.to_string()),
+        () = context.home.world.sleep_ms(RELEASE_ALL_MS_MAX) => Err("the server does not answer".to_owned()),
+    };
+    match released {
+        Ok(locks) => tracing::info!(locks, "All locks are released"),
+        Err(error) => tracing::warn!(error, "Locks cannot be released; they run out by themselves"),
+    }
 }
 
 #[cfg(test)]
@@ -331,6 +338,27 @@ mod tests {
             refused: BTreeMap::new(),
             refused_keys: Vec::new(),
         }
+    }
+
+    /// Whoever read for a lane has panicked: the lane is let go at the next look, and not kept unread.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_lane_that_nobody_reads_for_is_released() {
+        let place = crate::testing::Place::new().await;
+        let context = place.context("a").await;
+        let listener = doc! { "_id": "l", "collection": "people", "jobName": "j", "isActive": true };
+        context.home.listeners.insert_one(&listener).await.unwrap();
+        let id = LaneId { listener: Bson::String("l".to_owned()), part: None };
+        let claimed = lease::claim(&context.home, &context.instance, &id, 30_000).await.unwrap().unwrap();
+        let lane = begin(&context, id, claimed, &listener);
+        let owner = async || {
+            let listener = context.home.listeners.find_one(doc! { "_id": "l" }).await.unwrap().unwrap();
+            listener.contains_key("lockInfo")
+        };
+        release_stopped(&context).await.unwrap();
+        assert!(owner().await && context.registry.len() == 1, "somebody reads for it");
+        drop(lane);
+        release_stopped(&context).await.unwrap();
+        assert!(!owner().await && context.registry.len() == 0);
     }
 
     #[test]

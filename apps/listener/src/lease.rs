@@ -245,33 +245,19 @@ fn held(lane: LaneId, document: Option<&Document>) -> Held {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use mongodb::bson::Timestamp;
-    use windlass_engine::core::secret::Secret;
-    use windlass_engine::world::{RealWorld, World};
-    use windlass_testkit::mongo::ReplicaSet;
 
     use super::*;
     use crate::lane::Registry;
-    use crate::settings::{JobsTarget, Place};
+    use crate::testing::Place;
     use crate::token::Token;
 
     /// Whoever was taken over from passes no fence any more; and of one who passes it and one who takes over at the same
     /// time, one transaction is committed.
     #[tokio::test(flavor = "multi_thread")]
     async fn b02_the_lock_is_a_fence_within_a_transaction() {
-        let set = ReplicaSet::shared().await;
-        let database = set.fresh_database().await;
-        let place = Place {
-            uri: Secret::new(set.uri()),
-            database: database.name().to_owned(),
-            jobs: "jobs".to_owned(),
-            target: JobsTarget::Agenda,
-            lock_lifetime_ms: 600_000,
-        };
-        let world: Arc<dyn World> = Arc::new(RealWorld::new());
-        let home = Home::open(&place, world).await.unwrap();
+        let place = Place::new().await;
+        let home = place.home().await;
         home.listeners.insert_one(doc! { "_id": "l", "isActive": true }).await.unwrap();
         let lane = LaneId { listener: Bson::String("l".to_owned()), part: None };
         let claimed = claim(&home, "a", &lane, 30_000).await.unwrap().unwrap();

@@ -38,6 +38,8 @@ mod stage;
 mod status_field;
 mod status_writer;
 mod stream;
+#[cfg(test)]
+mod testing;
 mod token;
 mod verbs;
 

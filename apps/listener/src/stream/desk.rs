@@ -207,7 +207,15 @@ impl Desk {
     /// Waits until a batch is durable. False when it is time to end.
     async fn written(&mut self, writing: Option<Writing>) -> bool {
         let Some(Writing { task, last, again }) = writing else { return true };
-        let Ok(Some(done)) = task.await else { return false };
+        let done = match task.await {
+            Ok(Some(done)) => done,
+            Ok(None) => return false,
+            Err(why) => {
+                // Nothing is known of what it wrote. Whoever reads ends, and a successor finds out by the rows.
+                tracing::error!(panicked = why.is_panic(), "A batch was not written to its end");
+                return false;
+            }
+        };
         self.lose(&done.lost);
         for (place, token) in &last {
             let lane = &mut self.lanes[*place];

@@ -4,6 +4,7 @@
 mod agenda;
 mod commands;
 mod documents;
+mod ends;
 mod faults;
 mod ledger;
 mod owners;
