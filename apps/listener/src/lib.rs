@@ -34,6 +34,7 @@ mod report;
 mod runner;
 mod service;
 mod sink;
+mod split;
 mod stage;
 mod status_field;
 mod status_writer;

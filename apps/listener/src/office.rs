@@ -155,12 +155,9 @@ pub(crate) async fn set_active(home: &Home, id: &str, is_active: bool) -> Result
 /// Deletes a listener. Its jobs stay.
 pub(crate) async fn remove(home: &Home, id: &str) -> Result<Document, OfficeError> {
     let document = home.listeners.find_one_and_delete(by_id(id)).await?.ok_or_else(|| nobody(id))?;
-    if let Ok(listener) = Listener::read(&document) {
-        for lane in LaneId::of(&listener) {
-            home.partitions.delete_one(doc! { "_id": lane.text() }).await?;
-            home.positions.delete_one(doc! { "_id": lane.text() }).await?;
-        }
-    }
+    let its_own = doc! { "listener": document.get("_id").cloned().unwrap_or(Bson::Null) };
+    home.partitions.delete_many(its_own.clone()).await?;
+    home.positions.delete_many(its_own).await?;
     Ok(document)
 }
 
@@ -316,7 +313,7 @@ pub(crate) async fn replay(home: &Home, id: &str, from: DateTime) -> Result<(), 
     let start = Token::before(from);
     for lane in LaneId::of(&listener) {
         // The fence rises, so that whoever has the lane lets it go and the next begins here.
-        let set = doc! { "$inc": { "fence": 1_i64 }, "$set": { "token": start.text(), "statusToken": start.text(), "clusterTime": from } };
+        let set = doc! { "$inc": { "fence": 1_i64 }, "$set": { "token": start.text(), "statusToken": start.text(), "clusterTime": from }, "$unset": { "inherits": "" } };
         home.positions.update_one(doc! { "_id": lane.text() }, set).await?;
     }
     Ok(())

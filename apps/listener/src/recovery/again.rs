@@ -154,7 +154,7 @@ fn is_wish(
     told: &HashMap<ObjectId, Document>,
 ) -> bool {
     let id = document.get("_id").unwrap_or(&Bson::Null);
-    if !handle.id.takes(listener, id) || !field.asks_again(document) {
+    if !handle.id.takes(id) || !field.asks_again(document) {
         return false;
     }
     if let Some(error) = field.error(document) {
@@ -178,7 +178,7 @@ pub(super) async fn due(context: &Context, handle: &Arc<Handle>, listener: &List
         else {
             continue;
         };
-        if !handle.id.takes(listener, id) {
+        if !handle.id.takes(id) {
             continue;
         }
         let documents = home.client.database(database).collection::<Document>(collection);

@@ -152,7 +152,7 @@ pub(super) async fn note_jobs(
 ) -> Result<(), Error> {
     let id = listener.id();
     for failed in failed.iter().filter(|failed| failed.listener == id) {
-        if handle.id.takes(listener, &failed.document) {
+        if handle.id.takes(&failed.document) {
             note(context, listener, failed).await?;
             told.lock().unwrap_or_else(PoisonError::into_inner).push((failed.job.clone(), failed.at));
         }
@@ -171,8 +171,7 @@ pub(super) async fn note_rows(context: &Context, handle: &Handle, listener: &Lis
     };
     let mut rows = context.home.jobs.find(query).limit(context.work.scan_documents_max as i64).await?;
     while let Some(row) = rows.try_next().await? {
-        let Some(failed) = Failed::of_row(&row).filter(|failed| handle.id.takes(listener, &failed.document))
-        else {
+        let Some(failed) = Failed::of_row(&row).filter(|failed| handle.id.takes(&failed.document)) else {
             continue;
         };
         note(context, listener, &failed).await?;

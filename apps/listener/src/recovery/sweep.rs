@@ -178,7 +178,7 @@ async fn take(
         // One that asks has its job for that.
         let has_its_own = |field: &StatusField| field.is_complete(&document) || field.asks_again(&document);
         if listener.status_field.as_ref().is_some_and(has_its_own)
-            || !handle.id.takes(listener, document.get("_id").unwrap_or(&Bson::Null))
+            || !handle.id.takes(document.get("_id").unwrap_or(&Bson::Null))
         {
             continue;
         }

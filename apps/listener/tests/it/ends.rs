@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mongodb::bson::doc;
+use windlass_testkit::eventually::answered_within;
 use windlass_testkit::mongo::ReplicaSet;
 
 use crate::ledger;
+use crate::owners::{Writer, check_all};
 use crate::scene::{Instance, Scene};
 
 /// How long an end may take.
@@ -40,4 +42,37 @@ async fn t22_an_end_without_a_server_is_an_end() {
     let entries = scene.ledger().await;
     let wanted: Vec<_> = entries.iter().filter(|entry| entry.operation == "insert").collect();
     ledger::exact("all", &wanted, &scene.rows("all").await);
+}
+
+/// How soon one that stands by goes on.
+const SUCCESSOR: Duration = Duration::from_secs(1);
+
+/// T22: one that stands by hears that a lock was let go, and goes on within a second, however seldom it looks.
+#[tokio::test(flavor = "multi_thread")]
+async fn t22_one_that_stands_by_goes_on_within_a_second() {
+    let mut scene = Scene::new().await;
+    for (name, seconds) in [("LOCK", "30"), ("HEARTBEAT", "10"), ("CLAIM", "15")] {
+        scene.set(&format!("LISTENER_{name}_SECONDS"), seconds);
+    }
+    scene.listener("all", doc! { "operationType": ["insert"] }).await;
+    let a = scene.start("a").await;
+    scene.live(&["all"], &[&a]).await;
+    let b = scene.start("b").await;
+    let people = scene.people();
+    let writer = Writer::start(people.clone());
+    scene.until("all", 100).await;
+    let status = ended(a).await.unwrap_or_else(|| panic!("it does not end\n{}", scene.last_words()));
+    assert!(status.success(), "{status:?}");
+    let owned =
+        answered_within(u32::MAX, async || scene.owner("all").await.filter(|owner| owner.starts_with("b-")));
+    let owned = tokio::time::timeout(SUCCESSOR, owned).await;
+    assert!(owned.is_ok(), "nobody takes it within {SUCCESSOR:?}\n{}", scene.last_words());
+    people.insert_one(doc! { "_id": "then" }).await.unwrap();
+    let row = doc! { "data.documentId": "then" };
+    let row = answered_within(u32::MAX, async || scene.own("jobs").find_one(row.clone()).await.unwrap());
+    let row = tokio::time::timeout(SUCCESSOR, row).await;
+    assert!(row.is_ok(), "nobody goes on within {SUCCESSOR:?}\n{}", scene.last_words());
+    writer.end().await;
+    check_all(&scene, "all").await;
+    drop(b);
 }

@@ -11,5 +11,6 @@ mod owners;
 mod page;
 mod recovery;
 mod scene;
+mod split;
 mod store;
 mod streams;

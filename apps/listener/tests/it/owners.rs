@@ -7,13 +7,13 @@ use crate::ledger;
 use crate::scene::Scene;
 
 /// Writes in the background until it is told to end; answers how many.
-struct Writer {
+pub struct Writer {
     stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
     task: tokio::task::JoinHandle<u64>,
 }
 
 impl Writer {
-    fn start(people: mongodb::Collection<Document>) -> Self {
+    pub fn start(people: mongodb::Collection<Document>) -> Self {
         let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         let told = stop.clone();
         let task = tokio::spawn(async move {
@@ -28,13 +28,13 @@ impl Writer {
         Self { stop, task }
     }
 
-    async fn end(self) -> u64 {
+    pub async fn end(self) -> u64 {
         self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
         self.task.await.unwrap()
     }
 }
 
-async fn check_all(scene: &Scene, listener: &str) {
+pub async fn check_all(scene: &Scene, listener: &str) {
     scene.settled(listener, &scene.people()).await;
     let entries = scene.ledger().await;
     let wanted: Vec<_> =
@@ -233,10 +233,16 @@ async fn t22_an_end_under_load_is_clean() {
     last.program.kill();
 }
 
-/// T26: listeners are spread evenly as instances come and go, without a duplicate.
+/// How soon listeners are spread.
+const SPREAD: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// T26: listeners are spread evenly as instances come and go, without a duplicate; by the times that are the default.
 #[tokio::test(flavor = "multi_thread")]
 async fn t26_listeners_are_spread_evenly() {
-    let scene = Scene::new().await;
+    let mut scene = Scene::new().await;
+    for (name, seconds) in [("LOCK", "30"), ("HEARTBEAT", "10"), ("CLAIM", "15")] {
+        scene.set(&format!("LISTENER_{name}_SECONDS"), seconds);
+    }
     for n in 0..20 {
         scene
             .listener(&format!("l{n}"), doc! { "operationType": ["insert"], "filter": { "n": n % 20 } })
@@ -254,14 +260,15 @@ async fn t26_listeners_are_spread_evenly() {
     });
     let b = scene.start("b").await;
     let spread = async |wanted: &[usize]| {
-        eventually("listeners are spread", async || {
+        let even = async || {
             let mut counts = std::collections::BTreeMap::new();
             for id in &ids {
                 *counts.entry(scene.owner(id).await?).or_insert(0_usize) += 1;
             }
             (counts.into_values().collect::<Vec<_>>() == wanted).then_some(())
-        })
-        .await;
+        };
+        let spread = tokio::time::timeout(SPREAD, answered_within(u32::MAX, even)).await;
+        assert!(spread.is_ok(), "{wanted:?} is not reached within {SPREAD:?}\n{}", scene.last_words());
     };
     spread(&[10, 10]).await;
     b.program.signal(libc::SIGTERM);

@@ -337,32 +337,6 @@ async fn t25_b21_many_listeners_are_matched_in_process() {
         .await;
 }
 
-/// Partitions: one listener over two instances, each document in its place, all exact.
-#[tokio::test(flavor = "multi_thread")]
-async fn partitions_split_a_listener_over_instances() {
-    let scene = Scene::new().await;
-    scene.listener("all", doc! { "partitions": 4 }).await;
-    let (a, b) = (scene.start("a").await, scene.start("b").await);
-    eventually("each instance has two parts", async || {
-        let mut lanes = Vec::new();
-        for instance in [&a, &b] {
-            let (_, status) = scene.get(instance, "/status").await?;
-            let all = status["report"]["lanes"].as_array()?.clone();
-            lanes.push(all.iter().filter(|lane| lane["live"]["following"] == "live").count());
-        }
-        (lanes == [2, 2]).then_some(())
-    })
-    .await;
-    let people = scene.people();
-    for n in 0..300_i32 {
-        people.insert_one(doc! { "_id": n }).await.unwrap();
-        people.update_one(doc! { "_id": n / 2 }, doc! { "$set": { "n": n } }).await.unwrap();
-    }
-    let entries = scene.ledger().await;
-    scene.until("all", entries.len() as u64).await;
-    ledger::exact("all", &of(&entries, |_| true), &scene.rows("all").await);
-}
-
 /// B18: an update is judged by what it wrote, also when the document has moved on before it was looked at.
 #[tokio::test(flavor = "multi_thread")]
 async fn b18_a_quick_change_hides_no_edge() {
