@@ -236,14 +236,21 @@ impl Desk {
             }
         }
         self.count(&done.written);
-        for (job, why) in &done.dead {
+        for job in &done.dead {
+            let why = job.dead.as_ref().map_or("", |dead| dead.why.as_str());
             add(&self.context.metrics.dead, 1);
             job.handle.dead.fetch_add(1, Ordering::Relaxed);
             job.handle.failed(why);
             self.context.metrics.failed(&job.origin.listener, 0);
             tracing::error!(listener = %job.origin.listener, document = %id_text(&job.origin.document), error = %why, "A change can never become a job, and is a dead letter");
         }
-        self.tell(done.written).await;
+        let mut told = done.written;
+        if !done.dead.is_empty() {
+            // The last of a document has the last word.
+            told.extend(done.dead);
+            told.sort_by(|one, other| one.token.cmp(&other.token));
+        }
+        self.tell(told).await;
         self.tell(again).await;
         true
     }

@@ -400,7 +400,7 @@ async fn t20_b15_poison_is_a_dead_letter_and_the_rest_goes_on() {
     let images = doc! { "create": "people", "changeStreamPreAndPostImages": { "enabled": true } };
     scene.db("a").run_command(images).await.unwrap();
     scene
-        .listener("all", doc! { "operationType": ["insert", "update"], "preImages": true, "payload": "full" })
+        .listener("all", doc! { "operationType": ["insert", "update"], "preImages": true, "payload": "full", "statusField": "metadata.listener" })
         .await;
     scene.listener("other", doc! { "operationType": ["insert"] }).await;
     // A rule of the rows' owner that refuses some.
@@ -421,7 +421,23 @@ async fn t20_b15_poison_is_a_dead_letter_and_the_rest_goes_on() {
         .await
         .unwrap();
     assert_eq!(letters, 2, "one for each listener\n{}", scene.last_words());
+    let told = eventually("the document is told", async || {
+        let asked = doc! { "_id": "poison", "metadata.listener.error": { "$type": "string" } };
+        people.find_one(asked).await.unwrap()
+    })
+    .await;
+    let told = told.get_document("metadata").unwrap().get_document("listener").unwrap().clone();
+    assert!(matches!(told.get("status"), Some(mongodb::bson::Bson::Null)), "{told}");
+    assert!(told.get_datetime("lastError").is_ok() && told.get_str("listenerId").is_ok_and(|id| id == "all"), "{told}");
+    // Our own writes of the status are no changes.
     let entries = scene.ledger().await;
+    let is_status = |entry: &ledger::Entry| {
+        let update = entry.event.get_document("updateDescription").ok();
+        update.is_some_and(|update| {
+            update.get_document("updatedFields").unwrap().keys().all(|name| name.starts_with("metadata"))
+        })
+    };
+    let entries: Vec<_> = entries.into_iter().filter(|entry| !is_status(entry)).collect();
     for listener in ["all", "other"] {
         let wanted: Vec<_> = entries
             .iter()
