@@ -11,7 +11,7 @@ use super::lookup;
 use super::plan::{OF_LOCKS, Plan};
 use crate::commit::{Done, Step, commit, lost, move_lanes};
 use crate::context::Context;
-use crate::event::{Event, Heard, id_text};
+use crate::event::{Event, Heard, Unreadable, id_text};
 use crate::home::{code, is_passing};
 use crate::job::{Cause, Making, NewJob};
 use crate::lane::{Following, Lane};
@@ -68,7 +68,11 @@ impl Desk {
                 }
                 Heard::Change(event) => some.push(*event),
                 Heard::Other(_) => {}
-                Heard::Unreadable { token, why, bytes } => self.set_aside(token.as_ref(), &why, bytes).await,
+                Heard::Unreadable(event) => {
+                    if !self.set_aside(&event).await {
+                        return false;
+                    }
+                }
             }
         }
         if !self.work(some).await {
@@ -345,24 +349,44 @@ impl Desk {
         }
     }
 
-    async fn set_aside(&self, token: Option<&Token>, why: &str, bytes: usize) {
-        let id = windlass_mongo::agenda::row_id(&[
-            b"unreadable",
-            token.map(Token::text).unwrap_or(why).as_bytes(),
-        ]);
-        let letter = doc! {
-            "state": "dead", "reason": "unreadable", "error": why, "at": self.context.home.now(),
-            "token": token.map(Token::text), "bytes": bytes as i64,
-        };
-        add(&self.context.metrics.dead, 1);
+    /// An event that cannot be read is a dead letter of each listener that may have waited for it. False when it is time
+    /// to end: then it is read again.
+    async fn set_aside(&self, event: &Unreadable) -> bool {
+        let Unreadable { token, place, why, bytes } = event;
         tracing::error!(error = why, bytes, "An event cannot be read, and is a dead letter");
-        let _ = self
-            .context
-            .home
-            .dead
-            .update_one(doc! { "_id": id }, doc! { "$setOnInsert": letter })
-            .upsert(true)
-            .await;
+        let told = token.as_ref().map_or(why.as_str(), Token::text);
+        for lane in &self.lanes {
+            let Some(listener) = lane.listener.as_ref().filter(|listener| listener.is_active) else {
+                continue;
+            };
+            let is_elsewhere =
+                place.as_ref().is_some_and(|(database, name)| !listener.watches(database, name));
+            if is_elsewhere || token.as_ref().is_some_and(|token| *token <= lane.token) {
+                continue;
+            }
+            let id =
+                windlass_mongo::agenda::row_id(&[b"unreadable", listener.id().as_bytes(), told.as_bytes()]);
+            let letter = doc! {
+                "listener": listener.id(), "state": "dead", "reason": "unreadable", "error": why,
+                "at": self.context.home.now(), "token": token.as_ref().map(Token::text), "bytes": *bytes as i64,
+                "database": place.as_ref().map(|place| &place.0), "collection": place.as_ref().map(|place| &place.1),
+            };
+            let (id, letter) = (doc! { "_id": id }, doc! { "$setOnInsert": letter });
+            let dead = &self.context.home.dead;
+            while let Err(error) = dead.update_one(id.clone(), letter.clone()).upsert(true).await {
+                tracing::warn!(code = code(&error), error = %error.kind, "A dead letter cannot be written now");
+                if !is_passing(&error) {
+                    break;
+                }
+                if !self.context.pause(PAUSE_MS).await {
+                    return false;
+                }
+            }
+            add(&self.context.metrics.dead, 1);
+            lane.handle.dead.fetch_add(1, Ordering::Relaxed);
+            lane.handle.failed(why);
+        }
+        true
     }
 
     /// Says where the lanes are followed.

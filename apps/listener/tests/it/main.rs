@@ -9,6 +9,7 @@ mod faults;
 mod ledger;
 mod owners;
 mod page;
+mod poison;
 mod recovery;
 mod scene;
 mod split;
