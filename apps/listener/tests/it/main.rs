@@ -2,6 +2,7 @@
 //! write as the oracle.
 
 mod agenda;
+mod cable;
 mod commands;
 mod documents;
 mod ends;
@@ -12,6 +13,7 @@ mod page;
 mod poison;
 mod recovery;
 mod scene;
+mod soak;
 mod split;
 mod store;
 mod streams;
