@@ -298,6 +298,7 @@ pub(crate) async fn move_lanes(
 fn moving(step: &Step, now: DateTime, boot_ms: u64) -> Document {
     let handle = &step.handle;
     let (rate, seen) = (handle.rate(boot_ms), handle.seen());
+    let lag = seen.lag(now, boot_ms);
     // Only forward: what is remembered here may be older than what was written.
     let forward = doc! {
         "token": step.token.text(),
@@ -307,7 +308,7 @@ fn moving(step: &Step, now: DateTime, boot_ms: u64) -> Document {
     };
     let mut set = doc! { "at": now, "did": {
         "jobs": handle.jobs.load(Ordering::Relaxed) as i64, "errors": handle.errors.load(Ordering::Relaxed) as i64,
-        "rate": rate, "lastError": seen.last_error,
+        "rate": rate, "lag": lag, "lastError": seen.last_error,
     } };
     if let Some(applied) = &step.applied {
         set.insert("applied", applied.clone());

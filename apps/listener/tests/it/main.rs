@@ -12,6 +12,7 @@ mod owners;
 mod page;
 mod poison;
 mod recovery;
+mod rest;
 mod scene;
 mod soak;
 mod split;
