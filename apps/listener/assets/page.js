@@ -1,5 +1,6 @@
 "use strict";
 const PAUSE_MS = 2000;
+const SHOWN_MAX = 20;
 const by = (id) => document.getElementById(id);
 let token = sessionStorage.getItem("listener-token") || "";
 const before = new Map();
@@ -40,7 +41,7 @@ function word(lane) {
 }
 
 function rate(lane, now) {
-  if (!lane.live) return "–";
+  if (!lane.live) return lane.rate === null || lane.rate === undefined ? "–" : `${Math.round(lane.rate)}/s`;
   const last = before.get(lane.lane);
   before.set(lane.lane, { jobs: lane.live.jobs, now });
   if (!last || now <= last.now) return "–";
@@ -77,11 +78,11 @@ function card(lane, oplog, now) {
     ["lag", span(lane.lag)], ["rate", rate(lane, now)],
     ["lease", span(lane.lease_age)], ["fence", String(lane.fence)],
     ["position", span(lane.position_age)], ["of", span(oplog)],
-    ["jobs", live.jobs === undefined ? "–" : String(live.jobs)], ["errors", live.errors === undefined ? "–" : String(live.errors)],
+    ["jobs", live.jobs === undefined ? "–" : String(live.jobs)], ["errors", String(live.errors ?? lane.errors)],
     ["waiting", String(lane.waiting)], ["dead", String(lane.dead_letters)],
   ]));
   made.append(element("p", lane.owner ? `owner ${lane.owner}` : "no owner", "soft"));
-  const why = lane.problem || live.last_error;
+  const why = lane.problem || live.last_error || lane.last_error;
   if (why) made.append(element("p", why, "error"));
   const path = `/listeners/${encodeURIComponent(lane.listener)}`;
   const flip = lane.is_active ? "pause" : "resume";
@@ -103,12 +104,24 @@ function gapCard(gap) {
   return made;
 }
 
+function deadCard(letter) {
+  const made = element("article");
+  made.append(element("span", letter.state, `word ${letter.state}`), element("h3", letter.document || letter.reason));
+  made.append(element("p", letter.listener, "soft"), element("p", letter.error, "error"));
+  made.append(facts([["since", moment(letter.at)], ["attempts", String(letter.attempts ?? "–")]]));
+  if (letter.document) {
+    const body = JSON.stringify({ document: letter.document, listener: letter.listener });
+    made.append(button("Do it again", () => ask("/retry", { method: "POST", body })));
+  }
+  return made;
+}
+
 function say(error) {
   by("state").textContent = `${error.message} Trying again.`;
 }
 
 async function show() {
-  const [status, lost] = await Promise.all([ask("/status"), ask("/gaps")]);
+  const [status, lost, failed] = await Promise.all([ask("/status"), ask("/gaps"), ask("/dead")]);
   const { report } = status;
   by("door").hidden = true;
   by("lanes").replaceChildren(...report.lanes.map((lane) => card(lane, report.oplog_window, Date.now())));
@@ -117,8 +130,11 @@ async function show() {
   by("trouble").hidden = status.problems.length === 0;
   by("warnings").replaceChildren(...status.warnings.map((text) => element("li", text)));
   by("warned").hidden = status.warnings.length === 0;
-  by("gaps").replaceChildren(...lost.gaps.slice(0, 20).map(gapCard));
+  by("gaps").replaceChildren(...lost.gaps.slice(0, SHOWN_MAX).map(gapCard));
   by("gap-part").hidden = lost.gaps.length === 0;
+  by("dead").replaceChildren(...failed.dead.slice(0, SHOWN_MAX).map(deadCard));
+  by("dead-count").textContent = failed.dead.length > SHOWN_MAX ? `the newest ${SHOWN_MAX} of ${failed.dead.length}` : "";
+  by("dead-part").hidden = failed.dead.length === 0;
   by("instances").replaceChildren(...report.instances.map((one) =>
     element("li", `${one.id}: ${one.lanes} listeners, heard of ${span(one.age)} ago${one.is_live ? "" : ", gone"}`)));
   const held = report.lanes.filter((lane) => word(lane) === "held").length;
@@ -148,5 +164,8 @@ by("again").addEventListener("click", () => {
     (done) => by("answer").replaceChildren(element("p", `${done.asked} will be done again`)),
     (error) => by("answer").replaceChildren(element("p", error.message, "error")),
   );
+});
+by("all-again").addEventListener("click", () => {
+  ask("/retry", { method: "POST", body: JSON.stringify({ all_failed: true }) }).then(show, say);
 });
 loop();

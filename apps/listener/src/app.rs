@@ -63,12 +63,18 @@ enum Verb {
     Retry {
         /// A document's id
         document: Option<String>,
-        /// All of a listener that failed
+        /// All of a listener that failed; with a document, that one of it
         #[arg(long)]
         listener: Option<String>,
         /// All that failed
         #[arg(long)]
         all_failed: bool,
+    },
+    /// Show documents that did not go through: given up, or tried again
+    Dead {
+        /// Of one listener
+        #[arg(long)]
+        listener: Option<String>,
     },
     /// Show who has which listener
     Locks,
@@ -76,8 +82,8 @@ enum Verb {
     Gaps,
     /// Read the history from a moment on again; changes that have their job make no second one
     Replay {
-        /// The listener
-        id: String,
+        /// The listener; all of them when none is named
+        id: Option<String>,
         /// Such as 2026-01-31T12:00:00Z
         #[arg(long)]
         from: String,
@@ -148,8 +154,9 @@ impl App for ListenerApp {
             Verb::Retry { document, listener, all_failed } => {
                 verbs::documents::retry(&host, &home, document, listener, all_failed).await
             }
+            Verb::Dead { listener } => verbs::documents::dead(&host, &home, listener.as_deref()).await,
             Verb::Gaps => verbs::gaps::gaps(&host, &home).await,
-            Verb::Replay { id, from } => verbs::gaps::replay(&host, &home, &id, &from).await,
+            Verb::Replay { id, from } => verbs::gaps::replay(&host, &home, id.as_deref(), &from).await,
             Verb::Init => verbs::init(&host, &home).await,
         }
     }

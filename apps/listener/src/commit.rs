@@ -11,10 +11,11 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::error::Error;
 use windlass_mongo::Within;
 
-use crate::event::id_text;
-use crate::home::{Home, number};
-use crate::job::NewJob;
+use crate::event::{Operation, id_text};
+use crate::home::{Home, is_passing, number};
+use crate::job::{Dead, NewJob};
 use crate::lane::Handle;
+use crate::recovery::entry_id;
 use crate::sink::{Trouble, write_within};
 use crate::token::Token;
 
@@ -38,8 +39,8 @@ pub(crate) struct Done {
     pub(crate) written: Vec<NewJob>,
     /// Lanes that somebody else has.
     pub(crate) lost: Vec<String>,
-    /// Jobs that can never be written, and why; they are dead letters now.
-    pub(crate) dead: Vec<(NewJob, String)>,
+    /// Jobs that can never be written; they are dead letters now.
+    pub(crate) dead: Vec<NewJob>,
 }
 
 /// Why a transaction did not happen.
@@ -73,7 +74,7 @@ pub(crate) async fn commit(
         if steps.is_empty() {
             continue;
         }
-        match transaction(home, &jobs, &steps, &[]).await {
+        match transaction(home, &jobs, &steps, None).await {
             Ok(()) => done.written.append(&mut jobs),
             Err(Refused::Lost(lanes)) => {
                 done.lost.extend(lanes);
@@ -95,6 +96,12 @@ pub(crate) async fn commit(
                 let there = match existing(home, &jobs).await {
                     Ok(there) => there,
                     Err(_) if stop() => return None,
+                    Err(error) if is_passing(&error) => {
+                        // Not known is not "nothing there".
+                        home.world.sleep_ms(PAUSE_MS).await;
+                        waiting.push((jobs, steps));
+                        continue;
+                    }
                     Err(_) => HashSet::new(),
                 };
                 let before = jobs.len();
@@ -131,9 +138,9 @@ async fn split(
         0 => tracing::error!(error = why, "A position cannot be written"),
         1 => {
             let job = jobs.remove(0);
-            let letters = [letter(home, &job, why)];
-            match transaction(home, &[], &steps, &letters).await {
-                Ok(()) => done.dead.push((job, why.to_owned())),
+            let dead = Dead { why: why.to_owned(), at: home.now() };
+            match transaction(home, &[], &steps, Some(&letter(&job, &dead))).await {
+                Ok(()) => done.dead.push(job.given_up(dead)),
                 Err(Refused::Lost(lanes)) => done.lost.extend(lanes),
                 Err(Refused::Trouble(again)) => {
                     tracing::warn!(error = again.why(), "A dead letter cannot be written now, and will be");
@@ -183,15 +190,20 @@ pub(crate) async fn existing(home: &Home, jobs: &[NewJob]) -> Result<HashSet<Obj
     Ok(there)
 }
 
-pub(crate) fn letter(home: &Home, job: &NewJob, why: &str) -> Document {
+/// The dead letter of a job: in the entry of its document, which can be asked for again. A delete has no document.
+pub(crate) fn letter(job: &NewJob, dead: &Dead) -> Document {
     let origin = &job.origin;
+    let entry = || entry_id(&origin.listener, &origin.database, &origin.collection, &origin.document);
     doc! {
-        "_id": job.id,
+        "_id": if origin.operation == Operation::Delete.word() { job.id } else { entry() },
         "listener": &origin.listener,
         "state": "dead",
         "reason": "job",
-        "error": why,
-        "at": home.now(),
+        "error": &dead.why,
+        "at": dead.at,
+        "dueAt": dead.at,
+        "failedAt": dead.at,
+        "isTold": true,
         "database": &origin.database,
         "collection": &origin.collection,
         "document": id_text(&origin.document),
@@ -207,11 +219,11 @@ async fn transaction(
     home: &Home,
     jobs: &[NewJob],
     steps: &[Step],
-    letters: &[Document],
+    letter: Option<&Document>,
 ) -> Result<(), Refused> {
     let mut session = home.session().await?;
     session.start_transaction().await?;
-    let written = write(home, &mut session, jobs, steps, letters).await;
+    let written = write(home, &mut session, jobs, steps, letter).await;
     match written {
         Ok(within) => {
             end(home, &mut session).await?;
@@ -226,6 +238,13 @@ async fn transaction(
             Err(refused)
         }
     }
+}
+
+/// Writes a dead letter. What else is known of the document stays.
+pub(crate) async fn send(home: &Home, session: &mut ClientSession, letter: &Document) -> Result<(), Error> {
+    let id = doc! { "_id": letter.get("_id").cloned().unwrap_or(Bson::Null) };
+    home.dead.update_one(id, doc! { "$set": letter }).upsert(true).session(session).await?;
+    Ok(())
 }
 
 /// Commits a transaction.
@@ -245,17 +264,10 @@ async fn write<'a>(
     session: &mut ClientSession,
     jobs: &[NewJob],
     steps: &[Step],
-    letters: &[Document],
+    letter: Option<&Document>,
 ) -> Result<Option<Within<'a>>, Refused> {
-    if !letters.is_empty() {
-        for letter in letters {
-            let id = letter.get("_id").cloned().unwrap_or(Bson::Null);
-            home.dead
-                .replace_one(doc! { "_id": id }, letter.clone())
-                .upsert(true)
-                .session(&mut *session)
-                .await?;
-        }
+    if let Some(letter) = letter {
+        send(home, session, letter).await?;
     }
     let moved = move_lanes(home, steps, Some(&mut *session)).await?;
     if moved < steps.len() as i64 {
@@ -286,6 +298,7 @@ pub(crate) async fn move_lanes(
 fn moving(step: &Step, now: DateTime, boot_ms: u64) -> Document {
     let handle = &step.handle;
     let (rate, seen) = (handle.rate(boot_ms), handle.seen());
+    let lag = seen.lag(now, boot_ms);
     // Only forward: what is remembered here may be older than what was written.
     let forward = doc! {
         "token": step.token.text(),
@@ -295,7 +308,7 @@ fn moving(step: &Step, now: DateTime, boot_ms: u64) -> Document {
     };
     let mut set = doc! { "at": now, "did": {
         "jobs": handle.jobs.load(Ordering::Relaxed) as i64, "errors": handle.errors.load(Ordering::Relaxed) as i64,
-        "rate": rate, "lastError": seen.last_error,
+        "rate": rate, "lag": lag, "lastError": seen.last_error,
     } };
     if let Some(applied) = &step.applied {
         set.insert("applied", applied.clone());

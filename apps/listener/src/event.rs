@@ -111,27 +111,42 @@ pub(crate) enum Heard {
     /// Something else, such as a collection that was dropped: only its position counts.
     Other(Token),
     /// Something that cannot be read.
-    Unreadable { token: Option<Token>, why: String, bytes: usize },
+    Unreadable(Box<Unreadable>),
+}
+
+/// An event that cannot be read, and what can be told of it.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    pub(crate) token: Option<Token>,
+    /// The database and the collection.
+    pub(crate) place: Option<(String, String)>,
+    pub(crate) why: String,
+    pub(crate) bytes: usize,
+}
+
+impl Unreadable {
+    fn of(raw: &RawDocumentBuf, why: &str) -> Heard {
+        let id = raw.get_document("_id").ok().and_then(|id| id.get_str("_data").ok());
+        let ns = raw.get_document("ns").ok();
+        let place =
+            ns.and_then(|ns| Some((ns.get_str("db").ok()?.to_owned(), ns.get_str("coll").ok()?.to_owned())));
+        let (token, bytes) = (id.and_then(Token::of_text), raw.as_bytes().len());
+        Heard::Unreadable(Box::new(Self { token, place, why: why.to_owned(), bytes }))
+    }
 }
 
 impl Heard {
     pub(crate) fn of(raw: &RawDocumentBuf) -> Self {
         let bytes = raw.as_bytes().len();
-        match Document::try_from(raw.as_ref()) {
-            Ok(document) => Self::of_document(document, bytes),
-            Err(why) => {
-                let id = raw.get_document("_id").ok().and_then(|id| id.get_str("_data").ok());
-                Self::Unreadable { token: id.and_then(Token::of_text), why: why.to_string(), bytes }
-            }
-        }
+        let read = Document::try_from(raw.as_ref()).map_err(|why| why.to_string());
+        let heard = read.and_then(|document| Self::of_document(document, bytes).map_err(str::to_owned));
+        heard.unwrap_or_else(|why| Unreadable::of(raw, &why))
     }
 
-    fn of_document(mut document: Document, bytes: usize) -> Self {
-        let Some(token) = document.get_document("_id").ok().and_then(Token::of_id) else {
-            return Self::Unreadable { token: None, why: "it has no token".to_owned(), bytes };
-        };
+    fn of_document(mut document: Document, bytes: usize) -> Result<Self, &'static str> {
+        let token = document.get_document("_id").ok().and_then(Token::of_id).ok_or("it has no token")?;
         let Some(operation) = document.get_str("operationType").ok().and_then(Operation::of) else {
-            return Self::Other(token);
+            return Ok(Self::Other(token));
         };
         let take = |document: &mut Document, name: &str| match document.remove(name) {
             Some(Bson::Document(found)) => Some(found),
@@ -140,10 +155,10 @@ impl Heard {
         let name = |ns: &Document, name: &str| ns.get_str(name).map(str::to_owned).ok();
         let ns = take(&mut document, "ns").unwrap_or_default();
         let (Some(database), Some(collection)) = (name(&ns, "db"), name(&ns, "coll")) else {
-            return Self::Unreadable { token: Some(token), why: "it names no collection".to_owned(), bytes };
+            return Err("it names no collection");
         };
         let update = take(&mut document, "updateDescription").map(|found| UpdateDescription::of(&found));
-        Self::Change(Box::new(Event {
+        Ok(Self::Change(Box::new(Event {
             cluster_time: token.cluster_time(),
             wall_time: document.get_datetime("wallTime").ok().copied(),
             operation,
@@ -155,14 +170,14 @@ impl Heard {
             update,
             bytes,
             token,
-        }))
+        })))
     }
 
     pub(crate) fn token(&self) -> Option<&Token> {
         match self {
             Self::Change(event) => Some(&event.token),
             Self::Other(token) => Some(token),
-            Self::Unreadable { token, .. } => token.as_ref(),
+            Self::Unreadable(event) => event.token.as_ref(),
         }
     }
 
@@ -170,7 +185,7 @@ impl Heard {
         match self {
             Self::Change(event) => event.bytes,
             Self::Other(_) => 64,
-            Self::Unreadable { bytes, .. } => *bytes,
+            Self::Unreadable(event) => event.bytes,
         }
     }
 }
@@ -250,7 +265,7 @@ mod tests {
             doc! { "_id": { "_data": TOKEN }, "operationType": "drop", "ns": { "db": "d", "coll": "c" } };
         assert!(matches!(Heard::of(&raw(&dropped)), Heard::Other(_)));
         let nameless = doc! { "_id": { "_data": TOKEN }, "operationType": "insert" };
-        assert!(matches!(Heard::of(&raw(&nameless)), Heard::Unreadable { token: Some(_), .. }));
+        assert!(matches!(Heard::of(&raw(&nameless)), Heard::Unreadable(event) if event.token.is_some()));
     }
 
     #[test]

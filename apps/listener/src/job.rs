@@ -46,6 +46,15 @@ pub(crate) struct NewJob {
     /// The position of its event; nothing where it was found.
     pub(crate) token: Option<Token>,
     pub(crate) origin: Origin,
+    /// That it can never be written, once that is known.
+    pub(crate) dead: Option<Dead>,
+}
+
+/// Why a job can never be written, and since when that is known. The document and its entry are told the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Dead {
+    pub(crate) why: String,
+    pub(crate) at: DateTime,
 }
 
 /// What is written.
@@ -123,7 +132,7 @@ impl NewJob {
             wall_ms: event.wall_time.map(DateTime::timestamp_millis),
         };
         let token = matches!(cause, Cause::Event(_)).then(|| event.token.clone());
-        Self { handle: making.handle.clone(), id, name, form, bytes, token, origin }
+        Self { handle: making.handle.clone(), id, name, form, bytes, token, origin, dead: None }
     }
 
     /// As a row of Agenda's; or why it cannot be one.
@@ -134,6 +143,11 @@ impl NewJob {
             Form::Job(_) => Err("it is a job of the store"),
             Form::Written => Err("it is written already"),
         }
+    }
+
+    /// It can never be written: what is left is what is told of that.
+    pub(crate) fn given_up(self, dead: Dead) -> Self {
+        Self { form: Form::Written, dead: Some(dead), ..self }
     }
 
     /// It is durable: what is left is what is told of it.

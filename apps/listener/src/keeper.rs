@@ -17,6 +17,7 @@ use crate::lane::{Lane, LaneId};
 use crate::lease::{self, Claimed, Held, Holdings};
 use crate::listener::{OnResume, applied};
 use crate::metrics::add;
+use crate::split;
 use crate::token::Token;
 
 /// Claims at once.
@@ -25,6 +26,8 @@ const CLAIMS_AT_ONCE: usize = 8;
 const SOON_MS: u64 = 1_000;
 /// How long a lane may take to be let go.
 const RELEASE_MS_MAX: u64 = 2_500;
+/// How long all of them may, at the end.
+const RELEASE_ALL_MS_MAX: u64 = 1_000;
 
 /// Says that we are alive, until it is time to end.
 pub(crate) async fn heartbeats(context: Arc<Context>) -> Result<(), AppError> {
@@ -111,6 +114,7 @@ pub(crate) async fn look(context: &Arc<Context>) -> Result<u64, Error> {
     let open_gaps = context.home.gaps.count_documents(doc! { "state": "open" }).await?;
     context.metrics.open_gaps.store(open_gaps, Ordering::Relaxed);
     release_stopped(context).await?;
+    split::retire(&context.home, &holdings, lock_ms).await?;
     let spread = Spread::of(&holdings, &context.instance, context.home.now().timestamp_millis(), lock_ms);
     add(&context.metrics.stale_seen, spread.stale);
     let wanted: Vec<LaneId> = spread.free.iter().take(spread.room).map(|held| held.lane.clone()).collect();
@@ -120,12 +124,7 @@ pub(crate) async fn look(context: &Arc<Context>) -> Result<u64, Error> {
     for owner in before {
         context.home.end_sessions_of(owner).await?;
     }
-    let mut claims = Vec::new();
-    for lane in wanted {
-        if let Some(document) = holdings.documents.get(&id_text(&lane.listener)) {
-            claims.push(take(context.clone(), lane, document.clone()).boxed());
-        }
-    }
+    let claims: Vec<_> = wanted.into_iter().map(|lane| take(context.clone(), lane).boxed()).collect();
     let taken: Vec<Result<bool, Error>> =
         futures::stream::iter(claims).buffer_unordered(CLAIMS_AT_ONCE).collect().await;
     let missed = taken.iter().filter(|taken| !matches!(taken, Ok(true))).count();
@@ -208,13 +207,15 @@ impl<'a> Spread<'a> {
 }
 
 /// Takes a lane, and has it caught up. False when somebody else was faster.
-async fn take(context: Arc<Context>, lane: LaneId, document: Document) -> Result<bool, Error> {
+async fn take(context: Arc<Context>, lane: LaneId) -> Result<bool, Error> {
     let home = &context.home;
     if context.registry.get(&lane.text()).is_some() {
         // It is being let go.
         return Ok(false);
     }
     let lock_ms = context.work.lock.as_millis() as i64;
+    // Where nobody has been before, it begins where the shared stream is before the listener is read: no edit is missed.
+    let shared = context.shared.borrow().clone();
     let Some(claimed) = lease::claim(home, &context.instance, &lane, lock_ms).await? else {
         return Ok(false);
     };
@@ -223,7 +224,7 @@ async fn take(context: Arc<Context>, lane: LaneId, document: Document) -> Result
         add(&context.metrics.locks_stolen, 1);
     }
     tracing::info!(listener = %lane.text(), fence = claimed.fence, stolen = claimed.stolen, "A listener is ours");
-    let lane = begin(&context, lane, claimed, &document);
+    let lane = begin(&context, lane, claimed, shared);
     if lane.definition_changed {
         // Where a new one begins is known before anything is heard for it.
         let step = Step {
@@ -242,14 +243,12 @@ async fn take(context: Arc<Context>, lane: LaneId, document: Document) -> Result
     Ok(true)
 }
 
-fn begin(context: &Context, id: LaneId, claimed: Claimed, document: &Document) -> Lane {
-    let Claimed { fence, position, stolen: _ } = claimed;
+fn begin(context: &Context, id: LaneId, claimed: Claimed, shared: Option<Token>) -> Lane {
+    let Claimed { fence, position, document, stolen: _ } = claimed;
     // What came while it was refused is nobody's.
     let was_refused = position.contains_key("refused");
     let known = |name: &str| position.get_str(name).ok().filter(|_| !was_refused);
     let token = |name: &str| known(name).and_then(Token::of_text);
-    // Where nobody has been before: from where the shared stream is.
-    let shared = context.shared.borrow().clone();
     let jobs_token = token("token")
         .or(shared)
         .unwrap_or_else(|| Token::before(mongodb::bson::Timestamp { time: 1, increment: 1 }));
@@ -259,8 +258,8 @@ fn begin(context: &Context, id: LaneId, claimed: Claimed, document: &Document) -
     let is_new = !position.contains_key("token") || was_refused;
     let known = position.get_document("applied").ok().filter(|_| !was_refused);
     let mut definition = known.cloned().unwrap_or_else(|| document.clone());
-    let resumed = is_paused(&definition) && !is_paused(document);
-    let catches_up = crate::listener::Listener::read(document)
+    let resumed = is_paused(&definition) && !is_paused(&document);
+    let catches_up = crate::listener::Listener::read(&document)
         .is_ok_and(|listener| listener.on_resume == OnResume::CatchUp);
     if resumed && catches_up {
         definition.insert("isActive", true);
@@ -270,6 +269,7 @@ fn begin(context: &Context, id: LaneId, claimed: Claimed, document: &Document) -
     }
     let run_at_max_ms = position.get_datetime("runAtMax").map_or(0, |time| time.timestamp_millis());
     let mut lane = Lane::new(handle, definition, status_token, jobs_token, run_at_max_ms);
+    lane.inherited = split::inherited(&position);
     // What is stored of a new one is nothing yet.
     lane.definition_changed = is_new || resumed;
     lane
@@ -279,10 +279,10 @@ fn is_paused(definition: &Document) -> bool {
     definition.get_bool("isActive").is_ok_and(|is_active| !is_active)
 }
 
-/// Lets lanes go that whoever read for them has put down.
+/// Lets lanes go that nobody reads for any more: whoever did has put them down, or has panicked.
 async fn release_stopped(context: &Context) -> Result<(), Error> {
     for lane in context.registry.all() {
-        if lane.stop.load(Ordering::Relaxed) && lane.gone.load(Ordering::Relaxed) {
+        if lane.gone.load(Ordering::Relaxed) {
             lease::release(&context.home, &context.instance, &lane.id).await?;
             add(&context.metrics.locks_released, 1);
             context.registry.remove(&lane);
@@ -304,11 +304,16 @@ async fn give(context: &Context, many: usize) -> Result<(), Error> {
     release_stopped(context).await
 }
 
-/// Lets everything go, once nobody reads any more.
-pub(crate) async fn release_all(context: &Context) -> Result<(), AppError> {
-    let released = lease::release_all(&context.home, &context.instance).await?;
-    tracing::info!(locks = released, "All locks are released");
-    Ok(())
+/// Lets everything go, once nobody reads any more. Where the server is away, nobody is kept waiting.
+pub(crate) async fn release_all(context: &Context) {
+    let released = tokio::select! {
+        released = lease::release_all(&context.home, &context.instance) => released.map_err(|error| error.kind.to_string()),
+        () = context.home.world.sleep_ms(RELEASE_ALL_MS_MAX) => Err("the server does not answer".to_owned()),
+    };
+    match released {
+        Ok(locks) => tracing::info!(locks, "All locks are released"),
+        Err(error) => tracing::warn!(error, "Locks cannot be released; they run out by themselves"),
+    }
 }
 
 #[cfg(test)]
@@ -331,6 +336,27 @@ mod tests {
             refused: BTreeMap::new(),
             refused_keys: Vec::new(),
         }
+    }
+
+    /// Whoever read for a lane has panicked: the lane is let go at the next look, and not kept unread.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_lane_that_nobody_reads_for_is_released() {
+        let place = crate::testing::Place::new().await;
+        let context = place.context("a").await;
+        let listener = doc! { "_id": "l", "collection": "people", "jobName": "j", "isActive": true };
+        context.home.listeners.insert_one(&listener).await.unwrap();
+        let id = LaneId { listener: Bson::String("l".to_owned()), part: None };
+        let claimed = lease::claim(&context.home, &context.instance, &id, 30_000).await.unwrap().unwrap();
+        let lane = begin(&context, id, claimed, None);
+        let owner = async || {
+            let listener = context.home.listeners.find_one(doc! { "_id": "l" }).await.unwrap().unwrap();
+            listener.contains_key("lockInfo")
+        };
+        release_stopped(&context).await.unwrap();
+        assert!(owner().await && context.registry.len() == 1, "somebody reads for it");
+        drop(lane);
+        release_stopped(&context).await.unwrap();
+        assert!(!owner().await && context.registry.len() == 0);
     }
 
     #[test]

@@ -24,7 +24,8 @@ impl LaneId {
     pub(crate) fn text(&self) -> String {
         match self.part {
             None => id_text(&self.listener),
-            Some((part, _)) => format!("{}/{part}", id_text(&self.listener)),
+            // Lanes of another split are others: what those have done is theirs.
+            Some((part, of)) => format!("{}/{part}of{of}", id_text(&self.listener)),
         }
     }
 
@@ -39,9 +40,28 @@ impl LaneId {
     }
 
     /// Whether a document is one of this lane's.
-    pub(crate) fn takes(&self, listener: &Listener, id: &Bson) -> bool {
-        self.part.is_none_or(|(part, _)| listener.partition_of(id) == part)
+    pub(crate) fn takes(&self, id: &Bson) -> bool {
+        takes(self.part, id)
     }
+}
+
+/// Which documents belong to a part: by their key, so that the changes of each stay in order.
+fn takes(part: Option<(u32, u32)>, id: &Bson) -> bool {
+    part.is_none_or(|(part, of)| {
+        let text = id_text(id);
+        // FNV-1a: the same on every machine and in every version of this program.
+        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        hash % u64::from(of) == u64::from(part)
+    })
+}
+
+/// How far a lane came before its listener was split anew: jobs of its documents up to there exist.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Inherited {
+    pub(crate) part: Option<(u32, u32)>,
+    pub(crate) token: Token,
 }
 
 /// Where a lane is.
@@ -164,6 +184,8 @@ pub(crate) struct Lane {
     pub(crate) token: Token,
     /// Jobs up to here exist; what is read again is only for the status.
     pub(crate) jobs_token: Token,
+    /// The same for documents of lanes that were before this one.
+    pub(crate) inherited: Vec<Inherited>,
     /// The token that the database knows.
     pub(crate) stored: Token,
     /// Whether the definition has changed since it was stored.
@@ -191,6 +213,7 @@ impl Lane {
             document,
             token,
             jobs_token,
+            inherited: Vec::new(),
             definition_changed: false,
             run_at_floor_ms: run_at_max_ms,
             run_at_max_ms,
@@ -220,6 +243,12 @@ impl Lane {
             }
             seen.listener = listener;
         });
+    }
+
+    /// Whether an owner before us has made the job of a change.
+    pub(crate) fn has_its_job(&self, token: &Token, id: &Bson) -> bool {
+        let by = |before: &Inherited| *token <= before.token && takes(before.part, id);
+        *token <= self.jobs_token || self.inherited.iter().any(by)
     }
 
     /// Whether it waits for changes at all. A paused one that is to catch up goes on where it stopped, later.
@@ -318,6 +347,18 @@ mod tests {
     use mongodb::bson::Timestamp;
 
     use super::*;
+
+    #[test]
+    fn parts_share_all_documents_and_know_their_own() {
+        let part = |part: u32| LaneId { listener: Bson::Int32(1), part: Some((part, 4)) };
+        for n in 0..100 {
+            let takers = (0..4).filter(|at| part(*at).takes(&Bson::Int32(n))).count();
+            assert_eq!(takers, 1, "document {n}");
+        }
+        let taken = (0..4).all(|at| (0..100).any(|n| part(at).takes(&Bson::Int32(n))));
+        assert!(taken, "each part has some");
+        assert_ne!(part(0).text(), LaneId { part: Some((0, 2)), ..part(0) }.text());
+    }
 
     /// A stream that is behind and moves is behind; one that is at the end is not, however old its position is.
     #[test]

@@ -12,6 +12,7 @@ use crate::event::id_text;
 use crate::home::{Home, number};
 use crate::lane::{Handle, LaneId};
 use crate::listener::{Listener, refused};
+use crate::split;
 
 /// Where the lock of a lane is: in the listener's own document, or for a part of one in a document of ours.
 struct Seat<'a> {
@@ -31,6 +32,8 @@ pub(crate) struct Claimed {
     pub(crate) fence: i64,
     /// Its position, as the owner before us left it.
     pub(crate) position: Document,
+    /// The listener as it is.
+    pub(crate) document: Document,
     /// Whether it was taken from somebody who was not heard of.
     pub(crate) stolen: bool,
 }
@@ -81,7 +84,16 @@ async fn within(
         .session(&mut *session)
         .await?;
     let Some(before) = before else { return Ok(None) };
-    let raised = doc! { "$inc": { "fence": 1_i64 }, "$set": { "listener": lane.listener.clone() } };
+    let listener = doc! { "_id": lane.listener.clone(), "isActive": { "$ne": false } };
+    let document = home.listeners.find_one(listener).session(&mut *session).await?;
+    let lanes = document.as_ref().and_then(|document| Listener::read(document).ok());
+    let lanes = lanes.map(|listener| LaneId::of(&listener)).unwrap_or_default();
+    let Some(document) = document.filter(|_| lanes.contains(lane)) else { return Ok(None) };
+    let mut set = doc! { "listener": lane.listener.clone() };
+    if let Some((part, of)) = lane.part {
+        set.extend(doc! { "part": i64::from(part), "of": i64::from(of) });
+    }
+    let raised = doc! { "$inc": { "fence": 1_i64 }, "$set": set };
     let position = home
         .positions
         .find_one_and_update(doc! { "_id": lane.text() }, raised)
@@ -89,14 +101,23 @@ async fn within(
         .return_document(ReturnDocument::After)
         .session(&mut *session)
         .await?;
-    let position = position.unwrap_or_default();
+    let mut position = position.unwrap_or_default();
+    if !position.contains_key("token") || position.contains_key("splitAt") {
+        let Some(start) = split::inherit(home, session, lane, &lanes).await? else { return Ok(None) };
+        if !start.is_empty() {
+            let begun = doc! { "$set": start.clone(), "$unset": { "splitAt": "" } };
+            home.positions.update_one(doc! { "_id": lane.text() }, begun).session(&mut *session).await?;
+            position.extend(start);
+            position.remove("splitAt");
+        }
+    }
     let fence = number(&position, "fence");
     documents
         .update_one(doc! { "_id": id }, doc! { "$set": { "fence": fence } })
         .session(&mut *session)
         .await?;
     let stolen = before.get_document("lockInfo").is_ok_and(|lock| lock.get_str("instanceId").is_ok());
-    Ok(Some(Claimed { fence, position, stolen }))
+    Ok(Some(Claimed { fence, position, document, stolen }))
 }
 
 /// Says that we are alive, in one write for all listeners. Answers which lanes are ours by what the server has.
@@ -150,6 +171,8 @@ pub(crate) async fn release(home: &Home, instance: &str, lane: &LaneId) -> Resul
 
 /// Lets everything go.
 pub(crate) async fn release_all(home: &Home, instance: &str) -> Result<u64, Error> {
+    // Whoever hears of a lock that is free counts us no more.
+    home.instances.update_one(doc! { "_id": instance }, doc! { "$unset": { "lastSeen": "" } }).await?;
     let (mine, free) = (doc! { "lockInfo.instanceId": instance }, doc! { "$unset": { "lockInfo": 1 } });
     let whole = home.listeners.update_many(mine.clone(), free.clone()).await?.modified_count;
     let parts = home.partitions.update_many(mine, free).await?.modified_count;
@@ -245,34 +268,21 @@ fn held(lane: LaneId, document: Option<&Document>) -> Held {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use mongodb::bson::Timestamp;
-    use windlass_engine::core::secret::Secret;
-    use windlass_engine::world::{RealWorld, World};
-    use windlass_testkit::mongo::ReplicaSet;
 
     use super::*;
     use crate::lane::Registry;
-    use crate::settings::{JobsTarget, Place};
+    use crate::testing::Place;
     use crate::token::Token;
 
     /// Whoever was taken over from passes no fence any more; and of one who passes it and one who takes over at the same
     /// time, one transaction is committed.
     #[tokio::test(flavor = "multi_thread")]
     async fn b02_the_lock_is_a_fence_within_a_transaction() {
-        let set = ReplicaSet::shared().await;
-        let database = set.fresh_database().await;
-        let place = Place {
-            uri: Secret::new(set.uri()),
-            database: database.name().to_owned(),
-            jobs: "jobs".to_owned(),
-            target: JobsTarget::Agenda,
-            lock_lifetime_ms: 600_000,
-        };
-        let world: Arc<dyn World> = Arc::new(RealWorld::new());
-        let home = Home::open(&place, world).await.unwrap();
-        home.listeners.insert_one(doc! { "_id": "l", "isActive": true }).await.unwrap();
+        let place = Place::new().await;
+        let home = place.home().await;
+        let listener = doc! { "_id": "l", "collection": "people", "jobName": "j", "isActive": true };
+        home.listeners.insert_one(listener).await.unwrap();
         let lane = LaneId { listener: Bson::String("l".to_owned()), part: None };
         let claimed = claim(&home, "a", &lane, 30_000).await.unwrap().unwrap();
         let start = Token::before(Timestamp { time: 1, increment: 1 });

@@ -34,10 +34,13 @@ mod report;
 mod runner;
 mod service;
 mod sink;
+mod split;
 mod stage;
 mod status_field;
 mod status_writer;
 mod stream;
+#[cfg(test)]
+mod testing;
 mod token;
 mod verbs;
 

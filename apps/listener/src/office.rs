@@ -1,5 +1,7 @@
 //! What people and programs ask of listeners: made, changed, looked at, done again.
 
+use std::collections::BTreeSet;
+
 use futures::TryStreamExt;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
@@ -155,12 +157,9 @@ pub(crate) async fn set_active(home: &Home, id: &str, is_active: bool) -> Result
 /// Deletes a listener. Its jobs stay.
 pub(crate) async fn remove(home: &Home, id: &str) -> Result<Document, OfficeError> {
     let document = home.listeners.find_one_and_delete(by_id(id)).await?.ok_or_else(|| nobody(id))?;
-    if let Ok(listener) = Listener::read(&document) {
-        for lane in LaneId::of(&listener) {
-            home.partitions.delete_one(doc! { "_id": lane.text() }).await?;
-            home.positions.delete_one(doc! { "_id": lane.text() }).await?;
-        }
-    }
+    let its_own = doc! { "listener": document.get("_id").cloned().unwrap_or(Bson::Null) };
+    home.partitions.delete_many(its_own.clone()).await?;
+    home.positions.delete_many(its_own).await?;
     Ok(document)
 }
 
@@ -213,7 +212,8 @@ async fn jobs_of(home: &Home, id: &str) -> Result<Vec<Value>, OfficeError> {
 /// What is to be done again.
 #[derive(Debug, Clone)]
 pub(crate) enum Again {
-    Document(String),
+    /// A document, of all listeners that have had it, or of one.
+    Document(String, Option<String>),
     Listener(String),
     AllFailed,
 }
@@ -221,35 +221,65 @@ pub(crate) enum Again {
 /// Asks for documents to be done again, at once and with a new ladder. Answers how many.
 pub(crate) async fn retry(home: &Home, again: Again) -> Result<u64, OfficeError> {
     let states = doc! { "$in": [ "dead", "waiting" ] };
-    let query = match &again {
-        Again::Document(id) => doc! { "document": id, "state": states },
-        Again::Listener(id) => {
-            doc! { "listener": id_text(show(home, id).await?.get("_id").unwrap_or(&Bson::Null)), "state": states }
-        }
-        Again::AllFailed => doc! { "state": states },
-    };
+    let mut query = doc! { "state": states };
+    if let Again::Document(id, _) = &again {
+        query.insert("document", id);
+    }
+    if let Again::Document(_, Some(id)) | Again::Listener(id) = &again {
+        query.insert("listener", known(home, id).await?);
+    }
     let mut asked = 0;
-    let mut found = home.dead.find(query).await?;
+    let mut found = home.dead.find(query.clone()).await?;
     while let Some(letter) = found.try_next().await? {
         asked += u64::from(ask(home, &letter).await?);
     }
     if asked == 0
-        && let Again::Document(id) = &again
+        && let Again::Document(id, _) = &again
     {
-        // It is not known as failed: it is done again by its last job's place.
-        let last = history::of(home, id).await?.into_iter().next();
-        let letter =
-            last.ok_or_else(|| OfficeError::NotFound(format!("nothing is known of document {id}")))?;
-        let key = jobs_of(home, id).await?.into_iter().find_map(|job| {
-            let same = job["data"]["listenerId"].as_str() == letter.get_str("listener").ok();
+        asked = ask_by_history(home, id, query.get_str("listener").ok()).await?;
+    }
+    Ok(asked)
+}
+
+/// A document that is not known as failed is done again by the places of its last jobs: of each listener one.
+async fn ask_by_history(home: &Home, id: &str, listener: Option<&str>) -> Result<u64, OfficeError> {
+    let mut places = BTreeSet::new();
+    let mut asked = 0;
+    let entries = history::of(home, id).await?;
+    let jobs = jobs_of(home, id).await?;
+    for mut letter in entries {
+        let text = |name: &str| letter.get_str(name).unwrap_or_default().to_owned();
+        let (of, place) = (text("listener"), [text("listener"), text("database"), text("collection")]);
+        if listener.is_some_and(|listener| listener != of) || !places.insert(place) {
+            continue;
+        }
+        let key = jobs.iter().find_map(|job| {
+            let same = job["data"]["listenerId"].as_str() == Some(of.as_str());
             let key = job["data"]["documentKey"]["_id"].clone();
             same.then(|| Bson::try_from(key).ok()).flatten().filter(|key| *key != Bson::Null)
         });
-        let mut letter = letter;
-        letter.insert("documentId", key.unwrap_or_else(|| Bson::String(id.clone())));
+        letter.insert("documentId", key.unwrap_or_else(|| Bson::String(id.to_owned())));
         asked += u64::from(ask(home, &letter).await?);
     }
+    if places.is_empty() {
+        return Err(OfficeError::NotFound(format!("nothing is known of document {id}")));
+    }
     Ok(asked)
+}
+
+/// The id of a listener that there is, as its entries have it.
+async fn known(home: &Home, id: &str) -> Result<String, OfficeError> {
+    Ok(id_text(show(home, id).await?.get("_id").unwrap_or(&Bson::Null)))
+}
+
+/// Documents that did not go through, the newest first: those that are given up, and those that are tried again.
+pub(crate) async fn dead(home: &Home, listener: Option<&str>) -> Result<Vec<Value>, OfficeError> {
+    let mut query = doc! { "state": { "$in": [ "dead", "waiting" ] } };
+    if let Some(listener) = listener {
+        query.insert("listener", known(home, listener).await?);
+    }
+    let found = home.dead.find(query).sort(doc! { "at": -1 }).limit(LIST_MAX);
+    Ok(found.await?.map_ok(as_json).try_collect().await?)
 }
 
 /// Sets a document's status to null, which asks for it again; without a status, its entry says so.
@@ -302,6 +332,16 @@ pub(crate) async fn gaps(home: &Home) -> Result<Vec<Value>, OfficeError> {
     Ok(gaps)
 }
 
+/// The same for all listeners that can be understood.
+pub(crate) async fn replay_all(home: &Home, from: DateTime) -> Result<(), OfficeError> {
+    for document in list(home).await? {
+        if Listener::read(&document).is_ok() {
+            replay(home, &document.get("_id").map(id_text).unwrap_or_default(), from).await?;
+        }
+    }
+    Ok(())
+}
+
 /// Reads the history from a moment on again. Changes that have their job make no second one.
 pub(crate) async fn replay(home: &Home, id: &str, from: DateTime) -> Result<(), OfficeError> {
     let listener = Listener::read(&show(home, id).await?).map_err(OfficeError::Refused)?;
@@ -316,7 +356,7 @@ pub(crate) async fn replay(home: &Home, id: &str, from: DateTime) -> Result<(), 
     let start = Token::before(from);
     for lane in LaneId::of(&listener) {
         // The fence rises, so that whoever has the lane lets it go and the next begins here.
-        let set = doc! { "$inc": { "fence": 1_i64 }, "$set": { "token": start.text(), "statusToken": start.text(), "clusterTime": from } };
+        let set = doc! { "$inc": { "fence": 1_i64 }, "$set": { "token": start.text(), "statusToken": start.text(), "clusterTime": from }, "$unset": { "inherits": "" } };
         home.positions.update_one(doc! { "_id": lane.text() }, set).await?;
     }
     Ok(())

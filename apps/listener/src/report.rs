@@ -141,6 +141,8 @@ pub(crate) async fn report(home: &Home, lock_s: f64) -> Result<Report, Error> {
                 lock.and_then(|lock| lock.get_datetime("lastHeartbeat").ok()).map(|beat| seconds(now, *beat));
             let time = position.and_then(|position| position.get_timestamp("clusterTime").ok());
             let did = position.and_then(|position| position.get_document("did").ok());
+            let position_age =
+                position.and_then(|position| position.get_datetime("at").ok()).map(|at| seconds(now, *at));
             lanes.push(LaneReport {
                 listener: id.clone(),
                 lane: part.text(),
@@ -152,10 +154,11 @@ pub(crate) async fn report(home: &Home, lock_s: f64) -> Result<Report, Error> {
                 is_stale: age.is_some_and(|age| age > lock_s),
                 lease_age: age,
                 fence: position.map_or(0, |position| number(position, "fence")),
-                lag: time.map(|time| seconds(now, DateTime::from_millis(i64::from(time.time) * 1_000))),
-                position_age: position
-                    .and_then(|position| position.get_datetime("at").ok())
-                    .map(|at| seconds(now, *at)),
+                // What its owner said of it, and how long ago; before it has said anything, by the position alone.
+                lag: did
+                    .and_then(|did| Some(did.get_f64("lag").ok()? + position_age?))
+                    .or(time.map(|time| seconds(now, DateTime::from_millis(i64::from(time.time) * 1_000)))),
+                position_age,
                 open_gaps: gaps.get(&id).copied().unwrap_or(0),
                 dead_letters: dead.get(&id).copied().unwrap_or(0),
                 waiting: waiting.get(&id).copied().unwrap_or(0),

@@ -8,6 +8,9 @@ use crate::path;
 /// The field when nothing is said.
 pub(crate) const DEFAULT: &str = "metadata.listener";
 
+/// The status of a document that somebody else calls failed.
+const ERROR: &str = "error";
+
 /// A field such as `metadata.listener`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct StatusField(String);
@@ -46,10 +49,15 @@ impl StatusField {
         })
     }
 
-    /// Whether a document asks to be done again: its status is there, and null.
+    /// Whether a document asks to be done again: its status is there, and null or the word for an error.
     pub(crate) fn asks_again(&self, document: &Document) -> bool {
         let null = |path: &str| matches!(path::value(document, path), Some(Bson::Null));
-        null(&self.part("status")) || null(&self.0) || null(self.private())
+        self.says_error(document) || null(&self.part("status")) || null(&self.0) || null(self.private())
+    }
+
+    /// Whether its status is the word for an error. We never write it, so that it always asks.
+    pub(crate) fn says_error(&self, document: &Document) -> bool {
+        matches!(path::value(document, &self.part("status")), Some(Bson::String(status)) if status == ERROR)
     }
 
     /// The error that a document has, and when it came about; nothing where it has none.
@@ -65,12 +73,21 @@ impl StatusField {
 
     /// A query for documents that ask to be done again. A status that is not there asks for nothing.
     pub(crate) fn query_again(&self) -> Document {
+        doc! { "$or": self.wishes() }
+    }
+
+    /// The ways in which a document asks, each a query that an index can have.
+    pub(crate) fn wishes(&self) -> Vec<Document> {
         let of_null = doc! { "$type": 10 };
-        let mut ways = vec![doc! { self.part("status"): of_null.clone() }, doc! { &self.0: of_null.clone() }];
+        let mut ways = vec![
+            doc! { self.part("status"): of_null.clone() },
+            doc! { self.part("status"): ERROR },
+            doc! { &self.0: of_null.clone() },
+        ];
         if self.private() != self.0 {
             ways.push(doc! { self.private(): of_null });
         }
-        doc! { "$or": ways }
+        ways
     }
 }
 
@@ -123,6 +140,8 @@ mod tests {
         assert_eq!(field.private(), "metadata.listeners");
         assert!(field.asks_again(&doc! { "metadata": { "listeners": Bson::Null } }));
         assert!(field.asks_again(&doc! { "metadata": { "listeners": { "abc": { "status": Bson::Null } } } }));
+        let failed = doc! { "metadata": { "listeners": { "abc": { "status": "error" } } } };
+        assert!(field.asks_again(&failed) && field.says_error(&failed));
         assert!(!field.asks_again(&doc! { "metadata": { "listeners": {} } }));
         assert!(!field.asks_again(&doc! {}));
         assert!(

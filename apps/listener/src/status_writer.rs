@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::future::join;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::error::Error;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::event::id_text;
 use crate::history;
 use crate::home::{is_passing, number};
-use crate::job::{NewJob, Origin};
+use crate::job::{Dead, NewJob, Origin};
 use crate::metrics::add;
 
 const PAUSE_MS: u64 = 200;
@@ -49,7 +49,15 @@ pub(crate) async fn run(
             noting.join_next().await;
         }
         let context = context.clone();
-        noting.spawn(async move { history::note_jobs(&context, &batch).await });
+        noting.spawn(async move {
+            let (dead, written): (Vec<NewJob>, Vec<NewJob>) =
+                batch.into_iter().partition(|job| job.dead.is_some());
+            history::note_jobs(&context, &written).await;
+            for job in dead {
+                let why = job.dead.as_ref().map(|dead| dead.why.as_str());
+                history::note(&context, &job.origin, "dead", &job.name, why).await;
+            }
+        });
     }
     while noting.join_next().await.is_some() {}
     Ok(())
@@ -177,7 +185,7 @@ async fn update(
     Ok(())
 }
 
-/// `complete` means that the job's row is durable.
+/// `complete` means that the job's row is durable. One that can never be is told why.
 fn statement(context: &Context, newest: &Newest<'_>) -> Option<Document> {
     let Newest { job, null_is_no_wish } = newest;
     let Origin { listener, document, status_field, .. } = &job.origin;
@@ -185,30 +193,20 @@ fn statement(context: &Context, newest: &Newest<'_>) -> Option<Document> {
     let mut query = doc! { "_id": document.clone() };
     if !null_is_no_wish {
         // A null that somebody set since asks for the document to be done again, and stays until it is.
-        let of_null = doc! { "$type": 10 };
-        let mut wishes =
-            vec![doc! { field.part("status"): of_null.clone() }, doc! { field.path(): of_null.clone() }];
-        if field.private() != field.path() {
-            wishes.push(doc! { field.private(): of_null });
-        }
-        query.insert("$nor", wishes);
+        query.insert("$nor", field.wishes());
     }
-    let job = &job.name;
+    let told = match &job.dead {
+        None => done(context, listener, &job.name),
+        Some(Dead { why, at }) => given_up(listener, why, *at),
+    };
     if *null_is_no_wish && field.private() != field.path() {
         // Nothing can be set within a map that is null: the map is made, with what it has.
         let name = field.path().rsplit('.').next().unwrap_or_default();
-        let done = complete(context, field, listener, job);
-        let entry = done
-            .get_document("$set")
-            .ok()
-            .and_then(|set| set.get(field.path()))
-            .cloned()
-            .unwrap_or(Bson::Null);
         let whole =
-            doc! { "$mergeObjects": [ format!("${}", field.private()), { "$literal": { name: entry } } ] };
+            doc! { "$mergeObjects": [ format!("${}", field.private()), { "$literal": { name: told } } ] };
         return Some(doc! { "q": query, "u": [ { "$set": { field.private(): whole } } ] });
     }
-    Some(doc! { "q": query, "u": complete(context, field, listener, job) })
+    Some(doc! { "q": query, "u": { "$set": { field.path(): told } } })
 }
 
 /// The update that says that a document is done.
@@ -218,7 +216,14 @@ pub(crate) fn complete(
     listener: &str,
     job: &str,
 ) -> Document {
-    doc! { "$set": { field.path(): {
-        "status": "complete", "lastRun": context.home.now(), "listenerId": listener, "jobId": job,
-    } } }
+    doc! { "$set": { field.path(): done(context, listener, job) } }
+}
+
+fn done(context: &Context, listener: &str, job: &str) -> Document {
+    doc! { "status": "complete", "lastRun": context.home.now(), "listenerId": listener, "jobId": job }
+}
+
+/// What a document is told whose job can never be written.
+pub(crate) fn given_up(listener: &str, why: &str, at: DateTime) -> Document {
+    doc! { "status": Bson::Null, "lastRun": at, "listenerId": listener, "error": why, "lastError": at }
 }

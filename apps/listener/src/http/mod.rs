@@ -39,6 +39,7 @@ pub(crate) async fn serve(
         .route("/healthz", get(questions::health))
         .route("/status", get(questions::status))
         .route("/gaps", get(questions::gaps))
+        .route("/dead", get(questions::dead))
         .route("/locks", get(questions::locks))
         .route("/documents/{id}", get(questions::document))
         .route("/retry", post(questions::retry))

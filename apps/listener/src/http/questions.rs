@@ -1,6 +1,6 @@
 //! What is asked of the service: how it does, what happened to a document, what is to be done again.
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
 use bytes::Bytes;
 use http::StatusCode;
 use mongodb::bson::doc;
@@ -55,6 +55,14 @@ pub(super) async fn gaps(State(rooms): State<Rooms>) -> Answered {
     Ok(ok(&value!({ "gaps": office::gaps(&rooms.home).await.map_err(refused)? })))
 }
 
+pub(super) async fn dead(State(rooms): State<Rooms>, RawQuery(query): RawQuery) -> Answered {
+    let query = query.unwrap_or_default();
+    let mut asked = url::form_urlencoded::parse(query.as_bytes());
+    let listener = asked.find(|(name, _)| name == "listener").map(|(_, id)| id);
+    let found = office::dead(&rooms.home, listener.as_deref()).await.map_err(refused)?;
+    Ok(ok(&value!({ "dead": found })))
+}
+
 pub(super) async fn locks(State(rooms): State<Rooms>) -> Answered {
     let report = report::live(&rooms).await.map_err(database)?;
     let locks = report.lanes.iter().map(|lane| {
@@ -79,7 +87,7 @@ pub(super) async fn retry(State(rooms): State<Rooms>, body: Bytes) -> Answered {
     let invalid = |why: String| Refusal::new(StatusCode::BAD_REQUEST, "invalid", why);
     let wanted: Wanted = serde_json::from_slice(&body).map_err(|why| invalid(why.to_string()))?;
     let again = match wanted {
-        Wanted { document: Some(id), listener: None, all_failed: None } => Again::Document(id),
+        Wanted { document: Some(id), listener, all_failed: None } => Again::Document(id, listener),
         Wanted { document: None, listener: Some(id), all_failed: None } => Again::Listener(id),
         Wanted { document: None, listener: None, all_failed: Some(true) } => Again::AllFailed,
         _ => return Err(invalid("say one of document, listener and all_failed".to_owned())),

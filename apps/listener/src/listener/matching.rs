@@ -62,19 +62,6 @@ impl Listener {
             None => true,
         }
     }
-
-    /// Which part of a listener a document belongs to: by its key, so that its changes stay in order.
-    pub(crate) fn partition_of(&self, id: &Bson) -> u32 {
-        if self.partitions <= 1 {
-            return 0;
-        }
-        let text = crate::event::id_text(id);
-        // FNV-1a: the same on every machine and in every version of this program.
-        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-        (hash % u64::from(self.partitions)) as u32
-    }
 }
 
 /// The document that a filter of documents is matched against: afterwards, or before for a delete, or what is known
@@ -195,14 +182,5 @@ mod tests {
         assert!(typed.matches(&of("person")) && typed.matches(&of("contact")) && !typed.matches(&of("deal")));
         let any = listener(doc! { "metadata": { "objectType": "person", "handleAnyObjectType": true } });
         assert!(any.matches(&of("deal")));
-    }
-
-    #[test]
-    fn partitions_keep_a_document_in_its_place() {
-        let split = listener(doc! { "partitions": 4 });
-        let places: std::collections::BTreeSet<u32> =
-            (0..100).map(|n| split.partition_of(&Bson::Int32(n))).collect();
-        assert_eq!(places, (0..4).collect());
-        assert_eq!(split.partition_of(&Bson::Int32(5)), split.partition_of(&Bson::Int32(5)));
     }
 }

@@ -24,7 +24,7 @@ use crate::metrics::add;
 use crate::settings::JobsTarget;
 use crate::sink::{Trouble, write_within};
 use crate::status_field::StatusField;
-use crate::status_writer::complete;
+use crate::status_writer::{complete, given_up};
 use crate::token::Token;
 
 /// How long one look may take.
@@ -62,7 +62,7 @@ pub(super) fn behind(mut wanted: Vec<Document>, after: Option<&Bson>) -> Documen
     }
 }
 
-/// Documents of a database whose status somebody has set to null. Those that our own ledger told of an error are
+/// Documents of a database whose status somebody has set to null, or to the word for an error. Those that our own ledger told of an error are
 /// tried again by their ladder; an error of anybody else asks as a plain null does. A look goes on behind the last
 /// one, so that documents which ask for nothing that is due never hide the others.
 pub(super) async fn wished(
@@ -154,10 +154,10 @@ fn is_wish(
     told: &HashMap<ObjectId, Document>,
 ) -> bool {
     let id = document.get("_id").unwrap_or(&Bson::Null);
-    if !handle.id.takes(listener, id) || !field.asks_again(document) {
+    if !handle.id.takes(id) || !field.asks_again(document) {
         return false;
     }
-    if let Some(error) = field.error(document) {
+    if let Some(error) = field.error(document).filter(|_| !field.says_error(document)) {
         let entry = told.get(&entry_id(&listener.id(), database, &listener.collection, id));
         if entry.is_some_and(|entry| ledger::has_told(entry, &error)) {
             return false;
@@ -178,7 +178,7 @@ pub(super) async fn due(context: &Context, handle: &Arc<Handle>, listener: &List
         else {
             continue;
         };
-        if !handle.id.takes(listener, id) {
+        if !handle.id.takes(id) {
             continue;
         }
         let documents = home.client.database(database).collection::<Document>(collection);
@@ -315,9 +315,7 @@ impl GivenUp<'_> {
             let documents = home.client.database(&event.database).collection::<Document>(&event.collection);
             let mut asks = field.query_again();
             asks.insert("_id", event.id().clone());
-            let status = doc! { "$set": { field.path(): {
-                "status": Bson::Null, "lastRun": at, "listenerId": listener.id(), "error": why, "lastError": at,
-            } } };
+            let status = doc! { "$set": { field.path(): given_up(&listener.id(), why, at) } };
             let told = async {
                 if let Some((parent, asked)) = map_anew(field, event, siblings) {
                     documents.update_one(parent, asked).await?;

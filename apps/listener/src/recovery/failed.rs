@@ -152,8 +152,10 @@ pub(super) async fn note_jobs(
 ) -> Result<(), Error> {
     let id = listener.id();
     for failed in failed.iter().filter(|failed| failed.listener == id) {
-        if handle.id.takes(listener, &failed.document) {
-            note(context, listener, failed).await?;
+        if handle.id.takes(&failed.document) {
+            if !note(context, handle, listener, failed).await? {
+                break;
+            }
             told.lock().unwrap_or_else(PoisonError::into_inner).push((failed.job.clone(), failed.at));
         }
     }
@@ -171,11 +173,12 @@ pub(super) async fn note_rows(context: &Context, handle: &Handle, listener: &Lis
     };
     let mut rows = context.home.jobs.find(query).limit(context.work.scan_documents_max as i64).await?;
     while let Some(row) = rows.try_next().await? {
-        let Some(failed) = Failed::of_row(&row).filter(|failed| handle.id.takes(listener, &failed.document))
-        else {
+        let Some(failed) = Failed::of_row(&row).filter(|failed| handle.id.takes(&failed.document)) else {
             continue;
         };
-        note(context, listener, &failed).await?;
+        if !note(context, handle, listener, &failed).await? {
+            break;
+        }
         // Marked last: a crash before this books the same failure, which changes nothing.
         let seen = doc! { "$set": { "windlassSeen": failed.at } };
         let row = doc! { "_id": row.get("_id").cloned().unwrap_or(Bson::Null) };
@@ -184,10 +187,16 @@ pub(super) async fn note_rows(context: &Context, handle: &Handle, listener: &Lis
     Ok(())
 }
 
-/// Books a failure, and tells its document, the history and the log.
-async fn note(context: &Context, listener: &Listener, failed: &Failed) -> Result<(), Error> {
-    let dead = match ledger::book(context, failed).await? {
-        Booked::Before => return Ok(()),
+/// Books a failure, and tells its document, the history and the log. False when the lane is somebody else's.
+async fn note(
+    context: &Context,
+    handle: &Handle,
+    listener: &Listener,
+    failed: &Failed,
+) -> Result<bool, Error> {
+    let dead = match ledger::book(context, handle, failed).await? {
+        Booked::Before => return Ok(true),
+        Booked::NotOurs => return Ok(false),
         Booked::Waiting => false,
         Booked::Dead => true,
     };
@@ -208,7 +217,8 @@ async fn note(context: &Context, listener: &Listener, failed: &Failed) -> Result
         add(&context.metrics.dead, 1);
         tracing::error!(listener = %failed.listener, document = %id_text(&failed.document), error = failed.why, "A document is given up, and is a dead letter");
     }
-    ledger::told(context, failed).await
+    ledger::told(context, failed).await?;
+    Ok(true)
 }
 
 /// Writes `error`, `lastError` and a null status into the document, if that job was its last.

@@ -1,6 +1,7 @@
 //! What is known of a document that did not go through: how often, since when, and when it is tried again. Those that
 //! are given up are dead letters in the same collection.
 
+use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::error::Error;
@@ -36,15 +37,41 @@ pub(super) enum Booked {
     Waiting,
     /// It is given up.
     Dead,
+    /// The lane is somebody else's: whoever has it books it.
+    NotOurs,
 }
 
 /// Books a job that failed for good: the document is tried again by the ladder, and behind its last rung given up.
 /// The same failure is booked once, and so is none that lies before one that was: jobs of a document end in order.
-pub(super) async fn book(context: &Context, failed: &Failed) -> Result<Booked, Error> {
+/// Only while the lane is ours: the count of attempts is read and written in one transaction with the lock.
+pub(super) async fn book(context: &Context, handle: &Handle, failed: &Failed) -> Result<Booked, Error> {
+    let home = &context.home;
+    let mut session = home.session().await?;
+    session.start_transaction().await?;
+    let booked = async {
+        match lease::fence(home, &mut session, &context.instance, handle).await? {
+            true => book_within(context, &mut session, failed).await,
+            false => Ok(Booked::NotOurs),
+        }
+    };
+    match booked.await {
+        Ok(booked @ (Booked::Waiting | Booked::Dead)) => end(home, &mut session).await.map(|()| booked),
+        other => {
+            let _ = session.abort_transaction().await;
+            other
+        }
+    }
+}
+
+async fn book_within(
+    context: &Context,
+    session: &mut ClientSession,
+    failed: &Failed,
+) -> Result<Booked, Error> {
     let home = &context.home;
     let id = id_of(failed);
     let failure = failure(failed);
-    let entry = home.dead.find_one(doc! { "_id": id }).await?.unwrap_or_default();
+    let entry = home.dead.find_one(doc! { "_id": id }).session(&mut *session).await?.unwrap_or_default();
     if entry.get_str("failure").is_ok_and(|booked| booked == failure) {
         return Ok(match (entry.get_bool("isTold").unwrap_or(false), entry.get_str("state")) {
             (true, _) => Booked::Before,
@@ -71,7 +98,7 @@ pub(super) async fn book(context: &Context, failed: &Failed) -> Result<Booked, E
         "document": id_text(&failed.document), "documentId": failed.document.clone(), "attempts": attempts,
         "failure": failure, "failedAt": failed.at, "jobId": &failed.job, "isTold": false,
     };
-    home.dead.update_one(doc! { "_id": id }, doc! { "$set": set }).upsert(true).await?;
+    home.dead.update_one(doc! { "_id": id }, doc! { "$set": set }).upsert(true).session(session).await?;
     Ok(booked)
 }
 
@@ -133,7 +160,43 @@ fn failure(failed: &Failed) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mongodb::bson::Timestamp;
+
     use super::*;
+    use crate::lane::LaneId;
+    use crate::token::Token;
+
+    /// Whoever was taken over from books nothing, and two that book at the same time count one attempt.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn b02_only_the_owner_books_a_failure() {
+        let place = crate::testing::Place::new().await;
+        let context = place.context("a").await;
+        let home = &context.home;
+        let listener = doc! { "_id": "l", "collection": "people", "jobName": "j", "isActive": true };
+        home.listeners.insert_one(listener).await.unwrap();
+        let lane = LaneId { listener: Bson::String("l".to_owned()), part: None };
+        let claimed = lease::claim(home, &context.instance, &lane, 30_000).await.unwrap().unwrap();
+        let start = Token::before(Timestamp { time: 1, increment: 1 });
+        let handle = context.registry.add(lane.clone(), claimed.fence, start, 0);
+        let failed = |job: &str| Failed {
+            listener: "l".to_owned(),
+            database: "d".to_owned(),
+            collection: "people".to_owned(),
+            document: Bson::Int32(1),
+            job: job.to_owned(),
+            at: DateTime::from_millis(1_000),
+            why: "no".to_owned(),
+        };
+        assert_eq!(book(&context, &handle, &failed("one")).await.unwrap(), Booked::Waiting);
+        let one = failed("one");
+        // Of the two one may be refused, as they collide; it changes nothing.
+        drop(tokio::join!(book(&context, &handle, &one), book(&context, &handle, &one)));
+        // A lease of no length is stale at once.
+        lease::claim(home, "b", &lane, -60_000).await.unwrap().unwrap();
+        assert_eq!(book(&context, &handle, &failed("two")).await.unwrap(), Booked::NotOurs);
+        let entry = home.dead.find_one(doc! { "listener": "l" }).await.unwrap().unwrap();
+        assert_eq!((number(&entry, "attempts"), entry.get_str("jobId").unwrap()), (1, "one"), "{entry}");
+    }
 
     #[test]
     fn an_error_that_we_did_not_write_asks() {

@@ -227,16 +227,16 @@ async fn ensure_index(
         return Ok(());
     }
     let collection = database.collection::<Document>(&listener.collection);
-    let mut paths = vec![field.part("status"), field.path().to_owned()];
-    if field.private() != field.path() {
-        paths.push(field.private().to_owned());
-    }
-    for path in paths {
-        let only = doc! { &path: { "$type": 10 } };
-        let options = IndexOptions::builder()
-            .partial_filter_expression(only)
-            .name(format!("windlassAgain_{path}"))
-            .build();
+    for only in field.wishes() {
+        let Some((path, value)) = only.iter().next().map(|(path, value)| (path.clone(), value.clone()))
+        else {
+            continue;
+        };
+        let index = match value.as_str() {
+            Some(word) => format!("windlassAgain_{path}_{word}"),
+            None => format!("windlassAgain_{path}"),
+        };
+        let options = IndexOptions::builder().partial_filter_expression(only).name(index).build();
         let model = IndexModel::builder().keys(doc! { path: 1 }).options(options).build();
         if let Err(error) = collection.create_index(model).await {
             if is_passing(&error) {

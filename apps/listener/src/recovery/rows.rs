@@ -4,12 +4,12 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::Document;
 
-use crate::commit::{end, existing, letter, without_twins};
+use crate::commit::{end, existing, letter, send, without_twins};
 use crate::context::Context;
 use crate::event::id_text;
-use crate::job::NewJob;
+use crate::job::{Dead, NewJob};
 use crate::lane::Handle;
 use crate::lease;
 use crate::metrics::add;
@@ -21,7 +21,7 @@ pub(super) async fn write(
     context: &Context,
     handle: &Handle,
     jobs: Vec<NewJob>,
-    written: &mut Vec<NewJob>,
+    written: &mut Written,
 ) -> Result<bool, Trouble> {
     let mut waiting = vec![jobs];
     while let Some(mut jobs) = waiting.pop() {
@@ -29,23 +29,36 @@ pub(super) async fn write(
             continue;
         }
         match transaction(context, handle, &jobs, None).await {
-            Ok(true) => written.append(&mut jobs),
+            Ok(true) => {
+                written.new += jobs.len();
+                written.told.append(&mut jobs);
+            }
             Ok(false) => return Ok(false),
             Err(trouble) if trouble.passes() => return Err(trouble),
             Err(trouble) => match apart(context, jobs, &trouble, written).await? {
                 Apart::Fewer(jobs) => waiting.push(jobs),
                 Apart::Halves(first, second) => waiting.extend([second, first]),
                 Apart::Poison(job) => {
-                    let why = trouble.why();
-                    if !transaction(context, handle, &[], Some(&letter(&context.home, &job, &why))).await? {
+                    let dead = Dead { why: trouble.why(), at: context.home.now() };
+                    if !transaction(context, handle, &[], Some(&letter(&job, &dead))).await? {
                         return Ok(false);
                     }
-                    set_aside(context, handle, &job, &why);
+                    set_aside(context, handle, &job, &dead.why);
+                    written.told.push(job.given_up(dead));
                 }
             },
         }
     }
     Ok(true)
+}
+
+/// What became of jobs.
+#[derive(Default)]
+pub(super) struct Written {
+    /// Those of which their documents are to be told: that they are durable, or can never be.
+    pub(super) told: Vec<NewJob>,
+    /// How many of them are new.
+    pub(super) new: usize,
 }
 
 /// What is left to do with jobs that could not be written together.
@@ -60,14 +73,14 @@ async fn apart(
     context: &Context,
     mut jobs: Vec<NewJob>,
     trouble: &Trouble,
-    written: &mut Vec<NewJob>,
+    written: &mut Written,
 ) -> Result<Apart, Trouble> {
     let before = jobs.len();
     if trouble.is_duplicate() {
         let there: HashSet<_> = existing(&context.home, &jobs).await?;
         let (there, new): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| there.contains(&job.id));
         // Rows that are there are as good as written.
-        written.extend(there);
+        written.told.extend(there);
         jobs = without_twins(new);
         if jobs.len() < before {
             return Ok(Apart::Fewer(jobs));
@@ -98,8 +111,7 @@ async fn transaction(
             return Ok(None);
         }
         if let Some(letter) = letter {
-            let id = doc! { "_id": letter.get("_id").cloned().unwrap_or(Bson::Null) };
-            home.dead.replace_one(id, letter).upsert(true).session(&mut session).await?;
+            send(home, &mut session, letter).await?;
         }
         write_within(home, &mut session, jobs).await.map(Some)
     };

@@ -178,7 +178,7 @@ async fn take(
         // One that asks has its job for that.
         let has_its_own = |field: &StatusField| field.is_complete(&document) || field.asks_again(&document);
         if listener.status_field.as_ref().is_some_and(has_its_own)
-            || !handle.id.takes(listener, document.get("_id").unwrap_or(&Bson::Null))
+            || !handle.id.takes(document.get("_id").unwrap_or(&Bson::Null))
         {
             continue;
         }
@@ -213,14 +213,14 @@ async fn take(
     if jobs.is_empty() {
         return Ok(Some(0));
     }
-    let mut written = Vec::new();
+    let mut written = rows::Written::default();
     let is_done = rows::write(context, handle, jobs, &mut written).await;
-    let many = written.len();
-    if many > 0 {
-        add(&context.metrics.jobs, many);
-        handle.jobs.fetch_add(many as u64, Ordering::Relaxed);
-        handle.pending.fetch_add(many as u64, Ordering::AcqRel);
-        let _ = context.statuses.send(written).await;
+    let rows::Written { told, new } = written;
+    add(&context.metrics.jobs, new);
+    handle.jobs.fetch_add(new as u64, Ordering::Relaxed);
+    if !told.is_empty() {
+        handle.pending.fetch_add(told.len() as u64, Ordering::AcqRel);
+        let _ = context.statuses.send(told).await;
     }
-    Ok(is_done?.then_some(many as i64))
+    Ok(is_done?.then_some(new as i64))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use windlass_app::AppError;
 
 use super::desk::Desk;
@@ -35,6 +35,10 @@ pub(crate) async fn run(
     loop {
         let first = tokio::select! {
             () = context.stop.wait() => break,
+            Some(ended) = streams.join_next() => {
+                note(&context, ended);
+                continue;
+            }
             lane = behind.recv() => lane,
         };
         let Some(first) = first else { break };
@@ -55,10 +59,19 @@ pub(crate) async fn run(
             }
             drop(seat);
         });
-        while streams.try_join_next().is_some() {}
     }
-    while streams.join_next().await.is_some() {}
+    while let Some(ended) = streams.join_next().await {
+        note(&context, ended);
+    }
     Ok(())
+}
+
+/// A stream that has panicked has let its lanes go: they are released, and taken anew by whoever comes first.
+fn note(context: &Context, ended: Result<(), JoinError>) {
+    if let Err(why) = ended {
+        tracing::error!(panicked = why.is_panic(), "Catching up has failed; its listeners are let go");
+        context.claim_now.notify_one();
+    }
 }
 
 /// Reads until the lanes have joined the shared stream. Answers those that are let go.

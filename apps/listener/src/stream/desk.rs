@@ -4,23 +4,23 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::bson::{DateTime, doc};
 
 use super::batch::{Batch, Writing};
 use super::lookup;
-use super::plan::Plan;
+use super::plan::{OF_LOCKS, Plan};
 use crate::commit::{Done, Step, commit, lost, move_lanes};
 use crate::context::Context;
-use crate::event::{Event, Heard, Operation, id_text};
+use crate::event::{Event, Heard, Unreadable, id_text};
 use crate::home::{code, is_passing};
 use crate::job::{Cause, Making, NewJob};
-use crate::lane::{Following, Lane, LaneId};
-use crate::listener::{Listener, OnResume, applied};
+use crate::lane::{Following, Lane};
+use crate::listener::applied;
 use crate::metrics::add;
 use crate::status_field::touches_only;
 use crate::token::Token;
 
-const PAUSE_MS: u64 = 200;
+pub(super) const PAUSE_MS: u64 = 200;
 
 /// Lanes that are read for together.
 pub(crate) struct Desk {
@@ -59,6 +59,7 @@ impl Desk {
         add(&self.context.metrics.events, events.len());
         for heard in events {
             match heard {
+                Heard::Change(event) if self.is_release(&event) => self.context.claim_now.notify_one(),
                 Heard::Change(event) if self.is_definition(&event) => {
                     if !self.work(std::mem::take(&mut some)).await {
                         return false;
@@ -67,7 +68,11 @@ impl Desk {
                 }
                 Heard::Change(event) => some.push(*event),
                 Heard::Other(_) => {}
-                Heard::Unreadable { token, why, bytes } => self.set_aside(token.as_ref(), &why, bytes).await,
+                Heard::Unreadable(event) => {
+                    if !self.set_aside(&event).await {
+                        return false;
+                    }
+                }
             }
         }
         if !self.work(some).await {
@@ -96,6 +101,14 @@ impl Desk {
 
     fn is_definition(&self, event: &Event) -> bool {
         event.collection == "listeners" && event.database == self.context.home.database
+    }
+
+    /// A lock was let go, by whoever, and nothing else of a listener has changed.
+    fn is_release(&self, event: &Event) -> bool {
+        let held = ["lockInfo", "fence"].map(str::to_owned);
+        let of_locks =
+            event.database == self.context.home.database && OF_LOCKS.contains(&event.collection.as_str());
+        of_locks && event.update.as_ref().is_some_and(|update| touches_only(update, &held))
     }
 
     /// Forgets lanes that are to be let go.
@@ -153,7 +166,7 @@ impl Desk {
                     }
                     writing = Some(self.write(full));
                 }
-                let is_there = event.token <= self.lanes[*place].jobs_token;
+                let is_there = self.lanes[*place].has_its_job(&event.token, event.id());
                 batch.add(*place, event, job, is_there);
             }
         }
@@ -174,7 +187,7 @@ impl Desk {
             return None;
         }
         let listener = lane.listener.clone()?;
-        if !listener.concerns(event) || !lane.id().takes(&listener, event.id()) || !listener.matches(event) {
+        if !listener.concerns(event) || !lane.id().takes(event.id()) || !listener.matches(event) {
             return None;
         }
         lane.handle.events.fetch_add(1, Ordering::Relaxed);
@@ -207,7 +220,15 @@ impl Desk {
     /// Waits until a batch is durable. False when it is time to end.
     async fn written(&mut self, writing: Option<Writing>) -> bool {
         let Some(Writing { task, last, again }) = writing else { return true };
-        let Ok(Some(done)) = task.await else { return false };
+        let done = match task.await {
+            Ok(Some(done)) => done,
+            Ok(None) => return false,
+            Err(why) => {
+                // Nothing is known of what it wrote. Whoever reads ends, and a successor finds out by the rows.
+                tracing::error!(panicked = why.is_panic(), "A batch was not written to its end");
+                return false;
+            }
+        };
         self.lose(&done.lost);
         for (place, token) in &last {
             let lane = &mut self.lanes[*place];
@@ -219,14 +240,21 @@ impl Desk {
             }
         }
         self.count(&done.written);
-        for (job, why) in &done.dead {
+        for job in &done.dead {
+            let why = job.dead.as_ref().map_or("", |dead| dead.why.as_str());
             add(&self.context.metrics.dead, 1);
             job.handle.dead.fetch_add(1, Ordering::Relaxed);
             job.handle.failed(why);
             self.context.metrics.failed(&job.origin.listener, 0);
             tracing::error!(listener = %job.origin.listener, document = %id_text(&job.origin.document), error = %why, "A change can never become a job, and is a dead letter");
         }
-        self.tell(done.written).await;
+        let mut told = done.written;
+        if !done.dead.is_empty() {
+            // The last of a document has the last word.
+            told.extend(done.dead);
+            told.sort_by(|one, other| one.token.cmp(&other.token));
+        }
+        self.tell(told).await;
         self.tell(again).await;
         true
     }
@@ -259,7 +287,7 @@ impl Desk {
         }
     }
 
-    fn step(&self, lane: &Lane, token: &Token) -> Step {
+    pub(super) fn step(&self, lane: &Lane, token: &Token) -> Step {
         Step {
             handle: lane.handle.clone(),
             token: token.clone().max(lane.jobs_token.clone()),
@@ -321,128 +349,44 @@ impl Desk {
         }
     }
 
-    async fn set_aside(&self, token: Option<&Token>, why: &str, bytes: usize) {
-        let id = windlass_mongo::agenda::row_id(&[
-            b"unreadable",
-            token.map(Token::text).unwrap_or(why).as_bytes(),
-        ]);
-        let letter = doc! {
-            "state": "dead", "reason": "unreadable", "error": why, "at": self.context.home.now(),
-            "token": token.map(Token::text), "bytes": bytes as i64,
-        };
-        add(&self.context.metrics.dead, 1);
+    /// An event that cannot be read is a dead letter of each listener that may have waited for it. False when it is time
+    /// to end: then it is read again.
+    async fn set_aside(&self, event: &Unreadable) -> bool {
+        let Unreadable { token, place, why, bytes } = event;
         tracing::error!(error = why, bytes, "An event cannot be read, and is a dead letter");
-        let _ = self
-            .context
-            .home
-            .dead
-            .update_one(doc! { "_id": id }, doc! { "$setOnInsert": letter })
-            .upsert(true)
-            .await;
-    }
-
-    /// A listener was made, changed or deleted, at this point of the history.
-    async fn define(&mut self, event: &Event) {
-        let mut is_ours = false;
-        for place in (0..self.lanes.len()).rev() {
-            let lane = &mut self.lanes[place];
-            if lane.id().listener != *event.id() {
+        let told = token.as_ref().map_or(why.as_str(), Token::text);
+        for lane in &self.lanes {
+            let Some(listener) = lane.listener.as_ref().filter(|listener| listener.is_active) else {
+                continue;
+            };
+            let is_elsewhere =
+                place.as_ref().is_some_and(|(database, name)| !listener.watches(database, name));
+            if is_elsewhere || token.as_ref().is_some_and(|token| *token <= lane.token) {
                 continue;
             }
-            is_ours = true;
-            // What is read again for the status was applied by the owner before.
-            if event.token <= lane.token || event.token <= lane.jobs_token {
-                continue;
-            }
-            if event.operation == Operation::Delete {
-                let lane = self.lanes.swap_remove(place);
-                lane.handle.gone.store(true, Ordering::Relaxed);
-                self.context.registry.remove(&lane.handle);
-                let gone = doc! { "_id": lane.id().text(), "fence": lane.handle.fence };
-                let _ = self.context.home.positions.delete_one(gone).await;
-                tracing::info!(listener = %lane.id().text(), "A listener was deleted");
-                continue;
-            }
-            change(&mut lane.document, event);
-            lane.understand();
-            (lane.token, lane.definition_changed) = (event.token.clone(), true);
-            self.replan = true;
-            let split =
-                lane.listener.as_ref().is_some_and(|listener| !LaneId::of(listener).contains(lane.id()));
-            if split || (lane.listener.is_some() && !lane.is_active()) {
-                self.put_down(place).await;
-            }
-        }
-        self.private = self.plan().private();
-        if is_ours {
-            // One that was mended is followed as the others are.
-            self.following(if self.is_shared { Following::Live } else { Following::CatchingUp });
-            // It may be one now that must not run, or that is in the way of another.
-            self.context.claim_now.notify_one();
-        }
-        if !is_ours && self.is_shared {
-            self.welcome(event).await;
-        }
-    }
-
-    /// A lane that was paused, or split anew: its position is kept, and its lock let go.
-    async fn put_down(&mut self, place: usize) {
-        let lane = self.lanes.swap_remove(place);
-        let steps = [self.step(&lane, &lane.token)];
-        for _ in 0..10 {
-            match move_lanes(&self.context.home, &steps, None).await {
-                Err(error) if is_passing(&error) => {
-                    if !self.context.pause(PAUSE_MS).await {
-                        break;
-                    }
+            let id =
+                windlass_mongo::agenda::row_id(&[b"unreadable", listener.id().as_bytes(), told.as_bytes()]);
+            let letter = doc! {
+                "listener": listener.id(), "state": "dead", "reason": "unreadable", "error": why,
+                "at": self.context.home.now(), "token": token.as_ref().map(Token::text), "bytes": *bytes as i64,
+                "database": place.as_ref().map(|place| &place.0), "collection": place.as_ref().map(|place| &place.1),
+            };
+            let (id, letter) = (doc! { "_id": id }, doc! { "$setOnInsert": letter });
+            let dead = &self.context.home.dead;
+            while let Err(error) = dead.update_one(id.clone(), letter.clone()).upsert(true).await {
+                tracing::warn!(code = code(&error), error = %error.kind, "A dead letter cannot be written now");
+                if !is_passing(&error) {
+                    break;
                 }
-                _ => break,
-            }
-        }
-        tracing::info!(listener = %lane.id().text(), "A listener was paused or split; it is put down");
-        lane.handle.stop.store(true, Ordering::Relaxed);
-        lane.handle.gone.store(true, Ordering::Relaxed);
-        self.context.claim_now.notify_one();
-    }
-
-    /// A listener that nobody has here may be new, or resumed: it begins at this point of the history.
-    async fn welcome(&self, event: &Event) {
-        let home = &self.context.home;
-        if event.operation == Operation::Delete {
-            return;
-        }
-        let Ok(Some(document)) = home.listeners.find_one(doc! { "_id": event.id().clone() }).await else {
-            return;
-        };
-        let Ok(listener) = Listener::read(&document) else { return };
-        let start = |fence: i64| {
-            doc! {
-                "listener": listener.key.clone(), "fence": fence, "token": event.token.text(),
-                "clusterTime": event.cluster_time, "statusToken": event.token.text(), "at": home.now(),
-                "applied": applied(&document),
-            }
-        };
-        for lane in LaneId::of(&listener) {
-            let id = lane.text();
-            if event.operation == Operation::Insert {
-                let new = doc! { "$setOnInsert": start(0) };
-                let _ = home.positions.update_one(doc! { "_id": &id }, new).upsert(true).await;
-            } else if listener.is_active {
-                // What came while it was refused is left out, and what came while it was paused unless it says otherwise.
-                let mut left_out = vec![doc! { "refused": true }];
-                if listener.on_resume == OnResume::Skip {
-                    left_out.push(doc! { "applied.isActive": false });
+                if !self.context.pause(PAUSE_MS).await {
+                    return false;
                 }
-                let paused = doc! { "_id": &id, "$or": left_out, "token": { "$lt": event.token.text() } };
-                let mut set = start(0);
-                set.remove("fence");
-                let begun = doc! { "$set": set, "$unset": { "refused": "" } };
-                let _ = home.positions.update_one(paused, begun).await;
             }
+            add(&self.context.metrics.dead, 1);
+            lane.handle.dead.fetch_add(1, Ordering::Relaxed);
+            lane.handle.failed(why);
         }
-        if listener.is_active {
-            self.context.claim_now.notify_one();
-        }
+        true
     }
 
     /// Says where the lanes are followed.
@@ -450,17 +394,5 @@ impl Desk {
         for lane in self.lanes.iter().filter(|lane| lane.listener.is_some()) {
             lane.handle.see(|seen| seen.following = following);
         }
-    }
-}
-
-/// A listener's document after a change of it.
-fn change(document: &mut Document, event: &Event) {
-    match (&event.document, &event.update) {
-        (_, Some(update)) => update.overlay(document),
-        (Some(whole), None) => *document = whole.clone(),
-        (None, None) => {}
-    }
-    if document.get("_id").is_none() {
-        document.insert("_id", event.key.get("_id").cloned().unwrap_or(Bson::Null));
     }
 }

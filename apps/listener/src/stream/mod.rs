@@ -5,7 +5,8 @@
 
 mod batch;
 pub(crate) mod catch_up;
-pub(crate) mod desk;
+pub(crate) mod definitions;
+mod desk;
 pub(crate) mod gap;
 mod lookup;
 pub(crate) mod plan;

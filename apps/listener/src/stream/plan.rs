@@ -13,6 +13,8 @@ use crate::listener::{Listener, Target};
 
 /// The most names that each entry of the log is compared with: beyond, it is cheaper to make events of all of them.
 const NAMES_MAX: usize = 64;
+/// Collections of ours that have the locks of lanes.
+pub(super) const OF_LOCKS: [&str; 2] = ["listener_partitions", "listeners"];
 
 /// Which collections a stream hears, and what it leaves out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,7 +64,7 @@ impl Plan {
 
     /// What leaves out most of what others write, with few names.
     fn coarse(&self, database: &str, own: &[String]) -> Document {
-        let mut collections: BTreeSet<&str> = ["listeners"].into();
+        let mut collections: BTreeSet<&str> = OF_LOCKS.into();
         let mut databases: Option<BTreeSet<&str>> = Some([database].into());
         for (target, collection) in &self.places {
             collections.insert(collection);
@@ -75,7 +77,8 @@ impl Plan {
                 Target::Prefix(_) => None,
             };
         }
-        let databases = databases.filter(|some| some.len() < collections.len() && some.len() <= NAMES_MAX);
+        let databases =
+            databases.filter(|some| some.len() + 1 < collections.len() && some.len() <= NAMES_MAX);
         let ours = doc! { "ns.db": database, "ns.coll": { "$in": others(own) } };
         match databases {
             Some(some) => doc! { "ns.db": { "$in": Vec::from_iter(some) }, "$nor": [ ours ] },
@@ -95,7 +98,7 @@ impl Plan {
                 Target::Prefix(prefix) => of_prefix.entry(prefix).or_default().push(collection),
             }
         }
-        let mut ways = vec![definitions(database)];
+        let mut ways = Vec::new();
         if !whole.is_empty() {
             ways.push(doc! { "$in": [ { "$concat": [ "$ns.db", ".", "$ns.coll" ] }, whole ] });
         }
@@ -104,14 +107,23 @@ impl Plan {
             ways.push(doc! { "$and": [ begins, { "$in": [ "$ns.coll", collections ] } ] });
         }
         let is_home = doc! { "$eq": [ "$ns.db", database ] };
-        let ours = doc! { "$and": [ is_home, { "$in": [ "$ns.coll", others(own) ] } ] };
-        doc! { "$and": [ { "$or": ways }, { "$not": [ ours ] } ] }
+        let ours = doc! { "$and": [ is_home, { "$in": [ "$ns.coll", own ] } ] };
+        let theirs = doc! { "$and": [ { "$or": ways }, { "$not": [ ours ] } ] };
+        doc! { "$or": [ theirs, definitions(database), releases(database) ] }
     }
 }
 
-/// Our own collections but the listeners.
+/// Our own collections but those that have locks.
 fn others(own: &[String]) -> Vec<&str> {
-    own.iter().map(String::as_str).filter(|name| *name != "listeners").collect()
+    own.iter().map(String::as_str).filter(|name| !OF_LOCKS.contains(name)).collect()
+}
+
+/// Locks that were let go: whoever waits for one takes it at once.
+fn releases(database: &str) -> Document {
+    let removed = doc! { "$ifNull": [ "$updateDescription.removedFields", [] ] };
+    doc! { "$and": [
+        { "$eq": [ "$ns.db", database ] }, { "$in": [ "$ns.coll", OF_LOCKS.to_vec() ] }, { "$in": [ "lockInfo", removed ] },
+    ] }
 }
 
 /// Changes of listeners, but not our heartbeats in them.
@@ -189,9 +201,9 @@ mod tests {
         };
         let many = |of: &dyn Fn(i32) -> Document| (0..500).map(|n| listener(of(n))).collect::<Vec<_>>();
         let tenants = first(&many(&|n| doc! { "database": format!("w{n}") }));
-        assert_eq!((names(&tenants, "ns.coll"), names(&tenants, "ns.db")), (2, 0), "{tenants}");
+        assert_eq!((names(&tenants, "ns.coll"), names(&tenants, "ns.db")), (3, 0), "{tenants}");
         let prefix = first(&many(&|n| doc! { "collection": format!("c{}", n % 5) }));
-        assert_eq!((names(&prefix, "ns.coll"), names(&prefix, "ns.db")), (6, 0), "{prefix}");
+        assert_eq!((names(&prefix, "ns.coll"), names(&prefix, "ns.db")), (7, 0), "{prefix}");
         let one = first(&many(&|n| doc! { "database": "w", "collection": format!("c{n}") }));
         assert_eq!((names(&one, "ns.coll"), names(&one, "ns.db")), (0, 2), "{one}");
         let both = first(&many(&|n| doc! { "database": format!("w{n}"), "collection": format!("c{n}") }));

@@ -1,6 +1,6 @@
-//! `doc` and `retry`.
+//! `doc`, `dead` and `retry`.
 
-use windlass_app::output::{plain, print_json};
+use windlass_app::output::{plain, print_json, table};
 use windlass_app::{AppError, Exit, Host, say};
 
 use super::refused;
@@ -28,6 +28,27 @@ pub(crate) async fn history(host: &Host, home: &Home, id: &str) -> Result<Exit, 
     Ok(Exit::DONE)
 }
 
+pub(crate) async fn dead(host: &Host, home: &Home, listener: Option<&str>) -> Result<Exit, AppError> {
+    let found = match office::dead(home, listener).await {
+        Ok(found) => found,
+        Err(why) => return refused(why),
+    };
+    if host.json {
+        print_json(&found)?;
+        return Ok(Exit::DONE);
+    }
+    let text = |value: &serde_json::Value| match value {
+        serde_json::Value::Null => String::new(),
+        serde_json::Value::String(text) => text.clone(),
+        value => value["$date"].as_str().map_or_else(|| value.to_string(), str::to_owned),
+    };
+    const COLUMNS: [&str; 6] = ["listener", "document", "state", "attempts", "at", "error"];
+    let row = |letter: &serde_json::Value| COLUMNS.iter().map(|name| plain(&text(&letter[*name]))).collect();
+    let rows: Vec<Vec<String>> = found.iter().map(row).collect();
+    say!("{}", table(&COLUMNS, &rows));
+    Ok(Exit::DONE)
+}
+
 pub(crate) async fn retry(
     host: &Host,
     home: &Home,
@@ -36,7 +57,7 @@ pub(crate) async fn retry(
     all_failed: bool,
 ) -> Result<Exit, AppError> {
     let again = match (document, listener, all_failed) {
-        (Some(id), None, false) => Again::Document(id),
+        (Some(id), listener, false) => Again::Document(id, listener),
         (None, Some(id), false) => Again::Listener(id),
         (None, None, true) => Again::AllFailed,
         _ => {

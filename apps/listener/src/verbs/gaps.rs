@@ -29,13 +29,17 @@ pub(crate) async fn gaps(host: &Host, home: &Home) -> Result<Exit, AppError> {
     Ok(Exit::DONE)
 }
 
-pub(crate) async fn replay(host: &Host, home: &Home, id: &str, from: &str) -> Result<Exit, AppError> {
+pub(crate) async fn replay(host: &Host, home: &Home, id: Option<&str>, from: &str) -> Result<Exit, AppError> {
     let Ok(from) = DateTime::parse_rfc3339_str(from) else {
         return refused(OfficeError::Refused(vec![
             "--from must be a moment such as 2026-01-31T12:00:00Z".to_owned(),
         ]));
     };
-    match office::replay(home, id, from).await {
+    let replayed = match id {
+        Some(id) => office::replay(home, id, from).await,
+        None => office::replay_all(home, from).await,
+    };
+    match replayed {
         Ok(()) if host.json => print_json(&serde_json::json!({ "replaying": true }))?,
         Ok(()) => say!("its history is read again; changes that have their job make no second one"),
         Err(why) => return refused(why),

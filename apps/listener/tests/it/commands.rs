@@ -185,4 +185,57 @@ async fn replay_makes_what_is_missing() {
     scene.until("all", 20).await;
     scene.settled("all", &scene.people()).await;
     assert_eq!(scene.count("all").await, 21);
+    // All of them, when none is named.
+    scene.own("jobs").delete_many(doc! { "data.documentId": "5" }).await.unwrap();
+    let replayed = scene.run(&["replay", "--from", &from]).await;
+    assert!(replayed.status.success(), "{replayed:?}");
+    scene.until("all", 21).await;
+}
+
+/// Documents that did not go through are listed with the reason, and done again one by one or all together.
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_letters_are_listed_and_done_again() {
+    let scene = Scene::new().await;
+    let rule =
+        doc! { "create": "jobs", "validator": { "data.documentId": { "$nin": ["bad1", "bad2", "bad3"] } } };
+    scene.client.database(&scene.home).run_command(rule).await.unwrap();
+    scene.listener("all", doc! { "operationType": ["insert"], "statusField": "metadata.listener" }).await;
+    scene.listener("other", doc! { "operationType": ["insert"], "collection": "others" }).await;
+    let one = scene.start("one").await;
+    scene.live(&["all", "other"], &[&one]).await;
+    assert!(scene.json(&["dead"]).await.as_array().unwrap().is_empty());
+    scene.people().insert_many(["bad1", "bad2", "bad3"].map(|id| doc! { "_id": id })).await.unwrap();
+    scene.settled("all", &scene.people()).await;
+    let dead = scene.json(&["dead", "--listener", "all"]).await;
+    assert_eq!(dead.as_array().unwrap().len(), 3, "{dead}");
+    let ids: std::collections::BTreeSet<&str> =
+        dead.as_array().unwrap().iter().filter_map(|letter| letter["document"].as_str()).collect();
+    assert_eq!(ids, ["bad1", "bad2", "bad3"].into());
+    assert!(dead[0]["error"].as_str().is_some_and(|why| !why.is_empty()), "{dead}");
+    assert!(scene.json(&["dead", "--listener", "other"]).await.as_array().unwrap().is_empty());
+    assert_eq!(scene.run(&["dead", "--listener", "nobody"]).await.status.code(), Some(3));
+    let text = scene.run(&["dead"]).await;
+    assert!(String::from_utf8_lossy(&text.stdout).contains("bad2"), "{text:?}");
+    let (code, listed) = scene.get(&one, "/dead?listener=all").await.unwrap();
+    assert_eq!((code, listed["dead"].as_array().unwrap().len()), (200, 3), "{listed}");
+    let (code, listed) = scene.get(&one, "/dead").await.unwrap();
+    assert_eq!((code, listed["dead"].as_array().unwrap().len()), (200, 3), "{listed}");
+    // The reason is gone: one is done, then the rest.
+    let free = doc! { "collMod": "jobs", "validator": {} };
+    scene.client.database(&scene.home).run_command(free).await.unwrap();
+    let (code, asked) =
+        scene.ask(&one, "POST", "/retry", r#"{"document": "bad1", "listener": "all"}"#).await.unwrap();
+    assert_eq!((code, &asked["asked"]), (200, &serde_json::json!(1)), "{asked}");
+    scene.until("all", 2).await;
+    eventually("two are left", async || {
+        (scene.json(&["dead"]).await.as_array().unwrap().len() == 2).then_some(())
+    })
+    .await;
+    let (code, asked) = scene.ask(&one, "POST", "/retry", r#"{"all_failed": true}"#).await.unwrap();
+    assert_eq!((code, &asked["asked"]), (200, &serde_json::json!(2)), "{asked}");
+    scene.until("all", 4).await;
+    eventually("none is left", async || {
+        scene.json(&["dead"]).await.as_array().unwrap().is_empty().then_some(())
+    })
+    .await;
 }

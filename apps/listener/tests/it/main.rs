@@ -2,13 +2,19 @@
 //! write as the oracle.
 
 mod agenda;
+mod cable;
 mod commands;
 mod documents;
+mod ends;
 mod faults;
 mod ledger;
 mod owners;
 mod page;
+mod poison;
 mod recovery;
+mod rest;
 mod scene;
+mod soak;
+mod split;
 mod store;
 mod streams;

@@ -44,15 +44,23 @@ async fn the_page_shows_each_listener() {
     let one = scene.start("one").await;
     scene.live(&["first"], &[&one]).await;
     scene.settled("first", &scene.people()).await;
+    let letter = doc! { "listener": "first", "state": "dead", "document": "<i>x</i>", "documentId": "x", "error": "no <b>room</b>", "attempts": 3 };
+    scene.own("listener_dead").insert_one(letter).await.unwrap();
     let page = shown(&scene, &one, &[]).await;
     assert!(page.contains("id=\"lane-first\"") && page.contains("id=\"lane-second\""), "{page}");
     assert!(page.contains("&lt;b&gt;bold") && !page.contains("<b>bold"), "text from outside is text: {page}");
     assert!(page.contains("held") && page.contains("paused") && page.contains("Resume"), "{page}");
     assert!(page.contains("Replay") && page.contains("listener third is refused"), "{page}");
+    assert!(page.contains("Documents that did not go through") && page.contains("&lt;i&gt;x"), "{page}");
+    assert!(page.contains("Do it again") && page.contains("Do all failed again"), "{page}");
+    assert!(page.contains("no &lt;b&gt;room"), "{page}");
     if let Some(folder) = std::env::var_os("LISTENER_SCREENSHOTS") {
-        for (name, size, dark) in
-            [("light", "1200,900", false), ("dark", "1200,900", true), ("phone", "400,900", false)]
-        {
+        for (name, size, dark) in [
+            ("light", "1200,900", false),
+            ("dark", "1200,900", true),
+            ("phone", "500,1400", false),
+            ("phone-dark", "500,1400", true),
+        ] {
             let path = std::path::Path::new(&folder).join(format!("{name}.png"));
             let (shot, size) = (format!("--screenshot={}", path.display()), format!("--window-size={size}"));
             let mut more = vec![shot.as_str(), size.as_str()];

@@ -88,7 +88,12 @@ async fn poison_in_a_gap_holds_up_nobody() {
     })
     .await;
     assert_eq!(closed.get_i64("jobs").unwrap(), 2, "{closed}");
-    dead_letter(&scene).await;
+    let letter = dead_letter(&scene).await;
+    let told = eventually("the document is told", async || {
+        status(&scene, "a-poison").await.filter(|status| status.get_str("error").is_ok())
+    })
+    .await;
+    assert_eq!(told.get_str("error").unwrap(), letter.get_str("error").unwrap());
     for id in ["b", "c"] {
         complete(&scene, id).await;
     }
@@ -131,6 +136,49 @@ async fn an_error_of_somebody_else_asks_once() {
     people.update_one(doc! { "_id": "x" }, said).await.unwrap();
     complete(&scene, "x").await;
     assert_eq!(scene.own("jobs").count_documents(of_x).await.unwrap(), 2, "{}", scene.last_words());
+}
+
+/// A status that somebody calls an error asks as a null does: once each time, also behind a failure of ours, and never
+/// without having been set.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_word_error_asks_once() {
+    let mut scene = Scene::new().await;
+    scene.set("LISTENER_LADDER", "1h");
+    scene.listener("all", doc! { "statusField": FIELD, "operationType": ["insert"] }).await;
+    let one = scene.start("one").await;
+    scene.live(&["all"], &[&one]).await;
+    let people = scene.people();
+    people.insert_one(doc! { "_id": "x" }).await.unwrap();
+    complete(&scene, "x").await;
+    let ask = async || {
+        let word = doc! { "$set": { "metadata.listener.status": "error" } };
+        people.update_one(doc! { "_id": "x" }, word).await.unwrap();
+        complete(&scene, "x").await;
+    };
+    ask().await;
+    assert_eq!(scene.count("all").await, 2, "{}", scene.last_words());
+    ask().await;
+    assert_eq!(scene.count("all").await, 3, "{}", scene.last_words());
+    let at = DateTime::from_millis(1_700_000_000_000);
+    let done = status(&scene, "x").await.unwrap();
+    let id = mongodb::bson::oid::ObjectId::parse_str(done.get_str("jobId").unwrap()).unwrap();
+    let failed = doc! { "$set": { "failedAt": at, "lastFinishedAt": at, "failReason": "canary", "nextRunAt": Bson::Null } };
+    scene.own("jobs").update_one(doc! { "_id": id }, failed).await.unwrap();
+    eventually("the document is told", async || {
+        status(&scene, "x").await.filter(|status| status.get_str("error").is_ok_and(|why| why == "canary"))
+    })
+    .await;
+    ask().await;
+    assert_eq!(scene.count("all").await, 4, "{}", scene.last_words());
+    // Two rounds later, by what others asked for in them.
+    for id in ["y", "z"] {
+        people.insert_one(doc! { "_id": id }).await.unwrap();
+        complete(&scene, id).await;
+        people.update_one(doc! { "_id": id }, doc! { "$set": { FIELD: Bson::Null } }).await.unwrap();
+        complete(&scene, id).await;
+    }
+    let of_x = doc! { "data.documentId": "x" };
+    assert_eq!(scene.own("jobs").count_documents(of_x).await.unwrap(), 4, "{}", scene.last_words());
 }
 
 /// A listener whose edit cannot be understood does nothing, and says so; the instance is healthy all the same.

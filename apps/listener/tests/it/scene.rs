@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use futures::TryStreamExt;
 use mongodb::bson::{Bson, Document, Timestamp, doc};
@@ -26,6 +27,21 @@ pub struct Scene {
     /// The beginning of tenants' databases.
     pub prefix: String,
     pub since: Timestamp,
+}
+
+/// How many times as long the long tests are: `./test --full` says ten.
+pub fn rounds() -> usize {
+    std::env::var("WINDLASS_ROUNDS").map_or(1, |said| said.parse().expect("a number of rounds"))
+}
+
+/// Whether the long forms are asked for.
+pub fn is_full() -> bool {
+    rounds() > 1
+}
+
+/// Lets time pass where that is what is tested.
+pub async fn hold(length: Duration) {
+    tokio::time::timeout(length, std::future::pending::<()>()).await.unwrap_err();
 }
 
 /// A port that is free now.
@@ -226,6 +242,14 @@ impl Scene {
         if answered_within(700, ask).await.is_none() {
             panic!("{listener} has {} of {rows} jobs\n{}", self.count(listener).await, self.last_words());
         }
+    }
+
+    /// Waits until a document has a row, so long at most.
+    pub async fn row_within(&self, document: &str, length: Duration) {
+        let row = doc! { "data.documentId": document };
+        let found = answered_within(u32::MAX, async || self.own("jobs").find_one(row.clone()).await.ok()?);
+        let found = tokio::time::timeout(length, found).await;
+        assert!(found.is_ok(), "{document} has no row within {length:?}\n{}", self.last_words());
     }
 
     pub async fn ledger(&self) -> Vec<crate::ledger::Entry> {
