@@ -10,10 +10,13 @@ use windlass_engine::world::{RealWorld, World};
 use windlass_testkit::binary;
 use windlass_testkit::postgres::{Database, Server};
 
-/// Until programs have found out that nothing happens.
-const SETTLES_MS: u64 = 45_000;
+/// Until programs have found out that nothing happens, and have pruned for the second time.
+const SETTLES_MS: u64 = 65_000;
 /// How long is counted.
 const COUNTED_MS: u64 = 60_000;
+/// How often it is counted at most. A loaded machine settles later, and work that is due every few minutes falls into
+/// one of these; what a program does all the time is in each of them.
+const WINDOWS_MAX: u32 = 3;
 /// One in five seconds.
 const TRANSACTIONS_MAX: i64 = COUNTED_MS as i64 / 5_000;
 
@@ -69,12 +72,21 @@ fn look(host: &str) {
     }
 }
 
-async fn counted(database: &Database) -> i64 {
+/// Counts the transactions of a stretch of time, until there is one with no more than `max`. None at all would be a program
+/// that has ended.
+async fn rests(database: &Database, max: i64) {
     let world = RealWorld::new();
     world.sleep_ms(SETTLES_MS).await;
-    let before = database.transactions().await;
-    world.sleep_ms(COUNTED_MS).await;
-    database.transactions().await - before
+    let mut counts = Vec::new();
+    for _ in 0..WINDOWS_MAX {
+        let before = database.transactions().await;
+        world.sleep_ms(COUNTED_MS).await;
+        counts.push(database.transactions().await - before);
+        if counts.last().is_some_and(|count| (1..=max).contains(count)) {
+            return;
+        }
+    }
+    panic!("{counts:?} transactions in {COUNTED_MS} ms each, of at most {max}");
 }
 
 /// A database whose transactions are those of the programs alone: nobody else uses its server, nor clears it up.
@@ -91,14 +103,12 @@ async fn an_idle_server_with_a_page_open_is_cheap() {
     let database = database().await;
     let mut server = start(&["serve", "--listen", "127.0.0.1:0"], &database.url());
     listen(&address(&mut server));
-    let count = counted(&database).await;
-    assert!((1..=TRANSACTIONS_MAX).contains(&count), "{count} transactions in {COUNTED_MS} ms");
+    rests(&database, TRANSACTIONS_MAX).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_worker_is_cheap() {
     let database = database().await;
     let _worker = start(&["work", "--kind", "greet", "--", "true"], &database.url());
-    let count = counted(&database).await;
-    assert!((1..=TRANSACTIONS_MAX).contains(&count), "{count} transactions in {COUNTED_MS} ms");
+    rests(&database, TRANSACTIONS_MAX).await;
 }
