@@ -35,6 +35,7 @@ mod hosts;
 mod link;
 mod migrate;
 mod moves;
+mod news;
 mod offers;
 mod options;
 mod pooler;

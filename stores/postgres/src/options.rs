@@ -83,7 +83,7 @@ impl Target {
             return Ok(target);
         }
         tracing::info!(
-            "a transaction pooler stands between this program and Postgres; work on other machines is found by asking"
+            "a transaction pooler stands between this program and Postgres; whether there is work on other machines is read"
         );
         Self::of(ours, true, options)
     }

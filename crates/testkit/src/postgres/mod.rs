@@ -6,6 +6,7 @@
 //! in a temporary folder. It dies with the tests, and its folder goes with it.
 
 pub mod patroni;
+mod pooler;
 mod program;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::OnceCell;
 use tokio_postgres::NoTls;
 
+pub use self::pooler::Pooler;
 pub use self::program::Dump;
 use self::program::Program;
 use crate::eventually::{answered, eventually};
@@ -248,6 +250,11 @@ impl Database {
             self.name
         );
         number(&self.server.url("postgres"), &counted).await.expect("the statistics of a database")
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Its server.
