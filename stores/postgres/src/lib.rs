@@ -60,6 +60,7 @@ mod worker;
 pub use connect::pool_of;
 pub use enqueue::enqueue_in;
 pub use options::Options;
+pub use risks::Limits;
 pub use store::PostgresStore;
 /// The driver, in the version whose transactions [`enqueue_in`] takes.
 pub use tokio_postgres;

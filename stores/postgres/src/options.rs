@@ -78,8 +78,7 @@ impl Target {
     pub(crate) async fn find(url: &str, options: &Options) -> Result<Self, StoreError> {
         let target = Self::parse(url, options)?;
         let ours = Ours::take(url)?;
-        // A schema is set in the session, so that there must be one.
-        if ours.pooled.is_some() || ours.schema.is_some() || !is_pooled(&target.hosts(options)).await {
+        if ours.pooled.is_some() || !is_pooled(&target.hosts(options)).await {
             return Ok(target);
         }
         tracing::info!(

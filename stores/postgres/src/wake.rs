@@ -246,7 +246,10 @@ async fn hear_once(
     losses.mark_unchanged();
     let (client, mut connection) = listen.hosts.connect().await?;
     let talk = async {
-        client.batch_execute(&listen.listen).await?;
+        match tokio::time::timeout(SIGN_OF_LIFE, client.batch_execute(&listen.listen)).await {
+            Ok(answer) => answer?,
+            Err(_) => return Ok(()),
+        }
         *wait = RECONNECT_MIN;
         hearing.set(true);
         // Whatever was said while nobody listened is made up for.

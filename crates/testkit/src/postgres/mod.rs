@@ -60,7 +60,12 @@ impl Server {
     /// A server of one's own, to be stopped and started at will. It ends when
     /// this is dropped.
     pub async fn own() -> Self {
-        Self::started(Program::create()).await
+        Self::own_with(&[]).await
+    }
+
+    /// The same with settings of its own, as `fsync=off`.
+    pub async fn own_with(settings: &[&str]) -> Self {
+        Self::started(Program::create(settings)).await
     }
 
     /// A standby of one's own that follows an own server.
@@ -166,6 +171,15 @@ impl Server {
     /// Makes a primary of a standby.
     pub fn promote(&self) {
         self.own_program("promote").promote();
+    }
+
+    /// Until it takes writes, asked directly.
+    pub fn takes_writes(&self) -> impl Future<Output = ()> + Send + 'static {
+        let url = self.url("postgres");
+        async move {
+            let asked = "SELECT 1 - pg_is_in_recovery()::int::bigint";
+            eventually("it takes writes", async || number(&url, asked).await.filter(|is| *is == 1)).await;
+        }
     }
 
     /// Freezes an own server: it stands still with all its connections, and nothing is reset.

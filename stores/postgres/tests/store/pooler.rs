@@ -39,3 +39,17 @@ async fn a_transaction_pooler_is_recognised() {
         drop(client(&url).await);
     }
 }
+
+/// A schema of one's own is set in the session: where there is none, that is said, and no other schema is used instead.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_behind_a_pooler_is_refused() {
+    let server = Server::own().await;
+    let pooler =
+        Pooler::before(&server.authority(), "ignore_startup_parameters = options,extra_float_digits").await;
+    for url in [pooler.url("postgres"), server.url("postgres")] {
+        let refused = PostgresStore::connect(&format!("{url}?schema=care")).await.err();
+        let is_refused =
+            refused.is_some_and(|error| error.to_string().contains("schema= beside a transaction pooler"));
+        assert_eq!(is_refused, url == pooler.url("postgres"), "{url}");
+    }
+}
