@@ -132,6 +132,12 @@ pub fn half_jittered(world: &dyn World, ms: u64) -> u64 {
     ms / 2 + world.chance() % (ms / 2).max(1)
 }
 
+/// `ms`, up to a fifth shorter. For long rests: enough to part processes that were started together, and what they cost
+/// in any one minute does not hang on chance.
+pub fn barely_jittered(world: &dyn World, ms: u64) -> u64 {
+    ms - world.chance() % (ms / 5).max(1)
+}
+
 /// A world for tests: time passes only when [`SimWorld::advance`] says so, and
 /// chance repeats itself. Stores take it as their clock, too.
 #[derive(Clone)]

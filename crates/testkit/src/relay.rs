@@ -4,7 +4,7 @@
 //! the cut heals.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -24,8 +24,42 @@ pub enum Way {
 #[derive(Clone)]
 struct Net {
     server: String,
-    cut: Option<Way>,
+    cut: Option<Cut>,
 }
+
+#[derive(Clone)]
+struct Cut {
+    /// Nothing means both.
+    way: Option<Way>,
+    /// Only of connections on which the server was told this.
+    said: Option<&'static str>,
+}
+
+impl Cut {
+    fn holds(&self, way: Way, said: &Said) -> bool {
+        self.way.is_none_or(|cut| cut == way) && self.said.is_none_or(|words| said.has(words))
+    }
+}
+
+/// What the server was told on a connection, as far as it is remembered.
+#[derive(Default)]
+struct Said(Mutex<Vec<u8>>);
+
+impl Said {
+    fn add(&self, bytes: &[u8]) {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = SAID_BYTES_MAX.saturating_sub(said.len()).min(bytes.len());
+        said.extend(&bytes[..room]);
+    }
+
+    fn has(&self, words: &str) -> bool {
+        let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        said.windows(words.len()).any(|window| window == words.as_bytes())
+    }
+}
+
+/// What of it is remembered: its beginning.
+const SAID_BYTES_MAX: usize = 16 * 1024;
 
 /// A door on the loopback that leads to a server. It is closed when dropped.
 pub struct Relay {
@@ -51,7 +85,17 @@ impl Relay {
 
     /// Holds what goes one way, of connections that are there and of new ones.
     pub fn cut(&self, way: Way) {
-        self.net.send_modify(|net| net.cut = Some(way));
+        self.net.send_modify(|net| net.cut = Some(Cut { way: Some(way), said: None }));
+    }
+
+    /// Holds what goes either way.
+    pub fn cut_both_ways(&self) {
+        self.net.send_modify(|net| net.cut = Some(Cut { way: None, said: None }));
+    }
+
+    /// Holds what goes one way, of those connections alone on which the server was told this, sooner or later.
+    pub fn cut_where(&self, way: Way, said: &'static str) {
+        self.net.send_modify(|net| net.cut = Some(Cut { way: Some(way), said: Some(said) }));
     }
 
     /// Lets everything through, also what was held.
@@ -83,17 +127,28 @@ async fn connection(near: TcpStream, mut net: watch::Receiver<Net>) {
     // One that is not there is what a program sees as a connection that ends at once.
     let Ok(far) = TcpStream::connect(&server).await else { return };
     let ((from_near, to_near), (from_far, to_far)) = (near.into_split(), far.into_split());
+    let said = Said::default();
     tokio::select! {
-        () = pump(from_near, to_far, net.clone(), Way::ToServer) => {}
-        () = pump(from_far, to_near, net.clone(), Way::ToPrograms) => {}
+        () = pump(from_near, to_far, net.clone(), Way::ToServer, &said) => {}
+        () = pump(from_far, to_near, net.clone(), Way::ToPrograms, &said) => {}
         _ = net.wait_for(|net| net.server != server) => {}
     }
 }
 
-async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut net: watch::Receiver<Net>, way: Way) {
+async fn pump(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut net: watch::Receiver<Net>,
+    way: Way,
+    said: &Said,
+) {
     let mut bytes = vec![0; 16 * 1024];
     while let Ok(read) = from.read(&mut bytes).await {
-        let open = net.wait_for(|net| net.cut != Some(way)).await.is_ok();
+        if way == Way::ToServer {
+            said.add(&bytes[..read]);
+        }
+        let held = |net: &Net| net.cut.as_ref().is_some_and(|cut| cut.holds(way, said));
+        let open = net.wait_for(|net| !held(net)).await.is_ok();
         if read == 0 || !open || to.write_all(&bytes[..read]).await.is_err() {
             return;
         }
@@ -125,14 +180,22 @@ mod tests {
     async fn a_cut_holds_what_is_sent() {
         let relay = Relay::to(&server().await).await;
         let mut stream = TcpStream::connect(relay.authority()).await.expect("a connection");
-        for way in [Way::ToServer, Way::ToPrograms] {
-            relay.cut(way);
+        for way in [Some(Way::ToServer), Some(Way::ToPrograms), None] {
+            way.map_or_else(|| relay.cut_both_ways(), |way| relay.cut(way));
             stream.write_u8(7).await.expect("sent");
             let silence = tokio::time::timeout(std::time::Duration::from_millis(50), stream.read_u8()).await;
             assert!(silence.is_err(), "{way:?} is cut");
             relay.heal();
             assert_eq!(stream.read_u8().await.expect("an answer"), 8, "{way:?}");
         }
+        relay.cut_where(Way::ToPrograms, "\t");
+        stream.write_u8(8).await.expect("sent");
+        assert_eq!(stream.read_u8().await.expect("an answer"), 9, "it has not said so");
+        stream.write_u8(b'\t').await.expect("sent");
+        let silence = tokio::time::timeout(std::time::Duration::from_millis(50), stream.read_u8()).await;
+        assert!(silence.is_err(), "it has");
+        relay.heal();
+        assert_eq!(stream.read_u8().await.expect("an answer"), 10);
         relay.lead_to(&server().await);
         assert!(stream.read_u8().await.is_err(), "that connection is over");
         let mut stream = TcpStream::connect(relay.authority()).await.expect("a connection");

@@ -4,16 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use windlass::core::state::StateName;
-use windlass::core::store::Store;
+use windlass::core::store::{Source, Store};
 use windlass::core::time::Clock;
 use windlass::postgres::PostgresStore;
 use windlass::process::Command;
 use windlass::world::RealWorld;
 use windlass::{Client, Housekeeper, JobRequest, Worker};
 use windlass_testkit::eventually::eventually;
-use windlass_testkit::postgres::Server;
+use windlass_testkit::postgres::{Database, Server};
+use windlass_testkit::relay::{Relay, Way};
 
 const LEASE: Duration = Duration::from_secs(5);
 const FROZEN_MS: u64 = 9_000;
@@ -73,4 +74,93 @@ async fn a_postgres_that_freezes_is_no_crash() {
     let summary = working.await.unwrap().unwrap();
     assert_eq!((summary.settled, summary.lost), (1, 0));
     house.abort();
+}
+
+/// What is left of the time in which a connection that is dead is noticed: it is asked every four seconds and has two to
+/// answer. The rest is for a machine that has other things to do.
+const NOTICED_MS: u64 = 8_000;
+/// How long work may take to be found by whoever is not told of it, or is again.
+const PICKED_UP_MS: i64 = 5_000;
+
+/// A store with a worker of a program that ends at once, and a client that knows another way to the database.
+struct Listening {
+    store: Arc<PostgresStore>,
+    client: Client,
+    clock: RealWorld,
+    worker: tokio::task::JoinHandle<()>,
+}
+
+impl Listening {
+    async fn start(url: &str, database: &Database) -> Self {
+        let store = PostgresStore::connect(url).await.unwrap();
+        let client = Client::new(PostgresStore::connect(&database.url()).await.unwrap());
+        let worker = Worker::new(store.clone()).handle_command("run", Command::new(["/bin/true"]).unwrap());
+        let worker = tokio::spawn(async move {
+            worker.run_until(std::future::pending()).await.unwrap();
+        });
+        let listening = Self { store, client, clock: RealWorld::new(), worker };
+        listening.until("it listens", true).await;
+        listening.picks_up().await;
+        listening
+    }
+
+    /// Waits until others are heard, or are not; answers how long that took.
+    async fn until(&self, what: &str, tells: bool) -> u64 {
+        let from = self.clock.boot_ms();
+        eventually(what, async || (self.store.tells() == tells).then_some(())).await;
+        self.clock.boot_ms() - from
+    }
+
+    /// Enqueues on the other way; it starts soon.
+    async fn picks_up(&self) {
+        let job = JobRequest::new("run", &serde_json::Value::Null);
+        let id = self.client.enqueue(job).await.unwrap().id();
+        let started = async || self.store.get(id).await.ok().flatten().filter(|job| job.started_at.is_some());
+        let job = eventually("the job starts", started).await;
+        let ms = job.started_at.map_or(i64::MAX, |at| at.ms() - job.created_at.ms());
+        assert!(ms <= PICKED_UP_MS, "picked up after {ms} ms");
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.worker.abort();
+    }
+}
+
+/// Nothing comes any more on the connection that listens, nobody is told so, and all others are well: it is noticed, work is
+/// found all the same, and others are heard again when they can be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_connection_that_listens_to_nobody_is_noticed() {
+    let server = Arc::new(Server::own().await);
+    let database = server.fresh_database().await;
+    let relay = Relay::to(&server.authority()).await;
+    let url = format!("postgres://postgres@{}/{}", relay.authority(), database.name());
+    let listening = Listening::start(&url, &database).await;
+    relay.cut_where(Way::ToPrograms, "LISTEN windlass_work");
+    let ms = listening.until("it is noticed", false).await;
+    assert!(ms <= NOTICED_MS, "noticed after {ms} ms");
+    listening.picks_up().await;
+    assert!(!listening.store.tells(), "nobody can be heard yet");
+    relay.heal();
+    listening.until("others are heard again", true).await;
+    listening.picks_up().await;
+}
+
+/// The server ends the connection that listens: there is another at once, and what was said in between is made up for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_connection_that_listens_and_is_ended_comes_back() {
+    const ENDED: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN windlass_work%' AND datname = ";
+    let server = Arc::new(Server::own().await);
+    let database = server.fresh_database().await;
+    let listening = Listening::start(&database.url(), &database).await;
+    let called = Arc::new(Notify::new());
+    let calling = called.clone();
+    let _registration = listening.store.on_work(Arc::new(move |_| calling.notify_one()));
+    server.sql(&format!("{ENDED}'{}'", database.name())).await;
+    tokio::time::timeout(Duration::from_millis(NOTICED_MS), called.notified())
+        .await
+        .expect("whoever rests is called");
+    listening.until("others are heard again", true).await;
+    listening.picks_up().await;
 }

@@ -15,4 +15,8 @@ SELECT current_setting('fsync') = 'off',
        -- Where its files are, when they are on the machine that asks.
        (SELECT s.setting FROM pg_settings s
          WHERE s.name = 'data_directory'
-           AND (inet_server_addr() IS NULL OR inet_server_addr() <<= '127.0.0.0/8' OR inet_server_addr() = '::1'))
+           AND (inet_server_addr() IS NULL OR inet_server_addr() <<= '127.0.0.0/8' OR inet_server_addr() = '::1')),
+       -- Whether it was said that a promotion loses nothing, and whether commits wait for anybody now.
+       (SELECT e.synchronous FROM windlass.epoch e),
+       (SELECT CASE WHEN count(*) = 0 THEN false ELSE bool_or(r.sync_state IN ('sync', 'quorum')) END
+          FROM pg_stat_replication r)

@@ -31,7 +31,7 @@ impl PostgresStore {
     ///
     /// Where a transaction pooler stands in between (it is recognised; `?pooler=` in
     /// the URL says it, too), nothing is set per session, and new work on other
-    /// machines is found by asking instead of by being told.
+    /// machines is found by reading whether there is any instead of by being told.
     pub fn connect_with(url: &str, options: Options) -> BoxFuture<'_, Result<Arc<Self>, StoreError>> {
         Box::pin(Self::connected(url, options))
     }
@@ -138,6 +138,11 @@ impl Connections {
     /// What waits for calls.
     pub(crate) fn pulse(&self) -> &Pulse {
         &self.pulse
+    }
+
+    /// What a session of somebody else says, who sets nothing.
+    pub(crate) async fn plainly(&self, query: &str) -> Option<String> {
+        self.hosts.plainly(query).await
     }
 
     /// What listens by this statement.

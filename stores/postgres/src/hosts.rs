@@ -13,7 +13,7 @@ use futures::stream::FuturesUnordered;
 use tokio_postgres::config::{Host, LoadBalanceHosts, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::{Client, Config, Connection, Error, Socket};
+use tokio_postgres::{Client, Config, Connection, Error, SimpleQueryMessage, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// How long a host is alone before the next one is asked as well.
@@ -139,6 +139,28 @@ impl Hosts {
             Ok(Err(error)) => error.code().is_some(),
             Err(_) => false,
         }
+    }
+
+    /// What a session says that has none of our settings, where the newest connection leads to; nothing where there is none
+    /// to be had.
+    pub(crate) async fn plainly(&self, query: &str) -> Option<String> {
+        let place = self.last().clone()?;
+        let mut config = self.config_of(&place);
+        if config.get_options().is_some() {
+            config.options("");
+        }
+        let asked = async {
+            let (client, connection) = config.connect(self.tls.clone()).await.ok()?;
+            tokio::select! {
+                said = client.simple_query(query) => said.ok(),
+                _ = connection => None,
+            }
+        };
+        let said = tokio::time::timeout(SIGN_OF_LIFE, asked).await.ok().flatten()?;
+        said.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        })
     }
 
     /// Asks the places one after the other, without waiting for the end of each.

@@ -35,6 +35,7 @@ mod hosts;
 mod link;
 mod migrate;
 mod moves;
+mod news;
 mod offers;
 mod options;
 mod pooler;
@@ -59,6 +60,7 @@ mod worker;
 pub use connect::pool_of;
 pub use enqueue::enqueue_in;
 pub use options::Options;
+pub use risks::Limits;
 pub use store::PostgresStore;
 /// The driver, in the version whose transactions [`enqueue_in`] takes.
 pub use tokio_postgres;

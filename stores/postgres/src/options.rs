@@ -78,12 +78,11 @@ impl Target {
     pub(crate) async fn find(url: &str, options: &Options) -> Result<Self, StoreError> {
         let target = Self::parse(url, options)?;
         let ours = Ours::take(url)?;
-        // A schema is set in the session, so that there must be one.
-        if ours.pooled.is_some() || ours.schema.is_some() || !is_pooled(&target.hosts(options)).await {
+        if ours.pooled.is_some() || !is_pooled(&target.hosts(options)).await {
             return Ok(target);
         }
         tracing::info!(
-            "a transaction pooler stands between this program and Postgres; work on other machines is found by asking"
+            "a transaction pooler stands between this program and Postgres; whether there is work on other machines is read"
         );
         Self::of(ours, true, options)
     }

@@ -2,6 +2,7 @@
 //! of its noun; here they are only tied to the traits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_core::audit::{AuditBite, AuditFrom};
@@ -34,6 +35,7 @@ use crate::gather::{Entered, Gather};
 use crate::link::Link;
 use crate::offers::Offers;
 use crate::pulse::Pulse;
+use crate::risks::Limits;
 use crate::room::Room;
 use crate::scribe::Scribe;
 use crate::wake::Wake;
@@ -84,6 +86,15 @@ impl PostgresStore {
     /// Whether a transaction pooler stands in between.
     pub(crate) fn is_pooled(&self) -> bool {
         self.connections.pooled
+    }
+
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
+    /// For how long others have not been heard; nothing while they are.
+    pub(crate) fn silent_for(&self) -> Option<Duration> {
+        self.wake.silent_for()
     }
 
     pub(crate) fn pulse(&self) -> &Pulse {
@@ -325,7 +336,7 @@ impl Store for PostgresStore {
     }
 
     async fn risks(&self) -> Result<Vec<Risk>, StoreError> {
-        call!(self, self.risks_once())
+        self.risks_from(Limits::default()).await
     }
 
     async fn epoch(&self) -> Result<EpochStatus, StoreError> {

@@ -7,13 +7,13 @@
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use tokio_postgres::AsyncMessage;
 use tokio_postgres::types::Type;
 use windlass_core::id::QueueName;
@@ -23,6 +23,7 @@ use windlass_core::wake::{Registration, Work};
 use crate::error::Fault;
 use crate::hosts::{Hosts, SIGN_OF_LIFE, pause};
 use crate::link::{Lines, Link};
+use crate::news;
 
 const NOTIFY_EVERY: Duration = Duration::from_millis(2);
 /// What a note has at most; Postgres takes 8,000. With more queues than fit it names none.
@@ -38,9 +39,39 @@ const RECONNECT_MAX: Duration = Duration::from_secs(5);
 pub(crate) struct Wake {
     callbacks: Arc<Callbacks>,
     /// Whether others are heard at this moment.
-    listens: Arc<AtomicBool>,
+    hearing: Arc<Hearing>,
     untold: Arc<Untold>,
     tasks: Vec<AbortHandle>,
+}
+
+/// Whether others are heard, and since when it is so.
+pub(crate) struct Hearing(Mutex<(bool, Instant)>);
+
+impl Default for Hearing {
+    fn default() -> Self {
+        Self(Mutex::new((false, Instant::now())))
+    }
+}
+
+impl Hearing {
+    /// Notes how it is from now on; answers how it was.
+    pub(crate) fn set(&self, hears: bool) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = known.0;
+        if before != hears {
+            *known = (hears, Instant::now());
+        }
+        before
+    }
+
+    fn is(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn silent_for(&self) -> Option<Duration> {
+        let (hears, since) = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (!hears).then(|| since.elapsed())
+    }
 }
 
 /// How to reach the server that tells, and on which channel.
@@ -53,10 +84,10 @@ pub(crate) struct Listen {
 }
 
 #[derive(Default)]
-struct Callbacks(WakeFns);
+pub(crate) struct Callbacks(WakeFns);
 
 impl Callbacks {
-    fn call(&self, work: &Work) {
+    pub(crate) fn call(&self, work: &Work) {
         for callback in self.0.all() {
             callback(work);
         }
@@ -116,33 +147,36 @@ fn heard(instance: &str, note: &str) -> Option<Work> {
 }
 
 impl Wake {
-    /// Starts to tell others, and to listen to them when there is a way to.
+    /// Starts to tell others, and to listen to them; where there is no way to, it is read whether they told something.
     pub(crate) fn start(instance: String, lines: Lines, listen: Option<Listen>) -> Self {
         let callbacks = Arc::new(Callbacks::default());
-        let listens = Arc::new(AtomicBool::new(false));
+        let hearing = Arc::new(Hearing::default());
         let untold = Arc::new(Untold::default());
-        let mut tasks = vec![tokio::spawn(tell(instance.clone(), lines, Arc::clone(&untold))).abort_handle()];
-        if let Some(listen) = listen {
-            tasks.push(
-                tokio::spawn(hear(instance, listen, Arc::clone(&callbacks), Arc::clone(&listens)))
-                    .abort_handle(),
-            );
-        }
-        Self { callbacks, listens, untold, tasks }
+        let telling = tokio::spawn(tell(instance.clone(), lines.clone(), Arc::clone(&untold)));
+        let (called, heard) = (Arc::clone(&callbacks), Arc::clone(&hearing));
+        let listening = match listen {
+            Some(listen) => tokio::spawn(hear(instance, listen, called, heard)),
+            None => tokio::spawn(async move { news::watch(lines, &called, &heard).await }),
+        };
+        Self { callbacks, hearing, untold, tasks: vec![telling.abort_handle(), listening.abort_handle()] }
     }
 
     /// Only listens: others are told by somebody else, such as a trigger.
     pub(crate) fn listening(runtime: &Handle, listen: Listen) -> Self {
         let callbacks = Arc::new(Callbacks::default());
-        let listens = Arc::new(AtomicBool::new(false));
-        let hearing =
-            runtime.spawn(hear(String::new(), listen, Arc::clone(&callbacks), Arc::clone(&listens)));
-        Self { callbacks, listens, untold: Arc::default(), tasks: vec![hearing.abort_handle()] }
+        let hearing = Arc::new(Hearing::default());
+        let task = runtime.spawn(hear(String::new(), listen, Arc::clone(&callbacks), Arc::clone(&hearing)));
+        Self { callbacks, hearing, untold: Arc::default(), tasks: vec![task.abort_handle()] }
     }
 
     /// Whether others are heard at this moment.
     pub(crate) fn listens(&self) -> bool {
-        self.listens.load(Ordering::Acquire)
+        self.hearing.is()
+    }
+
+    /// For how long they have not been; nothing while they are.
+    pub(crate) fn silent_for(&self) -> Option<Duration> {
+        self.hearing.silent_for()
     }
 
     pub(crate) fn register(&self, wake: WakeFn) -> Registration {
@@ -184,11 +218,11 @@ async fn tell_once(note: &str, lines: &Lines) -> Result<(), Fault> {
     Ok(())
 }
 
-async fn hear(instance: String, listen: Listen, callbacks: Arc<Callbacks>, listens: Arc<AtomicBool>) {
+async fn hear(instance: String, listen: Listen, callbacks: Arc<Callbacks>, hearing: Arc<Hearing>) {
     let mut wait = RECONNECT_MIN;
     loop {
-        let ended = hear_once(&instance, &listen, &callbacks, &listens, &mut wait).await;
-        listens.store(false, Ordering::Release);
+        let ended = hear_once(&instance, &listen, &callbacks, &hearing, &mut wait).await;
+        hearing.set(false);
         // Whoever relied on being called asks for itself from here on.
         callbacks.call(&Work::Anywhere);
         match ended {
@@ -205,16 +239,19 @@ async fn hear_once(
     instance: &str,
     listen: &Listen,
     callbacks: &Callbacks,
-    listens: &AtomicBool,
+    hearing: &Hearing,
     wait: &mut Duration,
 ) -> Result<(), tokio_postgres::Error> {
     let mut losses = listen.losses.clone();
     losses.mark_unchanged();
     let (client, mut connection) = listen.hosts.connect().await?;
     let talk = async {
-        client.batch_execute(&listen.listen).await?;
+        match tokio::time::timeout(SIGN_OF_LIFE, client.batch_execute(&listen.listen)).await {
+            Ok(answer) => answer?,
+            Err(_) => return Ok(()),
+        }
         *wait = RECONNECT_MIN;
-        listens.store(true, Ordering::Release);
+        hearing.set(true);
         // Whatever was said while nobody listened is made up for.
         callbacks.call(&Work::Anywhere);
         loop {

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use windlass_core::error::StoreError;
 use windlass_core::store::{EXPIRE_MAX, PRUNE_MAX, Source, Store};
 
-use crate::world::{RealWorld, World, half_jittered};
+use crate::world::{RealWorld, World, barely_jittered, half_jittered};
 
 /// How often lost leases are looked for, at least and at most.
 const EXPIRE_MS: std::ops::RangeInclusive<u64> = 20..=2_000;
@@ -116,7 +116,7 @@ impl Housekeeper {
             };
             if wait_ms.is_none() && !self.world.runs_in_place() {
                 // Whoever enqueued is followed by whoever claims: the pause behind this lets that happen first.
-                self.rest(half_jittered(&*self.world, self.longest(&EXPIRE_REST_MS)), news).await;
+                self.rest(barely_jittered(&*self.world, self.longest(&EXPIRE_REST_MS)), news).await;
             }
             let wait_ms = wait_ms.unwrap_or(u64::MAX);
             self.pause(wait_ms.clamp(*EXPIRE_MS.start(), self.at_most(*EXPIRE_MS.end()))).await;

@@ -6,7 +6,7 @@ use windlass_core::store::{Store, WorkerBeat};
 
 use super::{Engine, Phase};
 use crate::slots::Slots;
-use crate::world::half_jittered;
+use crate::world::barely_jittered;
 
 /// How often a worker says that it is alive; whoever was not heard of for `WORKER_ALIVE_MS` is taken for dead.
 const BEAT_MS: u64 = 24_000;
@@ -41,6 +41,6 @@ async fn beat_always(engine: &Engine, store: &dyn Store) {
         if let Err(error) = store.beat(beat).await {
             engine.mind(&error, "say that the worker is alive");
         }
-        engine.world.sleep_ms(half_jittered(&*engine.world, BEAT_MS)).await;
+        engine.world.sleep_ms(barely_jittered(&*engine.world, BEAT_MS)).await;
     }
 }

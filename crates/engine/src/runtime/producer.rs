@@ -17,7 +17,7 @@ use super::pool::NOT_IDLE;
 use super::standby::{Became, Handed};
 use super::{Backoff, Engine, Pool, Until, executor};
 use crate::signal::Attempt;
-use crate::world::half_jittered;
+use crate::world::barely_jittered;
 
 /// With fewer free slots than this share of all, a busy worker waits a moment
 /// for more, so that short jobs are claimed by the hundred and not one by one.
@@ -188,7 +188,7 @@ async fn wait(
                 && engine.settings.until == Until::Shutdown
                 && !pool.doubts.is_any(engine.world.boot_ms()) =>
         {
-            poll_ms.max(half_jittered(&*engine.world, TOLD_MS))
+            poll_ms.max(barely_jittered(&*engine.world, TOLD_MS))
         }
         false => poll_ms,
     };

@@ -6,6 +6,7 @@
 //! in a temporary folder. It dies with the tests, and its folder goes with it.
 
 pub mod patroni;
+mod pooler;
 mod program;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::OnceCell;
 use tokio_postgres::NoTls;
 
+pub use self::pooler::Pooler;
 pub use self::program::Dump;
 use self::program::Program;
 use crate::eventually::{answered, eventually};
@@ -58,7 +60,12 @@ impl Server {
     /// A server of one's own, to be stopped and started at will. It ends when
     /// this is dropped.
     pub async fn own() -> Self {
-        Self::started(Program::create()).await
+        Self::own_with(&[]).await
+    }
+
+    /// The same with settings of its own, as `fsync=off`.
+    pub async fn own_with(settings: &[&str]) -> Self {
+        Self::started(Program::create(settings)).await
     }
 
     /// A standby of one's own that follows an own server.
@@ -166,6 +173,15 @@ impl Server {
         self.own_program("promote").promote();
     }
 
+    /// Until it takes writes, asked directly.
+    pub fn takes_writes(&self) -> impl Future<Output = ()> + Send + 'static {
+        let url = self.url("postgres");
+        async move {
+            let asked = "SELECT 1 - pg_is_in_recovery()::int::bigint";
+            eventually("it takes writes", async || number(&url, asked).await.filter(|is| *is == 1)).await;
+        }
+    }
+
     /// Freezes an own server: it stands still with all its connections, and nothing is reset.
     pub fn freeze(&self) {
         self.own_program("freeze").signal("STOP");
@@ -248,6 +264,11 @@ impl Database {
             self.name
         );
         number(&self.server.url("postgres"), &counted).await.expect("the statistics of a database")
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Its server.

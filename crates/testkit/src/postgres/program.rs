@@ -13,6 +13,8 @@ pub struct Program {
     bin: PathBuf,
     dir: PathBuf,
     port: u16,
+    /// Settings beside the usual ones.
+    settings: Vec<String>,
     keeper: Keeper,
 }
 
@@ -24,8 +26,9 @@ pub struct Dump {
 
 impl Program {
     /// Sets up an empty server on a free port.
-    pub fn create() -> Self {
-        let program = Self::empty();
+    pub fn create(settings: &[&str]) -> Self {
+        let mut program = Self::empty();
+        program.settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
         let mut initdb = as_postgres(&[], None);
         initdb.arg(program.bin.join("initdb")).arg("-D").arg(program.data());
         run(initdb.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]));
@@ -68,7 +71,7 @@ impl Program {
     fn empty() -> Self {
         let bin = find();
         let dir = folder().keep();
-        Self { bin, dir, port: free_port(), keeper: Keeper::default() }
+        Self { bin, dir, port: free_port(), settings: Vec::new(), keeper: Keeper::default() }
     }
 
     fn data(&self) -> PathBuf {
@@ -105,13 +108,7 @@ impl Program {
 
     /// Stops the processes that send the log to standbys.
     pub fn stop_sending(&self) {
-        let is_sender = |pid: &String| {
-            let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            line.contains("walsender")
-        };
-        let senders: Vec<String> = self.children().into_iter().filter(is_sender).collect();
-        assert!(!senders.is_empty(), "nobody follows this server");
-        run(Command::new("kill").args(["-s", "STOP"]).args(senders));
+        stop_senders(&self.children());
     }
 
     /// kill -9 of the server and of all of its processes.
@@ -162,6 +159,10 @@ impl Program {
         ] {
             server.args(["-c", setting]);
         }
+        // Of two that are named alike the last counts.
+        for setting in &self.settings {
+            server.args(["-c", setting]);
+        }
         self.keeper.start(as_postgres(&[], Some("TERM")), &self.dir, "QUIT", &server);
     }
 
@@ -196,6 +197,17 @@ pub(super) fn folder() -> TempDir {
 pub(super) fn free_port() -> u16 {
     let free = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     free.local_addr().expect("a bound port").port()
+}
+
+/// Stops those of these processes that send the log to standbys.
+pub(super) fn stop_senders(processes: &[String]) {
+    let is_sender = |pid: &&String| {
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.contains("walsender")
+    };
+    let senders: Vec<&String> = processes.iter().filter(is_sender).collect();
+    assert!(!senders.is_empty(), "nobody follows this server");
+    run(Command::new("kill").args(["-s", "STOP"]).args(senders));
 }
 
 /// The processes that one has started, as the system lists them.

@@ -16,6 +16,7 @@ mod moved;
 mod offers;
 mod outage;
 mod pooler;
+mod risks;
 mod scene;
 mod shelves;
 mod sql_enqueue;

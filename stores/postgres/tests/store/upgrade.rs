@@ -220,6 +220,7 @@ const TWELFTH: &str = "DROP TRIGGER tally_fold ON windlass.tally;
     ALTER TABLE windlass.tally DROP COLUMN queued;
     DROP INDEX windlass.ready_due, windlass.waiting_due;
     DROP TABLE windlass.recount;
+    DROP SEQUENCE windlass.news;
     DROP TYPE windlass.moved, windlass.gates, windlass.taken CASCADE;
     DROP TRIGGER spent_without_minutes ON windlass.budgets;
     DROP FUNCTION windlass.refuse_spend_1(), windlass.windows_1, windlass.spend_1, windlass.spent_until_1;
