@@ -114,7 +114,6 @@ async fn database() -> Database {
 }
 
 /// A server, with a page open and a listener of events: one transaction in five seconds for the one and for the other.
-#[tokio::test(flavor = "multi_thread")]
 async fn an_idle_server_with_a_page_open_is_cheap() {
     let database = database().await;
     let mut server = start(&["serve", "--listen", "127.0.0.1:0"], &database.url());
@@ -122,7 +121,6 @@ async fn an_idle_server_with_a_page_open_is_cheap() {
     rests(&database, TRANSACTIONS_MAX).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn an_idle_worker_is_cheap() {
     let database = database().await;
     let _worker = start(&["work", "--kind", "greet", "--", "true"], &database.url());
@@ -130,7 +128,6 @@ async fn an_idle_worker_is_cheap() {
 }
 
 /// The same behind a transaction pooler, where LISTEN does not get through: one transaction in a second.
-#[tokio::test(flavor = "multi_thread")]
 async fn an_idle_server_behind_a_pooler_asks_once_a_second() {
     let database = database().await;
     let pooler = Pooler::before(&database.server().authority(), "").await;
@@ -139,12 +136,25 @@ async fn an_idle_server_behind_a_pooler_asks_once_a_second() {
     rests(&database, POOLED_MAX).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn an_idle_worker_behind_a_pooler_asks_once_a_second() {
     let database = database().await;
     let pooler = Pooler::before(&database.server().authority(), "").await;
     let _worker = start(&["work", "--kind", "greet", "--", "true"], &pooler.url(database.name()));
     rests(&database, POOLED_MAX).await;
+}
+
+/// All of them at the same time, each with a server of Postgres of its own: most of it is waiting.
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_programs_are_cheap() {
+    let all = [
+        ("a server with a page open", tokio::spawn(an_idle_server_with_a_page_open_is_cheap())),
+        ("a worker", tokio::spawn(an_idle_worker_is_cheap())),
+        ("a server behind a pooler", tokio::spawn(an_idle_server_behind_a_pooler_asks_once_a_second())),
+        ("a worker behind a pooler", tokio::spawn(an_idle_worker_behind_a_pooler_asks_once_a_second())),
+    ];
+    for (what, counting) in all {
+        counting.await.unwrap_or_else(|why| panic!("{what}: {why}"));
+    }
 }
 
 /// Enqueues over HTTP, and answers with the id.
