@@ -1,21 +1,40 @@
 //! Two servers under Patroni, with the etcd that they agree by. `stores/postgres/tests/patroni` fetches both programs.
 //!
-//! Commits wait for the standby (`synchronous_mode`), and a leader is given up after 20 s, the least that Patroni takes.
+//! A leader is given up after 20 s, the least that Patroni takes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use super::program::{as_postgres, children_of, find, folder, free_port, run};
+use super::program::{as_postgres, children_of, find, folder, free_port, run, stop_senders};
 use crate::eventually::answered_within;
 use crate::keeper::Keeper;
 
 /// About three minutes: a leader that is gone is noticed after 20 to 30 s, and a standby is made in a few more.
 const TRIES_MAX: u32 = 1_800;
 
+/// Whether commits wait for the standby.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// `synchronous_mode`.
+    Synchronous,
+    /// A standby may take over that lacks the newest commits, up to `maximum_lag_on_failover`.
+    Asynchronous,
+}
+
+impl Mode {
+    fn settings(self) -> &'static str {
+        match self {
+            Self::Synchronous => "synchronous_mode: true",
+            Self::Asynchronous => "synchronous_mode: false\n    maximum_lag_on_failover: 1073741824",
+        }
+    }
+}
+
 /// A cluster of two.
 pub struct Patroni {
+    mode: Mode,
     tool: PathBuf,
     nodes: [Node; 2],
     etcd: Keeper,
@@ -29,8 +48,8 @@ struct Node {
 }
 
 impl Patroni {
-    /// Starts a cluster, and waits until commits wait for its standby.
-    pub async fn start() -> Self {
+    /// Starts a cluster, and waits until it has a standby.
+    pub async fn start(mode: Mode) -> Self {
         let tool = tool();
         let etcd_folder = folder();
         let (etcd, etcd_port) = (Keeper::default(), free_port());
@@ -42,8 +61,8 @@ impl Patroni {
         command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers]);
         command.args(["--initial-cluster", &format!("default={peers}"), "--unsafe-no-fsync"]);
         etcd.start(as_reader(Some("TERM")), etcd_folder.path(), "KILL", &command);
-        let nodes = [1, 2].map(|number| Node::set_up(number, etcd_port));
-        let cluster = Self { tool, nodes, etcd, _etcd_folder: etcd_folder };
+        let nodes = [1, 2].map(|number| Node::set_up(number, etcd_port, mode));
+        let cluster = Self { mode, tool, nodes, etcd, _etcd_folder: etcd_folder };
         for node in &cluster.nodes {
             node.start(&cluster.tool);
         }
@@ -70,9 +89,12 @@ impl Patroni {
         self.waited("there is a primary", answered_within(TRIES_MAX, ask).await)
     }
 
-    /// Until there is a primary with a standby that it waits for.
+    /// Until there is a primary with a standby, which it waits for if it is to.
     pub async fn until_guarded(&self) {
-        let asked = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+        let asked = match self.mode {
+            Mode::Synchronous => "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'",
+            Mode::Asynchronous => "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'",
+        };
         let ask = async || {
             for node in &self.nodes {
                 if node.number(asked).await == Some(1) {
@@ -82,6 +104,22 @@ impl Patroni {
             None
         };
         self.waited("the primary has a standby", answered_within(TRIES_MAX, ask).await);
+    }
+
+    /// Until the other node has all that this one has committed by now.
+    pub async fn until_followed(&self, primary: usize) {
+        let bytes = |function| format!("SELECT ({function}() - '0/0'::pg_lsn)::bigint");
+        let (asked, answer) = (bytes("pg_current_wal_lsn"), bytes("pg_last_wal_replay_lsn"));
+        let ask = async || self.nodes[primary].number(&asked).await;
+        let written = self.waited("a position", answered_within(TRIES_MAX, ask).await);
+        let ask = async || self.nodes[1 - primary].number(&answer).await.filter(|at| *at >= written);
+        self.waited("the standby has it", answered_within(TRIES_MAX, ask).await);
+    }
+
+    /// Stops what sends the log to the other node: it hears no more, and nobody is told.
+    pub fn stop_sending(&self, node: usize) {
+        let postgres = self.nodes[node].postgres().expect("a server that runs");
+        stop_senders(&children_of(&postgres));
     }
 
     /// kill -9 of a node: Patroni, and Postgres with all of its processes.
@@ -136,13 +174,13 @@ impl Drop for Patroni {
 }
 
 impl Node {
-    fn set_up(number: u32, etcd_port: u16) -> Self {
+    fn set_up(number: u32, etcd_port: u16, mode: Mode) -> Self {
         let (dir, port, rest) = (folder().keep(), free_port(), free_port());
         let settings = format!(
             "scope: windlass\nname: node{number}\n\
              restapi: {{listen: '127.0.0.1:{rest}', connect_address: '127.0.0.1:{rest}'}}\n\
              etcd3: {{hosts: '127.0.0.1:{etcd_port}'}}\n\
-             bootstrap:\n  dcs:\n    ttl: 20\n    loop_wait: 5\n    retry_timeout: 5\n    synchronous_mode: true\n\
+             bootstrap:\n  dcs:\n    ttl: 20\n    loop_wait: 5\n    retry_timeout: 5\n    {mode}\n\
              \x20   postgresql: {{use_pg_rewind: true, parameters: {{max_connections: 300, shared_buffers: 64MB}}}}\n\
              \x20 initdb: [{{encoding: UTF8}}, {{locale: C.UTF-8}}, {{auth: trust}}]\n\
              postgresql:\n  listen: '127.0.0.1:{port}'\n  connect_address: '127.0.0.1:{port}'\n\
@@ -150,6 +188,7 @@ impl Node {
              \x20 pg_hba: ['host all all 127.0.0.1/32 trust', 'host replication all 127.0.0.1/32 trust', 'local all all trust']\n\
              \x20 authentication: {{superuser: {{username: postgres}}, replication: {{username: postgres}}}}\n\
              \x20 parameters: {{unix_socket_directories: '{dir}'}}\n",
+            mode = mode.settings(),
             data = dir.join("data").display(),
             bin = find().display(),
             dir = dir.display(),
@@ -164,10 +203,15 @@ impl Node {
         self.keeper.start(as_reader(Some("TERM")), &self.dir, "TERM", &patroni);
     }
 
+    /// The process of its Postgres.
+    fn postgres(&self) -> Option<String> {
+        let file = std::fs::read_to_string(self.dir.join("data/postmaster.pid")).ok()?;
+        file.lines().next().map(str::to_owned)
+    }
+
     /// Sends a signal to Patroni, to Postgres and to all of its processes.
     fn signal(&self, signal: &str) {
-        let file = std::fs::read_to_string(self.dir.join("data/postmaster.pid")).unwrap_or_default();
-        let postgres = file.lines().next().map(str::to_owned);
+        let postgres = self.postgres();
         let keeper = self.keeper.pid().map(|pid| pid.to_string());
         let mut all: Vec<String> = keeper.iter().flat_map(|keeper| children_of(keeper)).collect();
         all.extend(postgres.iter().flat_map(|postgres| children_of(postgres)));

@@ -86,9 +86,24 @@ impl Fleet {
         })
     }
 
+    /// When something comes about, from now on.
+    pub fn notes_when(&self, comes: impl Future<Output = ()> + Send + 'static) -> JoinHandle<u64> {
+        let oracle = Arc::clone(&self.oracle);
+        tokio::spawn(async move {
+            comes.await;
+            oracle.now_ms()
+        })
+    }
+
     /// Lets so much time pass: an outage has a length, and nothing to wait for.
     pub async fn passes(&self, ms: u64) {
         RealWorld::new().sleep_ms(ms).await;
+    }
+
+    /// The jobs that the store has as completed now.
+    pub async fn completed(&self) -> HashSet<JobId> {
+        let jobs = eventually("jobs", async || all_jobs(&*self.store).await.ok()).await;
+        jobs.values().filter(|job| job.state.name() == StateName::Completed).map(|job| job.id).collect()
     }
 
     /// Lets everything come to its end, and judges it. `lost`: which commits may be.

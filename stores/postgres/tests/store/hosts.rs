@@ -1,5 +1,8 @@
 //! Several hosts in one URL: a standby, a primary that freezes, a promotion.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use windlass_core::store::{Source, Store};
 use windlass_core::transition::Outcome;
 use windlass_postgres::PostgresStore;
@@ -7,6 +10,9 @@ use windlass_testkit::eventually::eventually;
 use windlass_testkit::postgres::Server;
 
 use crate::scene::{ends, job, wish};
+
+/// A host that freezes is left within 5 s; the rest is for a machine that has more to do than cores.
+const LEFT: Duration = Duration::from_millis(5_000 + 2_000);
 
 /// A frozen primary is left, and its successor found, long before the calls on the frozen one would have ended.
 #[tokio::test(flavor = "multi_thread")]
@@ -24,7 +30,18 @@ async fn a_frozen_primary_is_left_for_the_promoted_standby() {
         (!rows.is_empty()).then_some(())
     })
     .await;
+    let holder = crate::scene::client(&primary.url("postgres")).await;
+    holder.batch_execute("BEGIN; LOCK TABLE windlass.epoch").await.expect("a lock that every call waits for");
+    let asking = Arc::clone(&store);
+    let under_way = tokio::spawn(async move { asking.enqueue(vec![job(3)]).await });
+    let waits = "SELECT FROM pg_locks WHERE NOT granted";
+    eventually("a call is under way", async || {
+        holder.query(waits, &[]).await.ok().filter(|rows| !rows.is_empty())
+    })
+    .await;
     primary.freeze();
+    let ended = tokio::time::timeout(LEFT, under_way).await.expect("it does not wait for the frozen one");
+    assert!(ended.expect("no panic").is_err(), "nobody has answered");
     standby.promote();
     // A call on the frozen one alone would take all the time that this waits.
     eventually("the promoted one takes a job", async || store.enqueue(vec![job(2)]).await.ok()).await;
