@@ -140,3 +140,43 @@ test("whoever points at a chart is told its numbers, and who did what is listed"
   await page.goto(`${house.url}/actions`);
   await page.locator("tr", { hasText: "delete budget" }).waitFor();
 });
+
+/** A page as over plain http from another machine: there is no clipboard. */
+async function withoutClipboard() {
+  const other = await openPage(browser);
+  await other.addInitScript(() => Object.defineProperty(Navigator.prototype, "clipboard", { get: () => undefined }));
+  return other;
+}
+
+const selected = (where) => where.evaluate(() => getSelection().toString());
+
+test("without a clipboard, what would be copied is selected wherever it stands, or shown", async () => {
+  const { id } = await house.enqueue({ kind: "torn", queue: "torn", retry: { ladder: "none" } });
+  await ended(id, "torn", { outcome: "retry", error: "the wire is torn" });
+  // A live worker of the queue that does not know the kind: that is a trouble at once.
+  await house.call("POST", "/v1/claim", { worker: "picky", queues: ["odd"], kinds: ["other"], limit: 1 });
+  await house.enqueue({ kind: "odd", queue: "odd" });
+  const other = await withoutClipboard();
+  await other.goto(`${house.url}/jobs/${id}`);
+  await live(other);
+  await other.locator(".head").getByRole("button", { name: "Copy" }).click();
+  assert.equal(await selected(other), id);
+
+  await other.goto(house.url);
+  await live(other);
+  const trouble = other.locator(".troubles .command").first();
+  const command = await trouble.locator("code").textContent();
+  await trouble.getByRole("button", { name: "Copy" }).click();
+  assert.equal(await selected(other), command);
+
+  await other.locator("tr", { hasText: "the wire is torn" }).getByRole("button", { name: "copy as a command" }).click();
+  const dialog = other.locator("#ask[open]");
+  await dialog.waitFor();
+  const shown = "windlass retry --state failed --error 'the wire is torn'";
+  assert.equal(await dialog.locator("pre").textContent(), shown);
+  assert.equal(await selected(other), shown);
+  await dialog.getByRole("button", { name: "Close" }).click();
+  await dialog.waitFor({ state: "hidden" });
+  assert.deepEqual(other.wrongs, []);
+  await other.context().close();
+});
