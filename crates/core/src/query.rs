@@ -158,6 +158,12 @@ pub struct WorkerStatus {
     pub slots: u32,
     /// How many it is running.
     pub running: u32,
+    /// What it works with, and its version: `windlass/0.1.0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The machine that it runs on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// When it began.
     pub started_at: Time,
     /// When it was last heard of.

@@ -558,4 +558,8 @@ pub struct WorkerBeat {
     pub slots: u32,
     /// How many it is running.
     pub running: u32,
+    /// What it works with, and its version: `windlass/0.1.0`.
+    pub version: Option<String>,
+    /// The machine that it runs on.
+    pub host: Option<String>,
 }

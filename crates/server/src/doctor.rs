@@ -298,7 +298,9 @@ mod tests {
         world.advance(WAITING_MS + 1);
         let heard = async |queues: Vec<QueueName>| {
             let name = WorkerName::new("w").unwrap();
-            store.beat(WorkerBeat { name, queues, kinds: None, slots: 1, running: 0 }).await.unwrap();
+            let (kinds, version, host) = (None, None, None);
+            let beat = WorkerBeat { name, queues, kinds, slots: 1, running: 0, version, host };
+            store.beat(beat).await.unwrap();
             look(&store, 200).await.unwrap().remove(0)
         };
         let away = heard(vec![QueueName::default()]).await;

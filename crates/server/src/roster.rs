@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use http::HeaderMap;
+use http::header::USER_AGENT;
 use windlass_engine::core::id::{JobId, Kind, QueueName, WorkerName};
 use windlass_engine::core::store::WorkerBeat;
 
@@ -24,6 +26,32 @@ struct Crew {
     holders: HashMap<JobId, WorkerName>,
 }
 
+/// What a worker works with and where, as its header `user-agent` says: `windlass-python/0.1.0 (a-machine)`.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Agent {
+    pub version: Option<String>,
+    pub host: Option<String>,
+}
+
+impl Agent {
+    /// What the header says; a word of it that is longer than this is cut.
+    const WORD_MAX: usize = 64;
+
+    /// Reads it. Nothing is refused: it is for people to look at.
+    pub(crate) fn read(headers: &HeaderMap) -> Self {
+        let text = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let word = |text: &str| {
+            let word: String = text.chars().take(Self::WORD_MAX).collect();
+            (!word.is_empty()).then_some(word)
+        };
+        let (version, rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+        // Whoever is not ours may say anything in its comment.
+        let ours = version.starts_with("windlass");
+        let host = rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).filter(|_| ours);
+        Self { version: word(version), host: host.and_then(|(host, _)| word(host)) }
+    }
+}
+
 /// What is newer than the last beat of a worker.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct News {
@@ -37,6 +65,7 @@ struct Member {
     kinds: Option<Vec<Kind>>,
     slots: u32,
     running: u32,
+    agent: Agent,
     heard_ms: u64,
     beat_ms: Option<u64>,
 }
@@ -49,6 +78,7 @@ impl Roster {
         queues: &[QueueName],
         kinds: Option<&[Kind]>,
         limit: u32,
+        agent: Agent,
         now_ms: u64,
     ) -> Option<WorkerBeat> {
         let mut crew = self.lock();
@@ -63,12 +93,14 @@ impl Roster {
             kinds: None,
             slots: 0,
             running: 0,
+            agent: Agent::default(),
             heard_ms: now_ms,
             beat_ms: None,
         });
         member.queues = queues.to_vec();
         member.kinds = kinds.map(<[Kind]>::to_vec);
         member.slots = limit + member.running;
+        member.agent = agent;
         member.due(worker, now_ms)
     }
 
@@ -149,6 +181,8 @@ impl Member {
             kinds: self.kinds.clone(),
             slots: self.slots.max(self.running),
             running: self.running,
+            version: self.agent.version.clone(),
+            host: self.agent.host.clone(),
         })
     }
 }
@@ -163,9 +197,9 @@ mod tests {
         let name = |name: &str| WorkerName::new(name).unwrap();
         let queues = [QueueName::default()];
         let jobs = || (1..=3).map(|id| JobId(uuid::Uuid::from_u128(id)));
-        roster.asked(&name("dead"), &queues, None, 3, 0);
+        roster.asked(&name("dead"), &queues, None, 3, Agent::default(), 0);
         roster.took(&name("dead"), jobs());
-        roster.asked(&name("alive"), &queues, None, 3, 1_000);
+        roster.asked(&name("alive"), &queues, None, 3, Agent::default(), 1_000);
         roster.took(&name("alive"), jobs());
         let news = |worker: &str| roster.news_of(&name(worker), 5_000).unwrap();
         assert_eq!(news("alive"), News { slots: 3, running: 3, heard_ago_ms: 4_000 });
@@ -180,14 +214,36 @@ mod tests {
         let worker = WorkerName::new("w").unwrap();
         let queues = [QueueName::default()];
         let job = JobId(uuid::Uuid::from_u128(1));
-        let first = roster.asked(&worker, &queues, None, 4, 0).unwrap();
+        let first = roster.asked(&worker, &queues, None, 4, Agent::default(), 0).unwrap();
         assert_eq!((first.slots, first.running), (4, 0));
-        assert!(roster.asked(&worker, &queues, None, 4, BEAT_MS - 1).is_none());
+        assert!(roster.asked(&worker, &queues, None, 4, Agent::default(), BEAT_MS - 1).is_none());
         roster.took(&worker, [job].into_iter());
         assert_eq!(roster.renewed(&[job], BEAT_MS).len(), 1);
-        let beat = roster.asked(&worker, &queues, None, 3, 2 * BEAT_MS).unwrap();
+        let beat = roster.asked(&worker, &queues, None, 3, Agent::default(), 2 * BEAT_MS).unwrap();
         assert_eq!((beat.slots, beat.running), (4, 1));
         roster.ended([job, job].into_iter());
-        assert_eq!(roster.asked(&worker, &queues, None, 4, 3 * BEAT_MS).unwrap().running, 0);
+        assert_eq!(
+            roster.asked(&worker, &queues, None, 4, Agent::default(), 3 * BEAT_MS).unwrap().running,
+            0
+        );
+    }
+
+    #[test]
+    fn a_header_says_with_what_a_worker_works() {
+        let read = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(USER_AGENT, http::HeaderValue::from_str(text).unwrap());
+            let Agent { version, host } = Agent::read(&headers);
+            (version, host)
+        };
+        let said = |text: &str| Some(text.to_owned());
+        assert_eq!(Agent::read(&HeaderMap::new()), Agent::default());
+        assert_eq!(read(""), (None, None));
+        assert_eq!(read("windlass-node/0.1.0"), (said("windlass-node/0.1.0"), None));
+        assert_eq!(read("windlass/0.1.0 (box-7)"), (said("windlass/0.1.0"), said("box-7")));
+        assert_eq!(read("windlass/0.1.0 ()"), (said("windlass/0.1.0"), None));
+        assert_eq!(read("windlass/0.1.0 (open"), (said("windlass/0.1.0"), None));
+        assert_eq!(read("Mozilla/5.0 (X11; Linux)"), (said("Mozilla/5.0"), None));
+        assert_eq!(read(&"x".repeat(200)).0.unwrap().len(), Agent::WORD_MAX);
     }
 }

@@ -43,7 +43,7 @@ pub fn schedule(schedule: Schedule) -> impl Serialize {
     ScheduleView::new(schedule, false)
 }
 
-/// A worker, as `GET /v1/workers` answers it.
+/// A worker, as `GET /v1/workers` answers it; of crashes only a server knows, which has seen them.
 pub fn worker(status: WorkerStatus, now: Time) -> impl Serialize {
-    WorkerView::new(status, now)
+    WorkerView::new(status, None, now)
 }

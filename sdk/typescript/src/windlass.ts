@@ -210,7 +210,9 @@ class Servers {
     const listed = (typeof named === "string" ? named.split(",") : named).map((url) => url.trim()).filter(Boolean);
     if (listed.length === 0) throw new TypeError("no server is named; set WINDLASS_URL, such as " + DEFAULT_URL);
     this.bases = listed.map(base);
-    this.headers = { "content-type": "application/json", "user-agent": `windlass-node/${VERSION}` };
+    // The server shows with what a worker works, and on which machine.
+    const agent = `windlass-node/${VERSION} (${hostname().replace(/[^\w.:-]/g, "")})`;
+    this.headers = { "content-type": "application/json", "user-agent": agent };
     if (token) this.headers.authorization = `Bearer ${token}`;
   }
 

@@ -21,6 +21,9 @@ CREATE TRIGGER spent_without_minutes BEFORE UPDATE OF second_window, day_window 
     WHEN (old.per_minute IS NOT NULL AND new.writes = old.writes)
     EXECUTE FUNCTION windlass.refuse_spend_1();
 
+-- Workers say what they work with and where. Programs of the twelfth schema say neither.
+ALTER TABLE windlass.workers ADD COLUMN version text, ADD COLUMN host text;
+
 -- What operators did is told among the events, as JSON: windlass_core::event::Action.
 ALTER TABLE windlass.events ADD COLUMN action text;
 ALTER TABLE windlass.feed ADD COLUMN action text;

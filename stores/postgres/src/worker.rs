@@ -117,7 +117,7 @@ impl PostgresStore {
     }
 
     pub(crate) async fn beat_once(&self, beat: &WorkerBeat) -> Result<(), Fault> {
-        let WorkerBeat { name, queues, kinds, slots, running } = beat;
+        let WorkerBeat { name, queues, kinds, slots, running, version, host } = beat;
         let queues: Vec<&str> = queues.iter().map(|queue| queue.as_str()).collect();
         let kinds: Option<Vec<&str>> =
             kinds.as_ref().map(|kinds| kinds.iter().map(|kind| kind.as_str()).collect());
@@ -132,6 +132,8 @@ impl PostgresStore {
                     (&kinds, Type::TEXT_ARRAY),
                     (&i64::from(*slots), Type::INT8),
                     (&i64::from(*running), Type::INT8),
+                    (version, Type::TEXT),
+                    (host, Type::TEXT),
                 ],
             )
             .await?;
@@ -163,5 +165,7 @@ pub(crate) fn read_worker(row: &tokio_postgres::Row) -> Result<WorkerStatus, Fau
         running: row.try_get::<_, i64>(4)? as u32,
         started_at: Time::from_ms(row.try_get(5)?),
         seen_at: Time::from_ms(row.try_get(6)?),
+        version: row.try_get(7)?,
+        host: row.try_get(8)?,
     })
 }

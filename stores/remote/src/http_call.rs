@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -30,6 +30,7 @@ pub(crate) struct Caller {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     base: String,
     authorization: Option<HeaderValue>,
+    agent: HeaderValue,
     call_time: Duration,
 }
 
@@ -47,7 +48,7 @@ impl Caller {
         }
         let authorization = token.map(bearer).transpose()?;
         let base = url.as_str().trim_end_matches('/').to_owned();
-        Ok(Self { client: client()?, base, authorization, call_time })
+        Ok(Self { client: client()?, base, authorization, agent: agent(), call_time })
     }
 
     /// A call whose answer is an object, or a refusal that the caller looks at.
@@ -105,6 +106,7 @@ impl Caller {
         body: Option<&(impl Serialize + Sync)>,
     ) -> Result<Response<Incoming>, StoreError> {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        request = request.header(USER_AGENT, &self.agent);
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
@@ -140,6 +142,15 @@ fn bearer(token: &str) -> Result<HeaderValue, Invalid> {
     let mut value = value.map_err(|_| Invalid::new("token", "holds characters that no header may hold"))?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+/// The server shows with what a worker works, and on which machine.
+fn agent() -> HeaderValue {
+    const PRODUCT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
+    let uname = rustix::system::uname();
+    let fits = |c: &char| c.is_ascii_alphanumeric() || "._:-".contains(*c);
+    let host: String = uname.nodename().to_string_lossy().chars().filter(fits).collect();
+    HeaderValue::try_from(format!("{PRODUCT} ({host})")).unwrap_or(HeaderValue::from_static(PRODUCT))
 }
 
 fn is_loopback(url: &Url) -> bool {

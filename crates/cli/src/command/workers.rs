@@ -40,9 +40,11 @@ pub async fn run(args: WorkersArgs, json: bool) -> anyhow::Result<Code> {
             queues.join(","),
             ago(worker.seen_at, now),
             if alive { "alive" } else { "silent" }.into(),
+            plain(worker.version.as_deref().unwrap_or_default()),
+            plain(worker.host.as_deref().unwrap_or_default()),
         ]
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    say!("{}", fitted(&["worker", "running", "queues", "seen", "status"], &rows));
+    say!("{}", fitted(&["worker", "running", "queues", "seen", "status", "version", "host"], &rows));
     Ok(Code::Done)
 }

@@ -71,14 +71,14 @@ impl Crew {
                 }
             };
             let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
-            state.pid.store(pid, Ordering::Relaxed);
+            self.note(at, pid);
             let starts = state.starts.fetch_add(1, Ordering::Relaxed) + 1;
             let ended = tokio::select! {
                 ended = child.wait() => Some(ended),
                 () = stop.wait() => None,
             };
             if let Some(ended) = ended {
-                state.pid.store(0, Ordering::Relaxed);
+                self.note(at, 0);
                 let how = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
                 let log = self.scene.folder.join("logs").join(format!("{}.log", member.name));
                 if starts >= STARTS_MAX {
@@ -98,8 +98,25 @@ impl Crew {
                 tokio::select! { () = self.world.sleep_ms(AGAIN_MS) => continue, () = stop.wait() => return Ok(()) }
             }
             self.end(&mut child, pid).await;
-            state.pid.store(0, Ordering::Relaxed);
+            self.note(at, 0);
             return Ok(());
+        }
+    }
+
+    /// Remembers which process a program is, here and in its file; 0 when it is none. The file is there whole or not at
+    /// all: whoever reads it is about to kill what it names.
+    fn note(&self, at: usize, pid: i32) {
+        self.states[at].pid.store(pid, Ordering::Relaxed);
+        let file = self.scene.pid_file(self.scene.members[at].name);
+        let noted = match pid {
+            0 => std::fs::remove_file(&file),
+            pid => {
+                let new = file.with_extension("pid-new");
+                std::fs::write(&new, format!("{pid}\n")).and_then(|()| std::fs::rename(&new, &file))
+            }
+        };
+        if let Err(error) = noted {
+            eprintln!("cannot write {}: {error}", file.display());
         }
     }
 

@@ -7,8 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use windlass_engine::core::time::Time;
+use windlass_engine::world::World;
 
 const NOTES: &str = "demo.json";
+/// How long another demo is waited for: longer than its programs may take to end.
+const WAIT_MS: u64 = 20_000;
+/// How often it is looked for.
+const LOOK_MS: u64 = 100;
 
 /// The folder.
 pub struct Folder {
@@ -27,14 +32,23 @@ struct Notes {
 }
 
 impl Folder {
-    /// Opens it, or makes it.
-    pub fn open(path: &Path, now: Time) -> anyhow::Result<Self> {
+    /// Opens it, or makes it. Another demo there is waited for: it may be ending, which takes as long as its programs.
+    pub async fn open(path: &Path, world: &dyn World) -> anyhow::Result<Self> {
         let cannot =
             || format!("cannot keep the demo in {}; choose another folder with --folder", path.display());
         std::fs::create_dir_all(path.join("logs")).with_context(cannot)?;
         let path = path.canonicalize().with_context(cannot)?;
         let lock = std::fs::File::create(path.join("lock")).with_context(cannot)?;
-        if lock.try_lock().is_err() {
+        let until_ms = world.boot_ms() + WAIT_MS;
+        let mut told = false;
+        while lock.try_lock().is_err() {
+            if !std::mem::replace(&mut told, true) {
+                eprintln!("another demo is ending or running here; waiting");
+            }
+            if world.boot_ms() < until_ms {
+                world.sleep_ms(LOOK_MS).await;
+                continue;
+            }
             anyhow::bail!(
                 "a demo is running in {} already; end it first, or choose another folder with --folder",
                 path.display()
@@ -49,7 +63,7 @@ impl Folder {
             Err(error) => return Err(error).with_context(cannot),
         };
         let is_new = notes.is_none();
-        let notes = notes.unwrap_or(Notes { began_ms: now.ms(), ports: BTreeMap::new() });
+        let notes = notes.unwrap_or(Notes { began_ms: world.wall().ms(), ports: BTreeMap::new() });
         Ok(Self { path, notes, is_new, _lock: lock })
     }
 
@@ -88,25 +102,41 @@ impl Folder {
 
 #[cfg(test)]
 mod tests {
+    use windlass_engine::core::time::Clock;
+    use windlass_engine::world::SimWorld;
+
     use super::*;
 
-    #[test]
-    fn a_second_start_has_the_same_ports_and_two_at_once_are_refused() {
+    #[tokio::test]
+    async fn a_second_start_has_the_same_ports_and_two_at_once_are_refused() {
         let home = tempfile::tempdir().unwrap();
         let place = home.path().join("demo");
-        let now = Time::from_ms(1_000);
-        let mut first = Folder::open(&place, now).unwrap();
-        let port = first.port("etsy", 0).unwrap();
+        let world = SimWorld::new(1);
+        let mut first = Folder::open(&place, &world).await.unwrap();
+        let (began, port) = (world.wall(), first.port("etsy", 0).unwrap());
         first.save().unwrap();
         assert!(first.is_new());
-        let Err(error) = Folder::open(&place, now) else { panic!("two at once") };
+
+        let waited = async {
+            for _ in 0..WAIT_MS / LOOK_MS {
+                tokio::task::yield_now().await;
+                world.advance(LOOK_MS);
+            }
+        };
+        let (refused, ()) = tokio::join!(Folder::open(&place, &world), waited);
+        let Err(error) = refused else { panic!("two at once") };
         assert!(error.to_string().contains("--folder"), "{error}");
+        assert_eq!(world.wall().ms_since(began), WAIT_MS, "it might have been about to end");
+
+        let mut third = std::pin::pin!(Folder::open(&place, &world));
+        assert!(futures::poll!(third.as_mut()).is_pending(), "it waits");
         drop(first);
-        let mut second = Folder::open(&place, Time::from_ms(9_000)).unwrap();
-        assert!(!second.is_new() && second.began() == now);
-        assert_eq!(second.port("etsy", 0).unwrap(), port);
+        world.advance(LOOK_MS);
+        let mut third = third.await.unwrap();
+        assert!(!third.is_new() && third.began() == began);
+        assert_eq!(third.port("etsy", 0).unwrap(), port);
         let held = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
-        assert_ne!(second.port("etsy", 0).unwrap(), port, "somebody else has it");
+        assert_ne!(third.port("etsy", 0).unwrap(), port, "somebody else has it");
         drop(held);
     }
 }

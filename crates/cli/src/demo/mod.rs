@@ -56,7 +56,7 @@ pub fn end_with_parent() {
 /// Runs it until SIGINT or SIGTERM.
 pub async fn run(wish: Wish) -> anyhow::Result<()> {
     let world: Arc<dyn World> = Arc::new(RealWorld::new());
-    let mut folder = Folder::open(&wish.folder, world.wall())?;
+    let mut folder = Folder::open(&wish.folder, &*world).await?;
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", folder.port("page", wish.port)?)).await?;
     let stop = Stop::on_signals()?;
     let outside = Arc::new(Outside::start(&mut folder).await?);
@@ -79,14 +79,18 @@ pub async fn run(wish: Wish) -> anyhow::Result<()> {
 
 /// The same as [`welcome`], for programs.
 fn told(scene: &Scene, port: u16) -> serde_json::Value {
-    let workers =
-        scene.members.iter().map(|member| serde_json::json!({ "url": member.link, "about": member.about }));
+    let workers = scene
+        .members
+        .iter()
+        .map(|member| serde_json::json!({ "name": member.name, "url": member.link, "about": member.about }));
+    let absent = scene.absent.iter().map(|(name, why)| serde_json::json!({ "name": name, "why": why }));
     let tries = scene.tries(port);
     let tries = tries.iter().map(|(what, command)| serde_json::json!({ "what": what, "command": command }));
     serde_json::json!({
         "url": format!("http://127.0.0.1:{port}/"),
         "folder": scene.folder,
         "workers": workers.collect::<Vec<_>>(),
+        "absent": absent.collect::<Vec<_>>(),
         "tries": tries.collect::<Vec<_>>(),
     })
 }

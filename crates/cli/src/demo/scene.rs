@@ -164,6 +164,11 @@ impl Scene {
         self.member(name).map(|member| member.base.as_str())
     }
 
+    /// Where the process of somebody is written down while it runs.
+    pub fn pid_file(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.pid"))
+    }
+
     /// A time of the demo, at its speed.
     pub fn paced_ms(&self, ms: u64) -> u64 {
         ((ms as f64 / self.speed) as u64).max(50)
@@ -179,7 +184,7 @@ impl Scene {
         vec![
             (
                 "Kill a worker as a crash would, and see that what it held goes on",
-                format!("kill -9 $(pgrep -f '{} {victim}')", program_name()),
+                format!("kill -9 $(cat {})", quoted(&self.pid_file(victim).display().to_string())),
             ),
             (
                 "Cut off the papers' web sites for a while; articles climb their ladder until they are back",
@@ -198,12 +203,6 @@ impl Scene {
 }
 
 const NOT_BUILT: &str = "it is not in this build";
-
-fn program_name() -> String {
-    let this = std::env::current_exe().ok();
-    let name = this.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
-    name.unwrap_or("windlass").to_owned()
-}
 
 /// Delays of a ladder at a speed.
 fn ladder(seconds: &[f64], speed: f64) -> String {

@@ -89,14 +89,56 @@ impl Demo {
     }
 
     /// Ends it as Ctrl-C does.
-    fn end(mut self) {
+    fn end(self) {
         let pids = self.pids();
         self.signal(self.child.id() as i32, libc::SIGINT);
-        assert!(self.child.wait().unwrap().success());
+        self.ended();
         for pid in pids {
             assert!(!Path::new(&format!("/proc/{pid}")).exists(), "{pid} is still there");
         }
     }
+
+    /// It ends, and well.
+    fn ended(mut self) {
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+/// A program is told the same as a person: everybody who takes part with an address, and who does not, with why.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_is_told_all_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(windlass());
+    command.args(["demo", "--json", "--port", "0", "--folder"]).arg(folder.path());
+    command.env_remove("DATABASE_URL").env_remove("MONGODB_URI");
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let told: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let page = told["url"].as_str().unwrap().trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let demo = Demo { child, page, _said: said };
+
+    let named = |list: &str| -> Vec<String> {
+        let all = told[list].as_array().unwrap_or_else(|| panic!("no {list} in {told}"));
+        all.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let (here, away) = (named("workers"), named("absent"));
+    assert_eq!(here.len() + away.len(), 6, "the server and five workers: {told}");
+    for name in ["serve", "bitcoin-news", "vela", "news-nexus"] {
+        assert!(here.iter().any(|one| one == name), "{name} is not in {here:?}");
+    }
+    assert!(away.iter().any(|one| one == "Listener"), "the usual program has it not: {told}");
+    for worker in told["workers"].as_array().unwrap() {
+        let url = worker["url"].as_str().unwrap().trim_start_matches("http://").to_owned();
+        let (host, path) = url.split_once('/').unwrap();
+        demo.until(&url, |_| asked(host, "GET", &format!("/{path}"))).await;
+    }
+    for one in told["absent"].as_array().unwrap() {
+        assert!(one["why"].as_str().is_some_and(|why| !why.is_empty()), "{one}");
+    }
+    assert_eq!(told["tries"].as_array().unwrap().len(), 5);
+    demo.end();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,9 +166,10 @@ async fn everything_is_at_work_and_comes_back() {
     assert_eq!(demo.ask("POST", "/demo/providers/newsdata/off").unwrap()["open"], false);
     assert_eq!(demo.ask("POST", "/demo/providers/newsdata/on").unwrap()["open"], true);
     let (page, before) = (demo.page.clone(), count(&demo).unwrap());
-    demo.end();
-
+    // Whoever starts it again at once is not refused: the first is ending, which takes a moment.
+    demo.signal(demo.child.id() as i32, libc::SIGINT);
     let again = Demo::start(folder.path());
+    demo.ended();
     assert_eq!(again.page, page, "links of before are still good");
     again.until("it goes on", |demo| count(demo).filter(|count| *count > before)).await;
     // Killed, it leaves a Postgres behind, if it had one: the next start is not held up by that.
@@ -186,11 +229,19 @@ async fn things_go_wrong_and_recover_and_what_is_printed_works() {
     said(cancel);
     assert!(!said(explain).is_empty());
     assert!(said(work).contains("Ada"));
-    // Whom it would kill is looked at, and not killed: a machine may have more than one demo.
-    let found = said(kill.trim_start_matches("kill -9 $(").trim_end_matches(')'));
-    let victim = demo.worker("vela").unwrap()["pid"].to_string();
-    assert!(found.lines().any(|pid| pid == victim), "{victim} is not in {found}");
+    // It kills the worker of this demo, and not that of another on the same machine.
+    let victim = demo.worker("vela").unwrap()["pid"].clone();
+    assert!(kill.contains(&folder.path().canonicalize().unwrap().display().to_string()), "{kill}");
+    said(kill);
+    demo.until("another one takes its place", |demo| {
+        let worker = demo.worker("vela")?;
+        (worker["answers"] == true && worker["pid"].is_i64() && worker["pid"] != victim).then_some(())
+    })
+    .await;
     demo.end();
+    let left = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let pids: Vec<_> = left.filter(|name| name.to_string_lossy().ends_with(".pid")).collect();
+    assert!(pids.is_empty(), "{pids:?} name processes that are gone");
 }
 
 /// Where a mongod is on the machine, the program that has the Listener shows it: an order that is paid is a job.

@@ -182,11 +182,11 @@ impl Book {
 
     /// A worker says that it is alive.
     pub fn beat(&mut self, beat: WorkerBeat, now: Time) {
-        let WorkerBeat { name, queues, kinds, slots, running } = beat;
+        let WorkerBeat { name, queues, kinds, slots, running, version, host } = beat;
         let started_at = self.workers.get(&name).map_or(now, |worker| worker.started_at);
-        let status =
-            WorkerStatus { name: name.clone(), queues, kinds, slots, running, started_at, seen_at: now };
-        self.workers.insert(name, status);
+        let seen_at = now;
+        let status = WorkerStatus { name, queues, kinds, slots, running, version, host, started_at, seen_at };
+        self.workers.insert(status.name.clone(), status);
     }
 
     /// The workers.

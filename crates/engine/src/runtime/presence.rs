@@ -37,6 +37,8 @@ async fn beat_always(engine: &Engine, store: &dyn Store) {
             kinds: Some(engine.settings.kinds.clone()),
             slots: count(Slots::total),
             running: count(Slots::taken),
+            version: Some(concat!("windlass/", env!("CARGO_PKG_VERSION")).to_owned()),
+            host: Some(rustix::system::uname().nodename().to_string_lossy().into_owned()),
         };
         if let Err(error) = store.beat(beat).await {
             engine.mind(&error, "say that the worker is alive");

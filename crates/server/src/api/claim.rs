@@ -17,6 +17,7 @@ use super::Api;
 use crate::access::Caller;
 use crate::answer::{Answered, Refusal, ok};
 use crate::ask::Ask;
+use crate::roster::Agent;
 use crate::schema::{Id, Moment, Name, TicketText, WorkerText};
 use crate::view::{Detail, JobView};
 
@@ -100,7 +101,7 @@ pub(crate) async fn claim(ask: Ask) -> Answered {
     let Ok(_poll) = ask.api.polls.try_acquire() else {
         return Err(Refusal::busy("too many workers are waiting at once; ask again in a second"));
     };
-    let answer = wait_for_work(&ask.api, &body).await?;
+    let answer = wait_for_work(&ask.api, &body, &Agent::read(&ask.headers)).await?;
     ask.api.roster.took(&body.worker, answer.leases.iter().map(|leased| leased.job.id));
     let ClaimAnswer { leases, next_due_in_ms, instance } = answer;
     let leases = leases.into_iter().map(LeasedView::from).collect();
@@ -135,14 +136,14 @@ fn check(body: &ClaimBody, caller: &Caller) -> Result<(), Refusal> {
 
 /// Asks until there is something, the wait is over or the server stops. What
 /// is in the way of a claim can end by itself; the store says when.
-async fn wait_for_work(api: &Arc<Api>, body: &ClaimBody) -> Result<ClaimAnswer, Refusal> {
+async fn wait_for_work(api: &Arc<Api>, body: &ClaimBody, agent: &Agent) -> Result<ClaimAnswer, Refusal> {
     let wait_ms = body.wait_ms.unwrap_or(0).min(api.settings.limits.poll_ms_max);
     let until_ms = api.world.boot_ms() + wait_ms;
     let request_id = body.request_id.unwrap_or_else(|| new_id(&*api.world).0);
     let mut stop = api.stop.subscribe();
     let waiter = api.wake.wait_for(&body.queues);
     loop {
-        beat(api, body);
+        beat(api, body, agent);
         let answer = claim_once(api, body, request_id).await?;
         let left_ms = until_ms.saturating_sub(api.world.boot_ms());
         if !answer.leases.is_empty() || left_ms == 0 || *stop.borrow() {
@@ -203,9 +204,9 @@ async fn hand_back(api: &Api, answer: ClaimAnswer) {
 }
 
 /// Lets the store know that the worker is alive, now and then.
-fn beat(api: &Arc<Api>, body: &ClaimBody) {
-    let now_ms = api.world.boot_ms();
-    let due = api.roster.asked(&body.worker, &body.queues, body.kinds.as_deref(), body.limit, now_ms);
+fn beat(api: &Arc<Api>, body: &ClaimBody, agent: &Agent) {
+    let (now_ms, kinds) = (api.world.boot_ms(), body.kinds.as_deref());
+    let due = api.roster.asked(&body.worker, &body.queues, kinds, body.limit, agent.clone(), now_ms);
     if let Some(due) = due {
         report(api, due);
     }

@@ -47,7 +47,8 @@ pub(crate) fn seen(api: &Api, workers: Vec<WorkerStatus>, now: Time) -> Vec<Work
                 (worker.slots, worker.running, worker.seen_at) = (news.slots, news.running, heard_at);
             }
         }
-        WorkerView::new(worker, now)
+        let crash = api.feed.crashes(|crashes| crashes.of(&worker.name, worker.host.as_deref()));
+        WorkerView::new(worker, crash, now)
     };
     workers.into_iter().map(newest).collect()
 }

@@ -49,6 +49,8 @@ mod tests {
             kinds: None,
             slots: 1,
             running: 0,
+            version: None,
+            host: None,
             started_at: Time::from_ms(0),
             seen_at: Time::from_ms(seen_ms),
         }

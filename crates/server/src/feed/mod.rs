@@ -5,6 +5,7 @@
 //! 200 ms; otherwise once a second, for the statistics alone. Where the store tells of new work and no job runs whose end
 //! somebody could wait for, it is asked less and less often.
 
+mod crashes;
 mod crew;
 mod fold;
 mod history;
@@ -34,6 +35,7 @@ use windlass_engine::core::time::Time;
 use crate::api::Api;
 use crate::schema::{AnyJson, Id, Moment, Name, PositionText};
 
+pub(crate) use crashes::Crashes;
 pub(crate) use fold::folded;
 pub(crate) use history::{HistoryView, Span};
 pub(crate) use kept::{keep, keep_rest};
@@ -70,6 +72,7 @@ pub(crate) struct Feed {
     seats: Arc<Semaphore>,
     came: Notify,
     rings: Mutex<Rings>,
+    crashes: Mutex<Crashes>,
     ongoing: Mutex<Ongoing>,
     told: AtomicU64,
     quiet: AtomicBool,
@@ -127,6 +130,7 @@ impl Feed {
             seats: Arc::new(Semaphore::new(listeners_max)),
             came: Notify::new(),
             rings: Mutex::new(Rings::default()),
+            crashes: Mutex::default(),
             ongoing: Mutex::default(),
             told: AtomicU64::new(0),
             quiet: AtomicBool::new(false),
@@ -145,6 +149,11 @@ impl Feed {
     /// Looks at what was counted.
     pub(crate) fn rings<T>(&self, look: impl FnOnce(&Rings) -> T) -> T {
         look(&self.lock())
+    }
+
+    /// The last crashes of workers.
+    pub(crate) fn crashes<T>(&self, look: impl FnOnce(&mut Crashes) -> T) -> T {
+        look(&mut self.crashes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether nothing has happened for a while, and no job runs.
@@ -305,11 +314,18 @@ pub(crate) async fn read_on(api: &Api, last: &mut Option<Position>) -> Result<()
         }
     }
     let (troubled, weight) = troubled.picked();
+    let mut crashes = Vec::new();
     for id in troubled {
         if let Some(job) = api.store.get(id).await? {
             let sensitive = api.settings.is_sensitive(&job.spec.kind);
             api.feed.lock().troubles.note(&job, weight, sensitive);
+            crashes.extend(crashes::told_by(&job));
         }
+    }
+    if !crashes.is_empty() {
+        // Whoever crashed is known for an hour: its host is kept with the crash.
+        let workers = api.store.workers().await?;
+        api.feed.crashes(|known| crashes.into_iter().for_each(|crash| known.note(crash, &workers)));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::time::Time;
 
-use super::bits::{bar, moment, shape, since};
+use super::bits::{bar, moment, shape, short_id, since};
 use super::empty;
 use super::frame::{Sheet, Watch, answer};
 use crate::answer::Answered;
@@ -69,7 +69,7 @@ fn table(workers: &[WorkerView], running: &[Job], now: Time) -> Markup {
             tbody {
                 @for worker in workers {
                     tr id={ "w-" (worker.name) } data-row {
-                        td.text { (worker.name) }
+                        td.text { (worker.name) (whence(worker, now)) }
                         td { @if worker.alive { span.state.running { (shape("running")) "alive" } } @else { span.state.canceled { (shape("canceled")) "silent" } } }
                         td.num data-l="running" { (worker.running) }
                         td.num data-l="slots" { (worker.slots) }
@@ -82,6 +82,19 @@ fn table(workers: &[WorkerView], running: &[Job], now: Time) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+/// With what and where it works, and when it last crashed.
+fn whence(worker: &WorkerView, now: Time) -> Markup {
+    let said: Vec<&str> = [&worker.version, &worker.host].into_iter().flatten().map(String::as_str).collect();
+    html! {
+        @if !said.is_empty() { div.quiet { (said.join(" on ")) } }
+        @if let Some(crash) = &worker.last_crash {
+            div.bad { "crashed " (moment(crash.at, now)) " at "
+                a href={ "/jobs/" (crash.job_id) } { (short_id(&crash.job_id.to_string())) }
+                @if crash.worker != worker.name { span.quiet { " as " (crash.worker) } } }
         }
     }
 }

@@ -211,12 +211,31 @@ pub(crate) struct WorkerView {
     pub seen_at: Time,
     /// It was heard of within the last half minute.
     pub alive: bool,
+    /// What it works with, and its version: `windlass-python/0.1.0`. Null: it does not say.
+    pub version: Option<String>,
+    /// The machine that it runs on. Null: it does not say.
+    pub host: Option<String>,
+    /// The last crash that this server has seen of it, or of another worker of its host.
+    pub last_crash: Option<CrashView>,
+}
+
+/// A job was taken back from a worker that had gone, or stood still.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "WorkerCrash")]
+pub(crate) struct CrashView {
+    #[schemars(with = "Moment")]
+    pub at: Time,
+    #[schemars(with = "Id")]
+    pub job_id: JobId,
+    /// Whose crash it was: each start of a program is another worker.
+    #[schemars(with = "WorkerText")]
+    pub worker: WorkerName,
 }
 
 impl WorkerView {
-    pub(crate) fn new(status: WorkerStatus, now: Time) -> Self {
-        let WorkerStatus { name, queues, kinds, slots, running, started_at, seen_at } = status;
+    pub(crate) fn new(status: WorkerStatus, last_crash: Option<CrashView>, now: Time) -> Self {
+        let WorkerStatus { name, queues, kinds, slots, running, version, host, started_at, seen_at } = status;
         let alive = now.ms_since(seen_at) <= WORKER_ALIVE_MS;
-        Self { name, queues, kinds, slots, running, started_at, seen_at, alive }
+        Self { name, queues, kinds, slots, running, started_at, seen_at, alive, version, host, last_crash }
     }
 }

@@ -4,6 +4,6 @@ mod admin;
 mod job;
 mod life;
 
-pub(crate) use admin::{BudgetView, QueueView, ScheduleView, WorkerView};
+pub(crate) use admin::{BudgetView, CrashView, QueueView, ScheduleView, WorkerView};
 pub(crate) use job::{Detail, JobView, RetryView, StepView};
 pub(crate) use life::AttemptView;

@@ -83,6 +83,50 @@ async fn a_worker_that_has_ended_is_not_counted_on() {
     assert_eq!(house.send("DELETE", "/v1/workers/w", &[], "").await.status, 204);
 }
 
+/// Who works is shown with what it works with, where, and when it last crashed; a program that was started again has
+/// another name, and is known by its host.
+#[tokio::test]
+async fn a_worker_is_shown_with_version_host_and_last_crash() {
+    let house = House::open().await;
+    let id = house.enqueue(json!({"kind": "k"})).await;
+    let claim = async |worker: &str, agent: &str| {
+        let body = json!({"worker": worker, "queues": ["default"], "limit": 1, "lease_ms": 100});
+        let json = ("content-type", "application/json");
+        let headers = [json, ("user-agent", agent)];
+        let reply = house.send("POST", "/v1/claim", &headers, &body.to_string()).await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        reply.json()["leases"].as_array().unwrap().len()
+    };
+    let worker = async |name: &str| {
+        let workers = house.get("/v1/workers").await.json();
+        workers["workers"].as_array().unwrap().iter().find(|worker| worker["name"] == name).cloned()
+    };
+    assert_eq!(claim("box-1", "windlass-python/9.8.7 (box)").await, 1);
+    eventually("the worker is known", || worker("box-1")).await;
+    // Nobody renews the lease: another worker of that host gets the job.
+    eventually("the job is taken back", || async {
+        (claim("box-2", "windlass-python/9.8.8 (box)").await == 1).then_some(())
+    })
+    .await;
+    claim("plain", "curl/8.5.0").await;
+    let first = eventually("the crash is seen", || async {
+        worker("box-1").await.filter(|worker| !worker["last_crash"].is_null())
+    })
+    .await;
+    assert_eq!((&first["version"], &first["host"]), (&json!("windlass-python/9.8.7"), &json!("box")));
+    let crash = &first["last_crash"];
+    assert_eq!((&crash["job_id"], &crash["worker"]), (&json!(id), &json!("box-1")));
+    let second = eventually("the second is known", || worker("box-2")).await;
+    assert_eq!((&second["version"], &second["last_crash"]), (&json!("windlass-python/9.8.8"), crash));
+    let plain = eventually("the third is known", || worker("plain")).await;
+    assert_eq!((&plain["version"], &plain["host"]), (&json!("curl/8.5.0"), &json!(null)));
+    assert_eq!(plain["last_crash"], json!(null));
+
+    let page = house.get("/workers").await.text;
+    assert!(page.contains("windlass-python/9.8.7 on box") && page.contains("curl/8.5.0"), "{page}");
+    assert!(page.contains(" as box-1") && page.contains(&format!("/jobs/{id}")), "{page}");
+}
+
 /// What "Enqueue again" sends is the whole job, but for its id and its time.
 #[tokio::test]
 async fn a_job_like_another_has_all_that_the_other_has() {

@@ -202,6 +202,8 @@ pub async fn p17_workers<S: Subject>() {
     let mut later = beat_of("b");
     later.running = 3;
     later.kinds = Some(vec![kind("k")]);
+    later.version = Some("test/2.0.0 \u{e9}".to_owned());
+    later.host = None;
     scene.store().beat(later).await.expect("beat");
     scene.store().beat(beat_of("a")).await.expect("beat");
     let workers = scene.store().workers().await.expect("workers");
@@ -209,6 +211,9 @@ pub async fn p17_workers<S: Subject>() {
     assert_eq!(workers.iter().map(|worker| worker.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!((workers[1].started_at, workers[1].seen_at, workers[1].running), (started_at, seen_at, 3));
     assert_eq!((&workers[1].kinds, &workers[0].kinds), (&Some(vec![kind("k")]), &None));
+    let whence = |at: usize| (workers[at].version.as_deref(), workers[at].host.as_deref());
+    assert_eq!(whence(0), (Some("test/1.2.3"), Some("a.machine.example")));
+    assert_eq!(whence(1), (Some("test/2.0.0 \u{e9}"), None), "it is what the newest beat says");
     scene.store().forget_worker(worker("b")).await.expect("forget");
     scene.store().forget_worker(worker("nobody")).await.expect("forget");
     assert_eq!(scene.store().workers().await.expect("workers").len(), 1);

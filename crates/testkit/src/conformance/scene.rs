@@ -207,7 +207,15 @@ pub fn step(lease: LeaseRef, name: &str, output: &str) -> StepWrite {
 
 /// A worker that says it is alive and works on queue `q`.
 pub fn beat_of(name: &str) -> WorkerBeat {
-    WorkerBeat { name: worker(name), queues: vec![queue("q")], kinds: None, slots: 4, running: 1 }
+    WorkerBeat {
+        name: worker(name),
+        queues: vec![queue("q")],
+        kinds: None,
+        slots: 4,
+        running: 1,
+        version: Some("test/1.2.3".to_owned()),
+        host: Some("a.machine.example".to_owned()),
+    }
 }
 
 /// Failed, with retries.

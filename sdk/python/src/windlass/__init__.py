@@ -23,6 +23,7 @@ import json
 import logging
 import os
 import random
+import re
 import secrets
 import signal
 import socket
@@ -222,7 +223,10 @@ class _Servers:
     def __init__(self, urls: Sequence[str], token: Optional[str]) -> None:
         self.bases = [_base(url) for url in urls]
         self.first = 0
-        self.headers = {"content-type": "application/json", "user-agent": f"windlass-python/{__version__}"}
+        # The server shows with what a worker works, and on which machine.
+        host = re.sub(r"[^\w.:-]", "", socket.gethostname(), flags=re.ASCII)
+        agent = f"windlass-python/{__version__} ({host})"
+        self.headers = {"content-type": "application/json", "user-agent": agent}
         if token:
             self.headers["authorization"] = f"Bearer {token}"
         self.lock = threading.Lock()

@@ -366,4 +366,8 @@ struct BeatForm {
     kinds: Option<Vec<Kind>>,
     slots: u32,
     running: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
 }

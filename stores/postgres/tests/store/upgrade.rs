@@ -38,7 +38,7 @@ const TABLES: [(&str, &str); 13] = [
     ("keys", "*"),
     ("budgets", "name, slots, per_second, per_day, cooling_ms, second_window, day_window"),
     ("schedules", "name, doc"),
-    ("workers", "*"),
+    ("workers", "name, queues, kinds, slots, running, started_ms, seen_ms"),
 ];
 
 /// Puts what is in the database into the tables of an older schema, made by the files that have shipped.
@@ -225,6 +225,7 @@ const TWELFTH: &str = "DROP TRIGGER tally_fold ON windlass.tally;
     DROP TRIGGER spent_without_minutes ON windlass.budgets;
     DROP FUNCTION windlass.refuse_spend_1(), windlass.windows_1, windlass.spend_1, windlass.spent_until_1;
     ALTER TABLE windlass.budgets DROP COLUMN per_minute, DROP COLUMN minute_window, DROP COLUMN writes;
+    ALTER TABLE windlass.workers DROP COLUMN version, DROP COLUMN host;
     ALTER TABLE windlass.events DROP COLUMN action;
     ALTER TABLE windlass.feed DROP COLUMN action;
     CREATE TABLE windlass.longest (queue text PRIMARY KEY, lease_ms bigint NOT NULL, at_ms bigint NOT NULL);

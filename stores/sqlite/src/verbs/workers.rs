@@ -12,12 +12,13 @@ use crate::run::tx::Tx;
 
 /// A worker says that it is alive.
 pub fn beat(tx: &mut Tx<'_>, beat: &WorkerBeat) -> Done<()> {
-    let WorkerBeat { name, queues, kinds, slots, running } = beat.clone();
+    let WorkerBeat { name, queues, kinds, slots, running, version, host } = beat.clone();
     let mut select = tx.sql(sql!("worker", "load"))?;
     let body: Option<String> = select.query_row(params![name.as_str()], |row| row.get(0)).optional()?;
     let before: Option<WorkerStatus> = body.as_deref().map(parse).transpose()?;
     let started_at = before.map_or(tx.now, |worker| worker.started_at);
-    let status = WorkerStatus { name, queues, kinds, slots, running, started_at, seen_at: tx.now };
+    let seen_at = tx.now;
+    let status = WorkerStatus { name, queues, kinds, slots, running, version, host, started_at, seen_at };
     let mut save = tx.sql(sql!("worker", "save"))?;
     save.execute(params![status.name.as_str(), tx.now.ms(), to_text(&status)?])?;
     Ok(())

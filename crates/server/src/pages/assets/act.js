@@ -1,7 +1,7 @@
 // Buttons and forms that call the API: data-post, data-put or data-delete is
 // the path, data-ask the question before, data-said the word after.
 
-import { call, confirm, make, said } from "./ask.js";
+import { call, confirm, make, said, show } from "./ask.js";
 import { leave, look } from "./live.js";
 
 const METHODS = { post: "POST", put: "PUT", delete: "DELETE" };
@@ -108,8 +108,8 @@ async function copy(button) {
     said("Copied");
   } catch {
     // Without https only this machine may write to the clipboard: select it instead.
-    const shown = button.parentElement.querySelector("pre, .id");
-    if (shown) getSelection().selectAllChildren(shown);
+    const beside = button.parentElement.querySelector("pre, code, .id");
+    getSelection().selectAllChildren(beside ?? show("To be copied with the keyboard", text));
     said("Selected; copy it with the keyboard");
   }
 }

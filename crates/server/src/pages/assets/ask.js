@@ -22,6 +22,16 @@ export function confirm(title, body, yes) {
   });
 }
 
+/** Shows a text that stands nowhere on the page; gives its element. */
+export function show(title, text) {
+  const dialog = document.getElementById("ask");
+  const shown = make("pre", { tabindex: "0" }, text);
+  const form = make("form", { method: "dialog" }, make("button", { value: "no" }, "Close"));
+  dialog.replaceChildren(make("h2", {}, title), shown, form);
+  dialog.showModal();
+  return shown;
+}
+
 let fading = 0;
 
 /** Says something at the edge of the page for a while. */

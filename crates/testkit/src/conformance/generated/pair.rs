@@ -433,6 +433,8 @@ impl Pair {
                     kinds: picky.then(|| vec![kind_of(1)]),
                     slots: 4,
                     running: u32::from(*worker),
+                    version: picky.then(|| format!("test/{worker}")),
+                    host: Some("here".to_owned()),
                 };
                 self.book.beat(beat.clone(), self.now());
                 same("beat", self.store.beat(beat).await, Ok(()))
