@@ -207,7 +207,10 @@ fn spec(listener: &Listener, event: &Event, data: Document) -> Result<JobSpec, I
     let mut spec = JobSpec::new(Kind::new(&listener.job_name)?, QueueName::new(&listener.queue)?, data);
     spec.key = Some(key_of(event)?);
     spec.priority = listener.priority;
-    spec.budgets = listener.budgets.iter().map(BudgetName::new).collect::<Result<_, _>>()?;
+    let own = listener.own_budget().map(|(name, _)| name);
+    let mut budgets: Vec<&String> = listener.budgets.iter().chain(&own).collect();
+    budgets.sort();
+    spec.budgets = budgets.into_iter().map(BudgetName::new).collect::<Result<_, _>>()?;
     Ok(spec)
 }
 

@@ -15,6 +15,7 @@ use crate::event::id_text;
 use crate::home::code;
 use crate::lane::{Lane, LaneId};
 use crate::lease::{self, Claimed, Held, Holdings};
+use crate::limits;
 use crate::listener::{OnResume, applied};
 use crate::metrics::add;
 use crate::split;
@@ -225,6 +226,13 @@ async fn take(context: Arc<Context>, lane: LaneId) -> Result<bool, Error> {
     }
     tracing::info!(listener = %lane.text(), fence = claimed.fence, stolen = claimed.stolen, "A listener is ours");
     let lane = begin(&context, lane, claimed, shared);
+    if let Some(listener) = lane.listener.clone().filter(|listener| listener.concurrency.is_some())
+        && let Err(trouble) = limits::set_budget(home, &listener, true).await
+    {
+        // It is let go, and taken another time.
+        lane.handle.stop.store(true, Ordering::Relaxed);
+        return Err(Error::custom(trouble.why()));
+    }
     if lane.definition_changed {
         // Where a new one begins is known before anything is heard for it.
         let step = Step {

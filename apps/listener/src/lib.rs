@@ -25,6 +25,7 @@ mod job;
 mod keeper;
 mod lane;
 mod lease;
+mod limits;
 mod listener;
 mod metrics;
 mod office;

@@ -19,6 +19,7 @@ use windlass_mongo::agenda::{AgendaRows, Options};
 use windlass_outside::safe_http::{Body, Guard, Http, Limits, Request};
 
 use crate::home::Home;
+use crate::limits::Turns;
 use crate::listener::QUEUE;
 use crate::settings::JobsTarget;
 
@@ -37,6 +38,8 @@ pub(crate) struct Jobs {
     /// How many run at once of all kinds that say nothing of their own.
     #[serde(default = "at_once")]
     concurrency: usize,
+    /// How many run at once in all, whatever kinds and listeners say.
+    concurrency_in_all: Option<usize>,
     /// The queues of the store that are worked (`JOBS_TARGET=windlass`).
     #[serde(default = "queues")]
     queues: Vec<String>,
@@ -96,7 +99,7 @@ pub(crate) struct JobsError {
 
 impl Default for Jobs {
     fn default() -> Self {
-        Self { concurrency: at_once(), queues: queues(), jobs: BTreeMap::new() }
+        Self { concurrency: at_once(), concurrency_in_all: None, queues: queues(), jobs: BTreeMap::new() }
     }
 }
 
@@ -121,6 +124,9 @@ impl Jobs {
                 return Err(wrong(format!("jobs.{kind}.concurrency is 0; leave the kind out to run none")));
             }
         }
+        if jobs.concurrency_in_all == Some(0) {
+            return Err(wrong("concurrency_in_all is 0; leave LISTENER_CONFIG out to run none".to_owned()));
+        }
         if jobs.jobs.is_empty() || jobs.concurrency == 0 {
             return Err(wrong(
                 "it names no job, or its concurrency is 0; leave LISTENER_CONFIG out where Node runs all"
@@ -139,6 +145,9 @@ impl Jobs {
         if !together.is_empty() {
             groups.push((together, self.concurrency));
         }
+        // Whoever cannot run is not taken.
+        let most = self.concurrency_in_all.unwrap_or(usize::MAX);
+        groups.iter_mut().for_each(|(_, slots)| *slots = most.min(*slots));
         groups
     }
 }
@@ -155,6 +164,7 @@ pub(crate) async fn run(
         return Ok(());
     }
     let jobs = jobs.unwrap_or_default();
+    let turns = Turns::new(home.clone(), jobs.concurrency_in_all);
     let mut workers = Vec::new();
     for (kinds, slots) in jobs.groups(&handlers) {
         let (source, queues) = source(&home, &jobs, &kinds).await?;
@@ -162,7 +172,8 @@ pub(crate) async fn run(
             .queues(queues.iter().map(String::as_str))
             .slots(slots)
             .grace(GRACE)
-            .in_world(home.world.clone());
+            .in_world(home.world.clone())
+            .layer(turns.clone());
         for kind in &kinds {
             worker = match (handlers.0.get(kind), jobs.jobs.get(kind)) {
                 (Some(handler), _) => worker.handle_kind(kind, Shared(handler.clone())),
@@ -250,6 +261,9 @@ mod tests {
         assert_eq!((jobs.concurrency, jobs.jobs.len()), (3, 2));
         let own = (vec!["hook".to_owned()], 2);
         assert_eq!(jobs.groups(&Handlers::default()), [own, (vec!["mail".to_owned()], 3)]);
+        let few =
+            read("concurrency_in_all = 1\n[jobs.hook]\nurl = \"http://127.0.0.1:1/x\"\nconcurrency = 2\n");
+        assert_eq!(few.unwrap().groups(&Handlers::default()), [(vec!["hook".to_owned()], 1)]);
         for (text, word) in [
             ("[jobs.mail]\n", "either"),
             ("[jobs]\n", "no job"),
@@ -257,6 +271,7 @@ mod tests {
             ("[jobs.a]\nurl = \"nowhere\"", "url"),
             ("queues = [\"\"]\n[jobs.a]\nurl = \"http://127.0.0.1:1/\"", "queue"),
             ("[jobs.a]\nurl = \"http://127.0.0.1:1/\"\nconcurrency = 0", "concurrency"),
+            ("concurrency_in_all = 0\n[jobs.a]\nurl = \"http://127.0.0.1:1/\"", "concurrency_in_all"),
         ] {
             let why = read(text).unwrap_err().to_string();
             assert!(why.contains(word), "{text}: {why}");

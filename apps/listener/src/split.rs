@@ -29,8 +29,21 @@ pub(crate) async fn retire(home: &Home, holdings: &Holdings, lock_ms: i64) -> Re
         }
     }
     let texts: Vec<String> = lanes.values().flatten().map(LaneId::text).collect();
-    let wanted = doc! { "$or": [ { "_id": { "$nin": texts } }, { "splitAt": { "$exists": true } } ] };
+    let elsewhere = doc! { "$nin": texts };
+    let wanted = doc! { "$or": [ { "_id": elsewhere.clone() }, { "splitAt": { "$exists": true } } ] };
     let found: Vec<Document> = home.positions.find(wanted).await?.try_collect().await?;
+    // Seats that a look made which did not know of the edit yet, and that nobody has taken.
+    let free = doc! { "_id": elsewhere, "lockInfo.instanceId": Bson::Null };
+    let empty: Vec<Document> = home.partitions.find(free).await?.try_collect().await?;
+    for seat in empty {
+        let is_known = lanes.contains_key(&seat.get("listener").map(id_text).unwrap_or_default());
+        let was_taken = found.iter().any(|position| position.get("_id") == seat.get("_id"));
+        if is_known && !was_taken {
+            let id = seat.get("_id").cloned().unwrap_or(Bson::Null);
+            let this = doc! { "_id": id, "lockInfo.instanceId": Bson::Null };
+            home.partitions.delete_one(this).await?;
+        }
+    }
     let mut before: BTreeMap<String, Vec<Document>> = BTreeMap::new();
     for position in found {
         let listener = position.get("listener").map(id_text).unwrap_or_default();

@@ -90,6 +90,8 @@ pub(crate) struct Listener {
     pub(crate) priority: i16,
     /// Sorted, without repeats; Agenda has none.
     pub(crate) budgets: Vec<String>,
+    /// How many of its jobs run at once.
+    pub(crate) concurrency: Option<u32>,
     /// Whether filters of deletes are matched against images from before.
     pub(crate) pre_images: bool,
 }
@@ -98,6 +100,11 @@ impl Listener {
     /// Its id as text.
     pub(crate) fn id(&self) -> String {
         id_text(&self.key)
+    }
+
+    /// The budget of the store that limits its jobs, where it does.
+    pub(crate) fn own_budget(&self) -> Option<(String, u32)> {
+        Some((format!("listener:{}", self.id()), self.concurrency?))
     }
 
     /// Whether it watches this collection.

@@ -81,6 +81,7 @@ impl Listener {
             queue: queue(document, &mut wrong),
             priority: priority(document, &mut wrong),
             budgets: budgets(document, &mut wrong),
+            concurrency: concurrency(document, &mut wrong),
             key,
             collection,
             operations,
@@ -249,6 +250,23 @@ fn budgets(document: &Document, wrong: &mut Vec<String>) -> Vec<String> {
         }
     }
     found.into_iter().collect()
+}
+
+fn concurrency(document: &Document, wrong: &mut Vec<String>) -> Option<u32> {
+    let number = match document.get("concurrency") {
+        None | Some(Bson::Null) => return None,
+        Some(value) => {
+            whole(value).and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0)
+        }
+    };
+    if number.is_none() {
+        wrong.push("concurrency must be a whole number from 1 on".to_owned());
+    }
+    let id = document.get("_id").map(crate::event::id_text).unwrap_or_default();
+    if let Err(why) = BudgetName::new(format!("listener:{id}")) {
+        wrong.push(format!("concurrency cannot be limited for this _id: {why}"));
+    }
+    number
 }
 
 fn partitions(value: Option<&Bson>, wrong: &mut Vec<String>) -> u32 {

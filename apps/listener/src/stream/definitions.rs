@@ -9,6 +9,7 @@ use crate::commit::move_lanes;
 use crate::event::{Event, Operation};
 use crate::home::{code, is_passing};
 use crate::lane::{Following, LaneId};
+use crate::limits;
 use crate::listener::{Listener, OnResume, applied};
 
 impl Desk {
@@ -36,10 +37,20 @@ impl Desk {
                 tracing::info!(listener = %lane.id().text(), "A listener was deleted");
                 continue;
             }
+            let was_limited = lane.listener.as_ref().is_some_and(|listener| listener.concurrency.is_some());
             change(&mut lane.document, event);
             lane.understand();
+            let (listener, context) = (lane.listener.clone(), self.context.clone());
             (lane.token, lane.definition_changed) = (event.token.clone(), true);
             self.replan = true;
+            while let Some(listener) = &listener
+                && let Err(trouble) = limits::set_budget(&context.home, listener, was_limited).await
+            {
+                tracing::warn!(error = trouble.why(), "The limit of a listener cannot be set now");
+                if !trouble.passes() || !context.pause(PAUSE_MS).await {
+                    break;
+                }
+            }
             let is_split =
                 lane.listener.as_ref().is_some_and(|listener| !LaneId::of(listener).contains(lane.id()));
             let is_paused = lane.listener.is_some() && !lane.is_active();

@@ -8,6 +8,7 @@ mod documents;
 mod ends;
 mod faults;
 mod ledger;
+mod limits;
 mod owners;
 mod page;
 mod poison;
