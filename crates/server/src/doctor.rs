@@ -1,6 +1,6 @@
 //! What is wrong, and what to do about it: for `windlass doctor` and for the top of the overview.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 use windlass_engine::core::audit::{AuditFrom, FINDINGS_MAX};
@@ -9,11 +9,12 @@ use windlass_engine::core::id::{BudgetName, Kind, QueueName};
 use windlass_engine::core::job::Job;
 use windlass_engine::core::query::{JobFilter, QueueStatus, WORKER_ALIVE_MS, WorkerStatus};
 use windlass_engine::core::state::{FailureReason, State, StateName};
-use windlass_engine::core::store::Store;
+use windlass_engine::core::store::{EpochStatus, Risk, Store};
 use windlass_engine::core::time::{Span, Time};
 
-use crate::pages::encoded;
+use crate::pages::{encoded, number};
 use crate::search::find;
+use crate::waiting::{self, Waiting};
 
 /// A lease that ran out this long ago should have been taken back.
 const OVERDUE_MS: u64 = 30_000;
@@ -56,25 +57,60 @@ impl Finding {
     }
 }
 
-/// Looks at so many jobs of each state at most, the newest first.
+/// Looks at the newest queued jobs, and at so many running and failed ones at most.
 pub async fn look(store: &dyn Store, jobs_max: usize) -> Result<Vec<Finding>, StoreError> {
+    look_beside(store, &waiting::look(store, waiting::PAGES_MAX).await?, jobs_max).await
+}
+
+/// Looks at what else is wrong, where queued jobs were looked at.
+pub(crate) async fn look_beside(
+    store: &dyn Store,
+    queued: &Waiting,
+    jobs_max: usize,
+) -> Result<Vec<Finding>, StoreError> {
     let (now, workers, queues) = tokio::try_join!(store.now(), store.workers(), store.queues())?;
     let alive: Vec<&WorkerStatus> =
         workers.iter().filter(|worker| now.ms_since(worker.seen_at) <= WORKER_ALIVE_MS).collect();
-    let queued = jobs_in(store, StateName::Queued, jobs_max).await?;
     let mut findings = Vec::new();
-    match alone(&queues, &queued, &alive, now) {
+    match alone(&queues, queued, &alive, now) {
         Some(finding) => findings.push(finding),
         None => {
-            findings.extend(queues.iter().filter_map(|queue| slow(queue, &queued, &alive, now)));
-            unknown_kinds(&queued, &alive, &mut findings);
+            findings.extend(queues.iter().filter_map(|queue| slow(queue, queued, &alive, now)));
+            unknown_kinds(queued, &alive, &mut findings);
         }
     }
     findings.extend(queues.iter().filter_map(overfull));
-    unknown_budgets(store, &queued, &mut findings).await?;
+    unknown_budgets(store, queued, &mut findings).await?;
     findings.extend(overdue(&jobs_in(store, StateName::Running, jobs_max).await?, now));
     findings.extend(quarantined(&jobs_in(store, StateName::Failed, jobs_max).await?));
     Ok(findings)
+}
+
+/// What a change of the store's history holds back.
+pub fn epoch_pause(status: &EpochStatus) -> Option<Risk> {
+    let EpochStatus { epoch, paused_until } = status;
+    let until = (*paused_until)?;
+    let what = format!(
+        "the store was restored or failed over at {} (epoch {}), and commits may be lost: jobs that somebody may still hold \
+         by these wait until {until}",
+        epoch.began_at, epoch.number
+    );
+    Some(Risk::new(
+        what,
+        "nothing has to be done; what is enqueued now starts at once, unless something counts it",
+    ))
+}
+
+impl From<Risk> for Finding {
+    /// A risk that is worth a place on top of the overview, as sentences.
+    fn from(Risk { what, next }: Risk) -> Self {
+        let sentence = |text: String| {
+            let mut letters = text.chars();
+            let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+            first.into_iter().chain(letters).collect::<String>()
+        };
+        Self::new(sentence(what), sentence(next))
+    }
 }
 
 /// What contradicts itself in the store. It reads everything, and says after each bite how far it is: so much, of so much.
@@ -95,33 +131,34 @@ async fn jobs_in(store: &dyn Store, state: StateName, jobs_max: usize) -> Result
 }
 
 /// Nobody works at all, and jobs could run.
-fn alone(queues: &[QueueStatus], queued: &[Job], alive: &[&WorkerStatus], now: Time) -> Option<Finding> {
-    let due = |queue: &&QueueStatus| queue.oldest_due.is_some_and(|at| now.ms_since(at) > ALONE_MS);
-    if !alive.is_empty() || !queues.iter().any(|queue| due(&queue)) {
+fn alone(queues: &[QueueStatus], queued: &Waiting, alive: &[&WorkerStatus], now: Time) -> Option<Finding> {
+    let old = |queue: &QueueStatus| queue.oldest_due.is_some_and(|at| now.ms_since(at) > ALONE_MS);
+    if !alive.is_empty() || !queues.iter().any(old) {
         return None;
     }
-    let example = queued.iter().find(|job| job.run_at <= now).or(queued.first());
-    let finding =
-        Finding::new(format!("No worker is alive, and {}", waiting(queues, queued, now)), "Start a worker");
-    let finding = finding.link("/jobs?state=queued".to_owned());
+    let mut kinds = queued.kinds.iter();
+    let example = kinds.clone().find(|(_, (_, due))| *due).or_else(|| kinds.next());
+    let finding = Finding::new(format!("No worker is alive, and {}", due(queued)), "Start a worker");
+    let finding = finding.link("/waiting".to_owned());
     Some(match example {
-        Some(job) => finding.command(work(&job.spec.kind, &job.spec.queue)),
+        Some(((queue, kind), _)) => finding.command(work(kind, queue)),
         None => finding,
     })
 }
 
-/// How many jobs wait that could run. Queues count what is queued, for later or not, so only jobs that were looked at
-/// can be told apart.
-fn waiting(queues: &[QueueStatus], queued: &[Job], now: Time) -> String {
-    let all: u64 = queues.iter().map(|queue| queue.queued).sum();
-    let due = queued.iter().filter(|job| job.run_at <= now).count();
+/// How many jobs wait that could run.
+fn due(queued: &Waiting) -> String {
+    let Waiting { due, queued, partly, .. } = queued;
     match due {
-        _ if all > queued.len() as u64 => {
-            format!("jobs wait: {all} are queued, some of them perhaps for later")
-        }
+        due if *partly => format!("at least {} of {} queued jobs wait", number(*due), number(*queued)),
         1 => "1 job waits".to_owned(),
-        due => format!("{due} jobs wait"),
+        due => format!("{} jobs wait", number(*due)),
     }
+}
+
+/// So many jobs, in words.
+fn jobs(count: u64) -> String {
+    if count == 1 { "1 job".to_owned() } else { format!("{} jobs", number(count)) }
 }
 
 fn work(kind: &Kind, queue: &QueueName) -> String {
@@ -133,20 +170,20 @@ fn work(kind: &Kind, queue: &QueueName) -> String {
 }
 
 /// How to start a worker for a queue: for the kind of a job that is due in it, where one was looked at.
-fn one_more(queue: &QueueStatus, queued: &[Job], now: Time) -> String {
-    let due = |job: &&Job| job.spec.queue == queue.name && job.run_at <= now;
-    match queued.iter().find(due) {
-        Some(job) => work(&job.spec.kind, &queue.name),
+fn one_more(queue: &QueueStatus, queued: &Waiting) -> String {
+    let mut due = queued.kinds.iter().filter(|((name, _), (_, due))| *name == queue.name && *due);
+    match due.next() {
+        Some(((_, kind), _)) => work(kind, &queue.name),
         None => format!("windlass work --kind KIND --queue {} -- PROGRAM", quoted(queue.name.as_str())),
     }
 }
 
-fn slow(queue: &QueueStatus, queued: &[Job], alive: &[&WorkerStatus], now: Time) -> Option<Finding> {
+fn slow(queue: &QueueStatus, queued: &Waiting, alive: &[&WorkerStatus], now: Time) -> Option<Finding> {
     let oldest = queue.oldest_due.filter(|at| now.ms_since(*at) > WAITING_MS)?;
     let (name, waits) = (&queue.name, Span::from_ms(now.ms_since(oldest) / 60_000 * 60_000));
     let served = alive.iter().any(|worker| worker.queues.contains(name));
     let wrong =
-        |why: &str| format!("The queue {name} has {} jobs, the oldest due for {waits}: {why}", queue.queued);
+        |why: &str| format!("The queue {name} has {}, the oldest due for {waits}: {why}", jobs(queue.queued));
     let link = format!("/jobs?state=queued&queue={}", encoded(name.as_str()));
     Some(match (queue.paused, served) {
         (true, _) => Finding {
@@ -156,7 +193,7 @@ fn slow(queue: &QueueStatus, queued: &[Job], alive: &[&WorkerStatus], now: Time)
         .command(format!("windlass queues resume {}", quoted(name.as_str())))
         .link(link),
         (false, false) => Finding::new(wrong("no live worker claims from it"), "Start a worker for it")
-            .command(one_more(queue, queued, now))
+            .command(one_more(queue, queued))
             .link(link),
         (false, true) => {
             let full = queue.policy.limit.filter(|limit| queue.running >= u64::from(*limit));
@@ -164,7 +201,7 @@ fn slow(queue: &QueueStatus, queued: &[Job], alive: &[&WorkerStatus], now: Time)
                 Some(limit) => {
                     format!("windlass queues set {} --limit {}", quoted(name.as_str()), u64::from(limit) * 2)
                 }
-                None => one_more(queue, queued, now),
+                None => one_more(queue, queued),
             };
             let next = match full {
                 Some(_) => "Its limit is reached: raise it, or let it wait",
@@ -182,19 +219,20 @@ fn overfull(queue: &QueueStatus) -> Option<Finding> {
     Some(Finding::new(wrong, next).link("/queues".to_owned()))
 }
 
-fn unknown_kinds(queued: &[Job], alive: &[&WorkerStatus], findings: &mut Vec<Finding>) {
-    let mut unknown: BTreeMap<(&QueueName, &Kind), usize> = BTreeMap::new();
-    for job in queued {
-        let served = alive.iter().any(|worker| worker.queues.contains(&job.spec.queue));
-        if served && !alive.iter().any(|worker| worker.claims(&job.spec)) {
-            *unknown.entry((&job.spec.queue, &job.spec.kind)).or_default() += 1;
-        }
-    }
-    findings.extend(unknown.into_iter().map(|((queue, kind), count)| {
+fn unknown_kinds(queued: &Waiting, alive: &[&WorkerStatus], findings: &mut Vec<Finding>) {
+    let unknown = queued.kinds.iter().filter(|((queue, kind), _)| {
+        let mut serving = alive.iter().filter(|worker| worker.queues.contains(queue)).peekable();
+        let knows = |worker: &&WorkerStatus| worker.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind));
+        serving.peek().is_some() && !serving.any(knows)
+    });
+    findings.extend(unknown.map(|((queue, kind), (count, _))| {
+        let wait = if *count == 1 { "waits" } else { "wait" };
         let wrong = format!(
-            "{count} jobs of the kind {kind} wait in the queue {queue}, and no live worker knows that kind"
+            "{} of the kind {kind} {wait} in the queue {queue}, and no live worker knows that kind",
+            jobs(*count)
         );
-        let link = format!("/jobs?state=queued&kind={}", encoded(kind.as_str()));
+        let (link, place) = (encoded(kind.as_str()), encoded(queue.as_str()));
+        let link = format!("/jobs?state=queued&kind={link}&queue={place}");
         Finding::new(wrong, "Start a worker that knows it, or cancel them")
             .command(work(kind, queue))
             .link(link)
@@ -203,16 +241,16 @@ fn unknown_kinds(queued: &[Job], alive: &[&WorkerStatus], findings: &mut Vec<Fin
 
 async fn unknown_budgets(
     store: &dyn Store,
-    queued: &[Job],
+    queued: &Waiting,
     findings: &mut Vec<Finding>,
 ) -> Result<(), StoreError> {
-    let named: BTreeSet<&BudgetName> = queued.iter().flat_map(|job| &job.spec.budgets).collect();
+    let named = &queued.budgets;
     if named.is_empty() {
         return Ok(());
     }
     let known: BTreeSet<BudgetName> =
         store.budgets().await?.into_iter().map(|status| status.budget.name).collect();
-    findings.extend(named.into_iter().filter(|budget| !known.contains(*budget)).map(|budget| {
+    findings.extend(named.iter().filter(|budget| !known.contains(*budget)).map(|budget| {
         let wrong = format!("Jobs name the budget {budget}, which nobody defined: it allows everything");
         let command = format!("windlass budgets set {} --per-second 10", quoted(budget.as_str()));
         Finding::new(wrong, "Define it").command(command).link("/budgets".to_owned())
@@ -254,6 +292,7 @@ pub fn quoted(name: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
+    use windlass_engine::core::epoch::Epoch;
     use windlass_engine::core::id::WorkerName;
     use windlass_engine::core::job::{JobSpec, NewJob, Start};
     use windlass_engine::core::json::Json;
@@ -277,12 +316,26 @@ mod tests {
         let later = Start::At(world.wall().plus_ms(3_600_000));
         store.enqueue(vec![job(Start::Now), job(later), job(later)]).await.unwrap();
         world.advance(ALONE_MS + 1);
-        let said = async |jobs_max| look(&store, jobs_max).await.unwrap()[0].wrong.clone();
-        assert_eq!(said(200).await, "No worker is alive, and 1 job waits");
-        assert_eq!(
-            said(2).await,
-            "No worker is alive, and jobs wait: 3 are queued, some of them perhaps for later"
-        );
+        let said = async |pages_max| {
+            let waiting = waiting::look(&store, pages_max).await.unwrap();
+            look_beside(&store, &waiting, 200).await.unwrap()[0].wrong.clone()
+        };
+        assert_eq!(said(100).await, "No worker is alive, and 1 job waits");
+        store.enqueue((0..1_000).map(|_| job(Start::Now)).collect()).await.unwrap();
+        assert_eq!(said(100).await, "No worker is alive, and 1,001 jobs wait");
+        assert_eq!(said(2).await, "No worker is alive, and at least 400 of 1,003 queued jobs wait");
+    }
+
+    #[test]
+    fn a_pause_of_the_epoch_is_told_as_long_as_it_lasts() {
+        let (instance, began_at) = (uuid::Uuid::nil(), Time::from_ms(0));
+        let epoch = Epoch { number: 3, instance, floor: 1, began_at, first_seq: 1, lossy: true };
+        assert!(epoch_pause(&EpochStatus { epoch, paused_until: None }).is_none());
+        let paused = EpochStatus { epoch, paused_until: Some(Time::from_ms(60_000)) };
+        let Finding { wrong, next, .. } = epoch_pause(&paused).unwrap().into();
+        assert!(wrong.starts_with("The store was restored") && wrong.contains("(epoch 3)"), "{wrong}");
+        assert!(wrong.ends_with("wait until 1970-01-01T00:01:00.000Z"), "{wrong}");
+        assert!(next.starts_with("Nothing has to be done"), "{next}");
     }
 
     /// Whatever is said of a queue that is behind comes with the command for it.
@@ -313,7 +366,7 @@ mod tests {
         let mut full = store.queues().await.unwrap().remove(0);
         (full.policy.limit, full.running) = (Some(4), 4);
         let worker = &store.workers().await.unwrap()[0];
-        let full = slow(&full, &[], &[worker], now).unwrap();
+        let full = slow(&full, &Waiting::default(), &[worker], now).unwrap();
         assert_eq!(full.command.as_deref(), Some("windlass queues set mail --limit 8"), "{full:?}");
     }
 }

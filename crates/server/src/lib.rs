@@ -37,6 +37,7 @@ mod sample;
 mod schema;
 pub mod search;
 pub mod text;
+mod waiting;
 mod wake;
 
 pub use sample::Sample;

@@ -2,14 +2,14 @@
 
 use clap::Args;
 use serde::Serialize;
-use windlass_engine::core::store::{EpochStatus, Risk, Store};
+use windlass_engine::core::store::Risk;
 use windlass_engine::core::time::{Clock, Time};
 use windlass_engine::world::RealWorld;
-use windlass_server::doctor::{Finding, audit, look};
+use windlass_server::doctor::{Finding, audit, epoch_pause, look};
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;
-use crate::output::{ago, plain, print_json, progress};
+use crate::output::{plain, print_json, progress};
 use crate::say;
 use crate::wiring::open_place;
 
@@ -46,7 +46,7 @@ pub async fn run(args: DoctorArgs, json: bool) -> anyhow::Result<Code> {
     findings.extend(look(&*store, LOOKS_MAX).await?);
     let now = store.now().await?;
     let mut risks = store.risks().await?;
-    risks.extend(look_at_epoch(&*store, now).await?);
+    risks.extend(epoch_pause(&store.epoch().await?));
     risks.extend(look_at_clocks(now, RealWorld::new().wall()));
     let report = Report { findings, risks };
     if json {
@@ -73,22 +73,6 @@ fn print(Report { findings, risks }: &Report) {
     for Risk { what, next } in risks {
         say!("- {}\n  {}", plain(what), plain(next));
     }
-}
-
-/// Says what a change of the store's history holds back.
-async fn look_at_epoch(store: &dyn Store, now: Time) -> anyhow::Result<Option<Risk>> {
-    let EpochStatus { epoch, paused_until } = store.epoch().await?;
-    let Some(until) = paused_until else { return Ok(None) };
-    let what = format!(
-        "the store was restored or failed over {} (epoch {}), and commits may be lost: jobs that somebody may still hold \
-         by these wait until {until}",
-        ago(epoch.began_at, now),
-        epoch.number
-    );
-    Ok(Some(Risk::new(
-        what,
-        "nothing has to be done; what is enqueued now starts at once, unless something counts it",
-    )))
 }
 
 fn look_at_clocks(store: Time, here: Time) -> Option<Risk> {

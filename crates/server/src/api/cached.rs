@@ -5,14 +5,19 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use windlass_engine::world::World;
 
+/// An answer that took long is good for this many times as long, so that finding it out is never more than a small part
+/// of what the server does.
+const SHARE: u64 = 20;
+
 /// The newest answer, given again for a while. Those who ask while it is made wait for it.
 pub(crate) struct Cached<T> {
     good_ms: u64,
+    /// Until when it is good, and what it is.
     newest: Mutex<Option<(u64, Arc<T>)>>,
 }
 
 impl<T> Cached<T> {
-    /// For answers that are good for so long.
+    /// For answers that are good for so long, at least.
     pub(crate) fn new(good_ms: u64) -> Self {
         Self { good_ms, newest: Mutex::new(None) }
     }
@@ -25,13 +30,15 @@ impl<T> Cached<T> {
     ) -> Result<Arc<T>, E> {
         let mut newest = self.newest.lock().await;
         let now_ms = world.boot_ms();
-        if let Some((at_ms, answer)) = &*newest
-            && now_ms.saturating_sub(*at_ms) < self.good_ms
+        if let Some((until_ms, answer)) = &*newest
+            && now_ms < *until_ms
         {
             return Ok(answer.clone());
         }
         let answer = Arc::new(make.await?);
-        *newest = Some((world.boot_ms(), answer.clone()));
+        let took_ms = world.boot_ms().saturating_sub(now_ms);
+        let good_ms = self.good_ms.max(took_ms * SHARE);
+        *newest = Some((world.boot_ms() + good_ms, answer.clone()));
         Ok(answer)
     }
 }
@@ -64,5 +71,23 @@ mod tests {
         assert_eq!(ask(true).await, Ok(2));
         world.advance(1);
         assert_eq!(ask(false).await, Ok(3));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_took_long_is_good_for_longer() {
+        let world = SimWorld::new(1);
+        let cached = Cached::new(1_000);
+        let ask = async |answer: u32| {
+            let slow = async {
+                world.advance(300);
+                Ok::<_, ()>(answer)
+            };
+            cached.get(&world, slow).await.map(|answer| *answer)
+        };
+        assert_eq!(ask(1).await, Ok(1));
+        world.advance(300 * SHARE - 1);
+        assert_eq!(ask(2).await, Ok(1));
+        world.advance(1);
+        assert_eq!(ask(2).await, Ok(2));
     }
 }

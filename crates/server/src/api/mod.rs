@@ -42,11 +42,12 @@ use crate::answer::Refusal;
 use crate::doctor::Finding;
 use crate::feed::Feed;
 use crate::metrics::Metrics;
-use crate::pages::{self, Suggestion, Waiting};
+use crate::pages::{self, Suggestion};
 use crate::rooms::Rooms;
 use crate::roster::Roster;
 use crate::sample::Sample;
 use crate::settings::{Role, Settings};
+use crate::waiting::{self, Waiting};
 use crate::wake::Wake;
 
 /// What all calls share.
@@ -70,7 +71,7 @@ pub(crate) struct Api {
     /// For the form of a new job.
     pub suggestions: Cached<Vec<Suggestion>>,
     /// What queued jobs wait for.
-    pub waiting: Cached<Waiting>,
+    waiting: Cached<Waiting>,
     pub metrics: Metrics,
     pub seats: windlass_listen::Seats,
     /// For requests that are being worked on.
@@ -87,6 +88,8 @@ pub(crate) struct Api {
     pub sample: OnceLock<Sample>,
 }
 
+/// What queued jobs wait for is given again for this long, and longer where it took long to find out.
+const WAITING_MS: u64 = 1_000;
 /// How many claims ask the store at the same time.
 const CLAIMS_MAX: usize = 8;
 /// How many refused callers wait at the same time; further ones are told to come back later.
@@ -107,7 +110,7 @@ impl Api {
             counts: pages::Counts::default(),
             trouble: Cached::new(trouble::CACHE_MS),
             suggestions: Cached::new(pages::SUGGESTIONS_MS),
-            waiting: Cached::new(pages::WAITING_MS),
+            waiting: Cached::new(WAITING_MS),
             metrics: Metrics::default(),
             seats: windlass_listen::Seats::default(),
             rooms: Rooms::new(&limits),
@@ -131,6 +134,11 @@ impl Api {
     pub(crate) async fn is_empty(&self) -> Result<bool, Refusal> {
         let request = ListRequest { filter: JobFilter::default(), limit: 1, after: None };
         Ok(self.store.list(request).await?.jobs.is_empty())
+    }
+
+    /// What queued jobs wait for.
+    pub(crate) async fn waiting(&self) -> Result<Arc<Waiting>, Refusal> {
+        Ok(self.waiting.get(&*self.world, waiting::look(&*self.store, waiting::PAGES_MAX)).await?)
     }
 
     /// The time by the store's clock.

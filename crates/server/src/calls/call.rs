@@ -124,9 +124,11 @@ impl Param {
         "One bite, from there: what `next` said, or 0.0 to begin.",
     )];
 
-    /// What the page of the queues is asked with.
-    pub(crate) const QUEUES: &'static [Param] =
-        &[Param::new("after", NAME, "The queues behind this one, by name.")];
+    /// What a page of things with names is asked with.
+    pub(crate) const PART: &'static [Param] = &[
+        Param::new("after", NAME, "Those behind this one, by name."),
+        Param::new("name", NAME, "Those from this one on, by name."),
+    ];
 
     /// How far back charts go.
     pub(crate) const SPAN: &'static [Param] = &[Param::new("span", SPANS, "How far back.")];

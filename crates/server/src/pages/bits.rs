@@ -4,6 +4,12 @@ use maud::{Markup, html};
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::time::Time;
 
+/// Where a budget stands on its page, on which page of many that may be.
+pub(crate) fn budget_at(name: &str) -> String {
+    let name = encoded(name);
+    format!("/budgets?name={name}#b-{name}")
+}
+
 /// A state by shape, word and colour.
 pub(super) fn state(state: StateName) -> Markup {
     html! { span class={ "state " (state) } { (shape(state.as_str())) (state) } }
@@ -86,7 +92,7 @@ pub(super) fn length(ms: u64) -> String {
 }
 
 /// A number with its thousands apart.
-pub(super) fn number(number: u64) -> String {
+pub(crate) fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {

@@ -8,6 +8,7 @@ use super::bits::{bar, dash, encoded, moment, number};
 use super::empty;
 use super::form::{self, Field};
 use super::frame::{Sheet, Watch, answer};
+use super::part::Part;
 use crate::answer::Answered;
 use crate::ask::Ask;
 use crate::settings::Role;
@@ -22,12 +23,16 @@ pub(super) async fn page(ask: Ask) -> Answered {
     let now = ask.api.now().await?;
     let budgets: Vec<BudgetView> =
         ask.api.store.budgets().await?.into_iter().map(|budget| BudgetView::new(budget, now)).collect();
+    let part = Part::asked(&ask, &budgets, |budget| budget.name.as_str())?;
     let admin = ask.caller.role == Role::Admin;
     let body = html! {
         h1 { "Budgets" }
         @if budgets.is_empty() {
             (empty::none("No budget yet", "A budget is an allowance that all workers share: slots, per second, per minute, per 24 hours. A job that names one starts only if it allows it.", "windlass budgets set etsy --per-second 10 --per-day 10000"))
-        } @else { (listed(&budgets.iter().collect::<Vec<_>>(), now, admin)) }
+        } @else {
+            (listed(&part.shown.iter().collect::<Vec<_>>(), now, admin))
+            (part.pages("/budgets", "budgets"))
+        }
         @if admin { (form::new("Set a budget", "/v1/budgets", form::fields(&fields(None)))) }
     };
     let watch = Watch::All { since, ticks: TICK_SECONDS };

@@ -1,19 +1,17 @@
 //! How many jobs there are in each state, for the chips above the list: counted by the store, now and then, of as many of
-//! the newest jobs as it looks at; where jobs are searched by their errors, which stores do not, up to a page of each.
+//! the newest jobs as it looks at. Where jobs are searched by their errors, which stores do not, they have no numbers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
-use windlass_engine::core::query::PAGE_MAX;
 use windlass_engine::core::state::StateName;
 
 use super::filter::View;
-use super::waiting::{Split, look};
 use crate::answer::Refusal;
 use crate::api::Api;
 use crate::api::stats::current;
-use crate::search;
+use crate::waiting::Split;
 
 /// An answer is given again for this long: the store looks at thousands of jobs for it, and a page is made anew whenever something
 /// happens to any.
@@ -65,18 +63,9 @@ impl Counts {
 
 async fn count(api: &Api, view: &View) -> Result<Numbers, Refusal> {
     let mut states = StateName::ALL.map(|state| (state, 0, false));
-    if view.wanted.error.is_some() {
-        for (state, count, more) in &mut states {
-            let mut wanted = view.wanted.clone();
-            wanted.filter.states = vec![*state];
-            let page = search::page(&*api.store, &wanted, PAGE_MAX, None).await?;
-            (*count, *more) = (page.jobs.len() as u64, page.next.is_some());
-        }
-    } else {
-        let counted = api.store.count_jobs(view.wanted.filter.clone()).await?;
-        for (state, count, more) in &mut states {
-            (*count, *more) = (counted.of(*state), counted.more);
-        }
+    let counted = api.store.count_jobs(view.wanted.filter.clone()).await?;
+    for (state, count, more) in &mut states {
+        (*count, *more) = (counted.of(*state), counted.more);
     }
     if !view.is_empty() {
         return Ok(Numbers { states, split: None });
@@ -90,6 +79,5 @@ async fn count(api: &Api, view: &View) -> Result<Numbers, Refusal> {
             _ => {}
         }
     }
-    let waiting = api.waiting.get(&*api.world, look(api)).await?;
-    Ok(Numbers { states, split: Some(waiting.split()) })
+    Ok(Numbers { states, split: Some(api.waiting().await?.split()) })
 }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::time::Time;
 
-use super::bits::{encoded, length, moment, moment_or_dash, number, state};
+use super::bits::{budget_at, encoded, length, moment, moment_or_dash, number, state};
 use super::frame::{Sheet, Watch, answer};
 use super::{json_text, life, new_job, why};
 use crate::answer::{Answered, Refusal};
@@ -147,7 +147,7 @@ fn facts(job: &JobView, now: Time) -> Markup {
             @if let Some(lease) = &job.lease { (fact("lease", html! { "runs out " (moment(lease.expires_at, now)) })) }
             @if !job.budgets.is_empty() {
                 (fact("budgets", html! {
-                    @for budget in &job.budgets { a href={ "/budgets#b-" (encoded(budget.as_str())) } { (budget) } " " }
+                    @for budget in &job.budgets { a href=(budget_at(budget.as_str())) { (budget) } " " }
                 }))
             }
             @if let Some(retry) = &job.retry { (fact("ladder", html! { (retry.ladder) })) }

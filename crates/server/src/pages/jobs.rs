@@ -11,7 +11,6 @@ use super::bits::{dash, encoded, length, moment, number, outcome, short_id, sinc
 use super::counts::Numbers;
 use super::filter::View;
 use super::frame::{Sheet, Watch, answer};
-use super::waiting::Split;
 use super::{empty, life, new_job, views};
 use crate::answer::Answered;
 use crate::api::list::{PARAMETERS, asked_of};
@@ -19,6 +18,7 @@ use crate::api::many::RunView;
 use crate::ask::Ask;
 use crate::settings::Role;
 use crate::view::{Detail, JobView};
+use crate::waiting::Split;
 
 /// Delays and progress move without events.
 const TICK_SECONDS: u32 = 5;
@@ -138,10 +138,11 @@ fn chips(view: &View, numbers: Option<&Numbers>) -> Markup {
 
 /// What is queued, in four words.
 fn parts(split: &Split) -> Markup {
-    let Split { due, later, retrying, blocked, partly } = split;
+    let Split { due, later, retrying, blocked, of_newest } = split;
     let parts = [("due", due), ("later", later), ("retrying", retrying), ("blocked", blocked)];
     html! {
-        span.quiet #split title=(if *partly { "Of the newest queued jobs that were looked at" } else { "All queued jobs" }) {
+        span.quiet #split {
+            @if let Some(looked) = of_newest { "of the newest " (number(*looked)) ": " }
             @for (at, (word, count)) in parts.into_iter().filter(|(_, count)| **count > 0).enumerate() {
                 @if at > 0 { " · " }
                 span.num { (number(*count)) } " " (word)

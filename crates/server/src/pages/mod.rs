@@ -27,6 +27,7 @@ mod json_text;
 mod life;
 mod new_job;
 mod overview;
+mod part;
 mod queue;
 mod queues;
 mod refused;
@@ -46,13 +47,12 @@ use http::{HeaderMap, Method};
 use crate::access::Need;
 use crate::calls::{Call, Param};
 
-pub(crate) use bits::encoded;
+pub(crate) use bits::{budget_at, encoded, number};
 pub(crate) use counts::Counts;
 pub(crate) use docs::docs;
 pub(crate) use new_job::{SUGGESTIONS_MS, Suggestion};
 pub(crate) use refused::refused;
 pub(crate) use sign_in::{place_of, to_sign_in};
-pub(crate) use waiting::{WAITING_MS, Waiting};
 
 /// The header that asks for the inner part of a page alone.
 pub(crate) const PART_HEADER: &str = "x-windlass-part";
@@ -64,13 +64,13 @@ pub(crate) fn table() -> Vec<Call> {
         Call::page("/jobs", "page_jobs", |ask| Box::pin(jobs::page(ask))).asks(Param::LIST),
         Call::page("/jobs/{id}", "page_job", |ask| Box::pin(job::page(ask))),
         Call::page("/waiting", "page_waiting", |ask| Box::pin(waiting::page(ask))),
-        Call::page("/queues", "page_queues", |ask| Box::pin(queues::page(ask))).asks(Param::QUEUES),
+        Call::page("/queues", "page_queues", |ask| Box::pin(queues::page(ask))).asks(Param::PART),
         Call::page("/queues/{name}", "page_queue", |ask| Box::pin(queue::page(ask))).asks(Param::SPAN),
-        Call::page("/budgets", "page_budgets", |ask| Box::pin(budgets::page(ask))),
-        Call::page("/schedules", "page_schedules", |ask| Box::pin(schedules::page(ask))),
+        Call::page("/budgets", "page_budgets", |ask| Box::pin(budgets::page(ask))).asks(Param::PART),
+        Call::page("/schedules", "page_schedules", |ask| Box::pin(schedules::page(ask))).asks(Param::PART),
         Call::page("/schedules/{name}", "page_schedule", |ask| Box::pin(schedule::page(ask))),
         Call::page("/actions", "page_actions", |ask| Box::pin(actions::page(ask))),
-        Call::page("/workers", "page_workers", |ask| Box::pin(workers::page(ask))),
+        Call::page("/workers", "page_workers", |ask| Box::pin(workers::page(ask))).asks(Param::PART),
         // In the document, since its other method is.
         Call::new(Method::GET, "/sign-in", Need::Nothing, "sign_in_form", |ask| Box::pin(sign_in::page(ask)))
             .does("The form to sign in to the dashboard.")

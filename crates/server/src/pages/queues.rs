@@ -10,49 +10,32 @@ use super::bits::{bar, dash, encoded, number, since};
 use super::empty;
 use super::form::{self, Field};
 use super::frame::{Sheet, Watch, answer};
+use super::part::Part;
 use crate::answer::Answered;
 use crate::ask::Ask;
 use crate::settings::Role;
 
 const TICK_SECONDS: u32 = 5;
-/// How many queues a page shows: there may be ten thousand.
-const PAGE_MAX: usize = 200;
 
 /// `GET /queues`
 pub(super) async fn page(ask: Ask) -> Answered {
     let since = ask.api.store.events_end().await?;
     let now = ask.api.now().await?;
-    let after = ask.query(&["after"], &[])?.pop().map(|(_, name)| name);
     let all = ask.api.store.queues().await?;
-    let begin =
-        after.as_ref().map_or(0, |after| all.partition_point(|queue| queue.name.as_str() <= after.as_str()));
-    let queues = &all[begin..all.len().min(begin + PAGE_MAX)];
+    let part = Part::asked(&ask, &all, |queue| queue.name.as_str())?;
     let admin = ask.caller.role == Role::Admin;
     let body = html! {
         h1 { "Queues" }
         @if all.is_empty() {
             (empty::none("No queue yet", "A queue is there as soon as it has a job or a policy:", "windlass queues set mail --limit 5 --ladder '1m 5m 1h'"))
         } @else {
-            (table(queues, now, admin))
-            @if all.len() > PAGE_MAX { (pages(begin, queues, all.len())) }
+            (table(part.shown, now, admin))
+            (part.pages("/queues", "queues"))
         }
         @if admin { (form::new("Set the policy of a queue", "/v1/queues", form::fields(&fields(&QueuePolicy::default())))) }
     };
     let watch = Watch::All { since, ticks: TICK_SECONDS };
     Ok(answer(&ask, StatusCode::OK, Sheet { title: "Queues".to_owned(), place: "/queues", watch, now, body }))
-}
-
-fn pages(begin: usize, shown: &[QueueStatus], all: usize) -> Markup {
-    let end = begin + shown.len();
-    html! {
-        p.pages {
-            span.quiet { (begin + 1) " to " (end) " of " (number(all as u64)) " queues, by name" }
-            @if begin > 0 { a href="/queues" { "← first" } }
-            @if end < all && let Some(last) = shown.last() {
-                a rel="next" href={ "/queues?after=" (encoded(last.name.as_str())) } { "next →" }
-            }
-        }
-    }
 }
 
 fn table(queues: &[QueueStatus], now: Time, admin: bool) -> Markup {

@@ -13,6 +13,7 @@ use super::bits::{encoded, moment, moment_or_dash, short_id};
 use super::empty;
 use super::form::{self, Field};
 use super::frame::{Sheet, Watch, answer};
+use super::part::Part;
 use crate::answer::Answered;
 use crate::ask::Ask;
 use crate::settings::Role;
@@ -25,12 +26,16 @@ pub(super) async fn page(ask: Ask) -> Answered {
     let since = ask.api.store.events_end().await?;
     let now = ask.api.now().await?;
     let schedules = ask.api.store.schedules().await?;
+    let part = Part::asked(&ask, &schedules, |schedule| schedule.name.as_str())?;
     let admin = ask.caller.role == Role::Admin;
     let body = html! {
         h1 { "Schedules" }
         @if schedules.is_empty() {
             (empty::none("No schedule yet", "A schedule enqueues a job by a cron line in a time zone, once over the whole fleet:", "windlass schedules set nightly --cron '0 3 * * *' --zone Europe/Berlin --kind report"))
-        } @else { (table(&schedules, now, admin)) }
+        } @else {
+            (table(part.shown, now, admin))
+            (part.pages("/schedules", "schedules"))
+        }
         @if admin { (form::new("Set a schedule", "/v1/schedules", form::fields(&fields(None)))) }
     };
     let watch = Watch::All { since, ticks: TICK_SECONDS };

@@ -5,7 +5,7 @@ use windlass_engine::core::eligible::{Explanation, Hold};
 use windlass_engine::core::job::Job;
 use windlass_engine::core::time::Time;
 
-use super::bits::{encoded, moment, number, short_id, since};
+use super::bits::{budget_at, moment, number, short_id, since};
 
 /// The sentence; nothing for a job that is over, whose state says it all.
 pub(super) fn line(explanation: &Explanation, job: &Job, now: Time) -> Option<Markup> {
@@ -39,7 +39,7 @@ pub(super) fn line(explanation: &Explanation, job: &Job, now: Time) -> Option<Ma
 }
 
 fn held(hold: &Hold, job: &Job, now: Time) -> Markup {
-    let budget_link = |name: &str| html! { a href={ "/budgets#b-" (encoded(name)) } { "budget " (name) } };
+    let budget_link = |name: &str| html! { a href=(budget_at(name)) { "budget " (name) } };
     match hold {
         Hold::NotDue { run_at } if job.attempt > 0 => {
             html! { "for its next attempt " (moment(*run_at, now)) }

@@ -10,6 +10,7 @@ use windlass_engine::core::time::Time;
 use super::bits::{bar, moment, shape, short_id, since};
 use super::empty;
 use super::frame::{Sheet, Watch, answer};
+use super::part::Part;
 use crate::answer::Answered;
 use crate::api::workers::seen;
 use crate::ask::Ask;
@@ -26,12 +27,16 @@ pub(super) async fn page(ask: Ask) -> Answered {
     let since = ask.api.store.events_end().await?;
     let now = ask.api.now().await?;
     let workers = seen(&ask.api, ask.api.store.workers().await?, now);
+    let part = Part::asked(&ask, &workers, |worker| worker.name.as_str())?;
     let running = running(&ask).await?;
     let body = html! {
         h1 { "Workers" }
         @if workers.is_empty() {
             (empty::none("No worker yet", "A worker is a program with handlers: in Rust by the crate windlass, in any language by the API, or any program by", "windlass work --kind hello -- ./hello.sh"))
-        } @else { (table(&workers, &running, now)) }
+        } @else {
+            (table(part.shown, &running, now))
+            (part.pages("/workers", "workers"))
+        }
     };
     let watch = Watch::All { since, ticks: TICK_SECONDS };
     Ok(answer(

@@ -290,6 +290,9 @@ test("what waits is told by reason", async () => {
   const row = page.locator("tr", { hasText: "for the queue gate, which is paused" });
   await row.waitFor();
   assert.equal(await row.locator("td.num").first().textContent(), "3");
+  await row.getByRole("link", { name: "which is paused" }).click();
+  await page.waitForURL(`${house.url}/jobs?state=queued&queue=gate`);
+  assert.equal(await page.locator("tr[data-id]").count(), 3);
 });
 
 test("charts go back as far as is chosen", async () => {

@@ -61,6 +61,65 @@ async fn nobody_works_is_said_first() {
     .await;
 }
 
+/// All that is queued is looked at, and not a page of it: what waits for what adds up.
+#[tokio::test]
+async fn what_waits_for_what_adds_up_over_many_pages() {
+    let house = House::open().await;
+    let enqueue = async |count: usize, job: serde_json::Value| {
+        let jobs = vec![job; count];
+        assert_eq!(house.post("/v1/jobs/batch", json!({ "jobs": jobs })).await.status, 201);
+    };
+    enqueue(1, json!({"kind": "k", "queue": "keyed", "key": "only"})).await;
+    let body = json!({"worker": "w", "queues": ["keyed"], "limit": 1, "lease_ms": 600_000});
+    assert_eq!(house.post("/v1/claim", body).await.json()["leases"].as_array().unwrap().len(), 1);
+    enqueue(100, json!({"kind": "k", "queue": "keyed", "key": "only"})).await;
+    enqueue(150, json!({"kind": "due"})).await;
+    enqueue(120, json!({"kind": "k", "delay": "1h"})).await;
+    house.send("POST", "/v1/queues/still/pause", &[], "").await;
+    enqueue(80, json!({"kind": "k", "queue": "still"})).await;
+
+    let rows = eventually("all of them were looked at", || async {
+        let page = house.get("/waiting").await.text;
+        let table = page.split_once("All 450 queued jobs were looked at.")?.1.to_owned();
+        Some(table.split("<tr data-row").skip(1).map(str::to_owned).collect::<Vec<_>>())
+    })
+    .await;
+    let mut counted = Vec::new();
+    for row in &rows {
+        let count = row.split_once("<td class=\"num\">").unwrap().1.split('<').next().unwrap();
+        let link = row.split_once("href=\"").unwrap().1.split('"').next().unwrap();
+        let (words, link) = (row.split("class=\"open\"").nth(1).unwrap(), link.replace("&amp;", "&"));
+        let words = words.split_once('>').unwrap().1.split('<').next().unwrap();
+        counted.push((count.parse::<u64>().unwrap(), words.to_owned(), link));
+    }
+    let row = |count, words: &str, link: &str| (count, words.to_owned(), link.to_owned());
+    assert_eq!(
+        counted,
+        [
+            row(
+                150,
+                "for a worker: none that is alive knows the kind due and claims from the queue default",
+                "/jobs?state=queued&queue=default&kind=due"
+            ),
+            row(120, "for their time", "/jobs?state=queued"),
+            row(
+                100,
+                "for the key only of the queue keyed, which another job has",
+                "/jobs?state=queued&queue=keyed&key=only"
+            ),
+            row(80, "for the queue still, which is paused", "/jobs?state=queued&queue=still"),
+        ]
+    );
+    for (_, _, link) in &counted {
+        assert_eq!(house.get(link).await.status, 200, "{link}");
+    }
+    let page = house.get("/jobs").await.text;
+    let split = page.split_once("id=\"split\"").unwrap().1.split_once("waiting, by reason").unwrap().0;
+    for (count, word) in [(150, "due"), (120, "later"), (180, "blocked")] {
+        assert!(split.contains(&format!("{count}</span> {word}")), "{count} {word}: {split}");
+    }
+}
+
 #[tokio::test]
 async fn a_worker_that_has_ended_is_not_counted_on() {
     let house = House::open().await;

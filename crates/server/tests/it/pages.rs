@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 use windlass_engine::core::id::Kind;
 use windlass_server::{Limits, Role, Sample, Secret, Settings, Token};
+use windlass_testkit::eventually::eventually;
 
 use crate::house::{House, TOKEN, send};
 
@@ -350,6 +351,43 @@ async fn many_queues_come_in_pages() {
     let last = house.get("/queues?after=tenant-399").await.text;
     assert_eq!(rows(&last), 50);
     assert!(last.contains("401 to 450 of 450 queues") && !last.contains("next →"));
+}
+
+/// So do budgets, schedules and workers; and a link to one of them leads to it, wherever it stands.
+#[tokio::test]
+async fn many_of_anything_come_in_pages() {
+    let house = House::open().await;
+    for at in 0..205 {
+        let path = |what: &str| format!("/v1/{what}/tenant-{at:03}");
+        let (budget, schedule) = (path("budgets"), path("schedules"));
+        let cron = json!({"cron": "0 3 1 1 *", "job": {"kind": "k"}});
+        let worker = json!({"worker": format!("tenant-{at:03}"), "queues": ["none"], "limit": 1});
+        let made = tokio::join!(
+            house.put(&budget, json!({"slots": 1})),
+            house.put(&schedule, cron),
+            house.post("/v1/claim", worker)
+        );
+        assert_eq!([made.0.status, made.1.status, made.2.status], [200; 3]);
+    }
+    let rows = |page: &str| page.matches(" data-row").count();
+    for what in ["budgets", "schedules", "workers"] {
+        let first = eventually("all are there", || async {
+            let page = house.get(&format!("/{what}")).await.text;
+            page.contains(&format!("1 to 200 of 205 {what}")).then_some(page)
+        })
+        .await;
+        assert_eq!(rows(&first), 200, "{what}");
+        assert!(first.contains(&format!("/{what}?after=tenant-199")), "{what}");
+        let last = house.get(&format!("/{what}?after=tenant-199")).await.text;
+        assert_eq!(rows(&last), 5, "{what}");
+        assert!(last.contains(&format!("201 to 205 of 205 {what}")) && !last.contains("next →"), "{what}");
+        let one = house.get(&format!("/{what}?name=tenant-202")).await.text;
+        assert_eq!(rows(&one), 3, "{what}");
+        assert_eq!(house.get(&format!("/{what}?name=x&after=y")).await.status, 400);
+    }
+    let id = house.enqueue(json!({"kind": "k", "budgets": ["tenant-202"]})).await;
+    let page = house.get(&format!("/jobs/{id}")).await.text;
+    assert!(page.contains("/budgets?name=tenant-202#b-tenant-202"), "{page}");
 }
 
 /// The overview names the busiest of them, and leads to the others.
