@@ -131,6 +131,9 @@ impl Desk {
                 new.insert("fence", 0_i64);
                 let new = doc! { "$setOnInsert": new };
                 self.place(doc! { "q": { "_id": lane.text() }, "u": new, "upsert": true }).await;
+                // Whoever took it before this was written, and let it go, has left a position that says nothing.
+                let silent = doc! { "_id": lane.text(), "token": { "$exists": false } };
+                self.place(doc! { "q": silent, "u": { "$set": start.clone() } }).await;
             }
         } else if listener.is_active {
             // What came while it was refused is left out, and what came while it was paused unless it says otherwise;
