@@ -144,6 +144,25 @@ pub struct QueueStatus {
     pub oldest_due: Option<Time>,
 }
 
+/// What a worker says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerBeat {
+    /// Its name.
+    pub name: WorkerName,
+    /// The queues that it claims from.
+    pub queues: Vec<QueueName>,
+    /// The kinds that it knows; nothing means any.
+    pub kinds: Option<Vec<Kind>>,
+    /// How many jobs it can run at once.
+    pub slots: u32,
+    /// How many it is running.
+    pub running: u32,
+    /// What it works with, and its version: `windlass/0.1.0`.
+    pub version: Option<String>,
+    /// The machine that it runs on.
+    pub host: Option<String>,
+}
+
 /// A worker as it last said of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerStatus {

@@ -24,6 +24,7 @@ use crate::log::{LogPage, LogWrite};
 use crate::policy::budget::BudgetPolicy;
 use crate::policy::queue::QueuePolicy;
 use crate::policy::schedule::{Schedule, SchedulePolicy};
+pub use crate::query::WorkerBeat;
 use crate::query::{Counted, JobFilter, ListRequest, PAGE_MAX, Page, QueueStatus, WorkerStatus};
 use crate::record::Records;
 use crate::ticket::Ticket;
@@ -543,23 +544,4 @@ pub struct EpochStatus {
     pub epoch: Epoch,
     /// Until when some queue holds back jobs that somebody in the lost history may hold; nothing when that is over.
     pub paused_until: Option<Time>,
-}
-
-/// What a worker says of itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkerBeat {
-    /// Its name.
-    pub name: WorkerName,
-    /// The queues that it claims from.
-    pub queues: Vec<QueueName>,
-    /// The kinds that it knows; nothing means any.
-    pub kinds: Option<Vec<Kind>>,
-    /// How many jobs it can run at once.
-    pub slots: u32,
-    /// How many it is running.
-    pub running: u32,
-    /// What it works with, and its version: `windlass/0.1.0`.
-    pub version: Option<String>,
-    /// The machine that it runs on.
-    pub host: Option<String>,
 }
