@@ -13,7 +13,7 @@ use windlass_engine::core::transition::Outcome;
 use windlass_engine::shutdown_on_signals;
 use windlass_engine::world::{RealWorld, new_id};
 use windlass_server::{Secret, Server, Settings, serve};
-use windlass_sqlite::{Options, SqliteStore};
+use windlass_sqlite::SqliteStore;
 
 const BATCH: usize = 10_000;
 
@@ -23,8 +23,7 @@ async fn main() -> anyhow::Result<()> {
     let mut args = std::env::args().skip(1);
     let listen = args.next().unwrap_or_else(|| "127.0.0.1:7717".to_owned());
     let file = args.next().unwrap_or_else(|| "windlass.db".to_owned());
-    let store: Arc<dyn Store> =
-        SqliteStore::open_with(file, Options::new(Arc::new(RealWorld::new()))).await?;
+    let store: Arc<dyn Store> = SqliteStore::open(file).await?;
     if let Some(count) = args.next() {
         fill(&*store, count.parse()?).await?;
     }
