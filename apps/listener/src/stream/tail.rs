@@ -280,8 +280,7 @@ mod tests {
     /// minutes.
     #[tokio::test(flavor = "multi_thread")]
     async fn t27_reading_survives_being_interrupted() {
-        let many =
-            if std::env::var_os("WINDLASS_TEST_SOAK_SECONDS").is_some() { 300_000 } else { 2_000 };
+        let many = if std::env::var_os("WINDLASS_TEST_SOAK_SECONDS").is_some() { 300_000 } else { 2_000 };
         let set = ReplicaSet::shared().await;
         let database = set.fresh_database().await;
         let place = Place {
