@@ -36,6 +36,6 @@ pub async fn answered_within<T, F: Future<Output = Option<T>>>(
 }
 
 #[expect(clippy::disallowed_methods, reason = "a server outside cannot be stepped; the wait is bounded")]
-async fn pause(length: Duration) {
+pub(crate) async fn pause(length: Duration) {
     tokio::time::sleep(length).await;
 }

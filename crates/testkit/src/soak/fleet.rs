@@ -5,15 +5,20 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::http;
-use crate::eventually::eventually;
+use crate::eventually::{eventually, pause};
 use crate::program::{Program, last_words};
 
 const WORKERS: usize = 3;
+/// How long one stands still at most: two leases. One that does in the middle of a write has the lock of its file, so that
+/// nobody else gets on, the client that would let it go on among them.
+const STILL_MAX: Duration = Duration::from_secs(6);
 
 /// What a job does. Each run writes down its lease first.
 const SCRIPT: &str = r#"#!/bin/sh
@@ -38,7 +43,7 @@ pub(super) struct Fleet {
 }
 
 struct Member {
-    program: Program,
+    program: Arc<Program>,
     frozen: bool,
     /// How often it was started.
     lives: usize,
@@ -58,7 +63,7 @@ impl Fleet {
         let mut fleet = Self { program, store, folder, ports, members: Vec::new(), strikes: 0 };
         for member in 0..servers + WORKERS {
             let started = fleet.run(member, 0);
-            fleet.members.push(Member { program: started, frozen: false, lives: 1 });
+            fleet.members.push(Member { program: Arc::new(started), frozen: false, lives: 1 });
             if member < servers {
                 fleet.answers(member).await;
             }
@@ -108,7 +113,7 @@ impl Fleet {
         self.strikes
     }
 
-    /// Kills a program and starts it again, or lets it stand still until the next strike that meets it.
+    /// Kills a program and starts it again, or lets it stand still until the next strike that meets it, or for [`STILL_MAX`].
     pub(super) async fn strike(&mut self, victim: usize, freeze: bool) {
         self.strikes += 1;
         let member = &mut self.members[victim];
@@ -120,16 +125,15 @@ impl Fleet {
         if freeze {
             member.program.signal(libc::SIGSTOP);
             member.frozen = true;
+            tokio::spawn(goes_on(Arc::downgrade(&member.program)));
             return;
         }
         // A store for one process is free only when the one that had it is gone.
         member.program.signal(libc::SIGKILL);
         let life = member.lives;
         member.lives += 1;
-        let before =
-            std::mem::replace(&mut self.members[victim].program, Program::start(&mut Command::new("true")));
-        drop(before);
-        self.members[victim].program = self.run(victim, life);
+        self.members[victim].program = Arc::new(Program::start(&mut Command::new("true")));
+        self.members[victim].program = Arc::new(self.run(victim, life));
     }
 
     /// Everybody goes on.
@@ -149,5 +153,13 @@ impl Fleet {
     /// What the programs said last.
     pub(super) fn words(&self) -> String {
         last_words(self.folder.path(), 5)
+    }
+}
+
+/// Lets a program go on that has stood still for long enough, unless it is gone.
+async fn goes_on(program: Weak<Program>) {
+    pause(STILL_MAX).await;
+    if let Some(program) = program.upgrade() {
+        program.signal(libc::SIGCONT);
     }
 }
