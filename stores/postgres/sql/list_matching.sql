@@ -1,9 +1,8 @@
 -- Lower case by the C collation changes ASCII letters only; strpos knows no wildcards.
   FROM windlass.jobs j LEFT JOIN windlass.runs r ON r.seq = j.seq AND r.seq >= $1 AND r.seq < $2
   LEFT JOIN LATERAL (
-       SELECT 1::smallint AS running, c.fence, c.started_ms, c.lease_ms, c.due_ms, c.worker FROM windlass.claims c
-        WHERE r.seq IS NULL AND c.due_ms IS NOT NULL AND c.open > 0
-          AND int8range(c.low, c.high, '[]') @> j.seq AND j.seq = ANY (c.seqs)
+       SELECT 1::smallint AS running, g.fence, g.started_ms, g.lease_ms, g.due_ms, g.worker FROM windlass.grants g
+        WHERE r.seq IS NULL AND g.block = j.seq >> 6 AND g.open & windlass.bit_1(j.seq) <> 0
         LIMIT 1) p ON true
  WHERE j.seq >= $1 AND j.seq < $2
    AND ($3::smallint[] IS NULL OR coalesce(r.state, p.running, 0::smallint) = ANY ($3))

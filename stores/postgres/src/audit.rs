@@ -31,8 +31,8 @@ const PARTS: [Part; 6] = [
     Part { table: "delayed", sql: include_str!("../sql/audit/delayed.sql"), pages: 128 },
     Part { table: "waiting", sql: include_str!("../sql/audit/waiting.sql"), pages: 256 },
     Part { table: "keys", sql: include_str!("../sql/audit/keys.sql"), pages: 128 },
-    // A row of these two may name a thousand jobs, and lies partly elsewhere then.
-    Part { table: "claims", sql: include_str!("../sql/audit/claims.sql"), pages: 4 },
+    Part { table: "grants", sql: include_str!("../sql/audit/grants.sql"), pages: 16 },
+    // A row of these may name a thousand jobs, and lies partly elsewhere then.
     Part { table: "ended", sql: include_str!("../sql/audit/ended.sql"), pages: 1 },
 ];
 

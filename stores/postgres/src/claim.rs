@@ -12,7 +12,7 @@ use windlass_core::time::Time;
 
 use crate::error::Fault;
 use crate::link::{Link, Param};
-use crate::row::{JOB_COLUMNS, Stored, read_job};
+use crate::row::{Stored, read_job};
 use crate::store::PostgresStore;
 use crate::ticket::{Spot, tag};
 
@@ -21,9 +21,6 @@ const INSTANCE: usize = 2;
 /// Where the columns of the job begin, with its number; its rank is one of them.
 const SEQ: usize = 3;
 const RANK: usize = SEQ + 12;
-/// The columns behind them: the claim that alone knows of the lease, and its place in that.
-const PACK: usize = SEQ + JOB_COLUMNS;
-const PLACE: usize = PACK + 1;
 /// What [`SQL`] is given.
 pub(crate) const TYPES: [Type; 10] = [
     Type::INT8,
@@ -82,7 +79,6 @@ fn answer(rows: &[tokio_postgres::Row]) -> Result<ClaimAnswer, Fault> {
     let instance = rows.first().map(|row| row.try_get::<_, Uuid>(INSTANCE)).transpose()?;
     let mut leases: Vec<Leased> = Vec::with_capacity(found.len());
     let mut policies: HashMap<QueueName, QueuePolicy> = HashMap::new();
-    let mut places: HashMap<i64, i32> = HashMap::new();
     for (_, row) in found {
         let stored = read_job(row, SEQ, leases.last().map(|before| &before.job))?;
         if !policies.contains_key(&stored.job.spec.queue) {
@@ -90,18 +86,7 @@ fn answer(rows: &[tokio_postgres::Row]) -> Result<ClaimAnswer, Fault> {
         }
         let Stored { job, policy: _ } = stored;
         let policy = &policies[&job.spec.queue];
-        let claim = row.try_get::<_, Option<i64>>(PACK)?.map(|claim| {
-            // Where it is not said, they stand in the order in which they start.
-            let place = places.entry(claim).or_default();
-            *place += 1;
-            (claim, *place)
-        });
-        let claim = match row.try_get::<_, Option<i32>>(PLACE)? {
-            Some(place) => claim.map(|(claim, _)| (claim, place)),
-            // One with a dedupe key has a row of its own from the beginning.
-            None => claim.filter(|_| job.spec.dedupe_key.is_none()),
-        };
-        let spot = instance.map(|instance| Spot { tag: tag(instance), seq: job.seq as i64, claim });
+        let spot = instance.map(|instance| Spot { tag: tag(instance), seq: job.seq as i64 });
         leases.push(Leased { ticket: spot.and_then(Spot::ticket), ..leased(job, policy) });
     }
     let header = match rows.first() {

@@ -15,7 +15,7 @@ struct Migration {
     parts: &'static [&'static str],
 }
 
-const MIGRATIONS: [Migration; 10] = [
+const MIGRATIONS: [Migration; 11] = [
     Migration { version: 4, parts: &[include_str!("../migrations/0004_init.sql")] },
     Migration { version: 5, parts: &[include_str!("../migrations/0005_claims.sql")] },
     Migration { version: 6, parts: &[include_str!("../migrations/0006_records.sql")] },
@@ -25,16 +25,18 @@ const MIGRATIONS: [Migration; 10] = [
     Migration { version: 10, parts: &[include_str!("../migrations/0010_delayed.sql")] },
     Migration { version: 11, parts: &[include_str!("../migrations/0011_pauses.sql")] },
     Migration { version: 12, parts: &[include_str!("../migrations/0012_tickets.sql")] },
+    Migration { version: 13, parts: &[include_str!("../migrations/0013_minutes_and_actions.sql")] },
     Migration {
-        version: 13,
+        version: 14,
         parts: &[
-            include_str!("../migrations/0013_minutes_and_actions.sql"),
+            include_str!("../migrations/0014_grants.sql"),
             include_str!("../sql/functions/basics.sql"),
             include_str!("../sql/functions/epoch.sql"),
             include_str!("../sql/functions/keys.sql"),
             include_str!("../sql/functions/budgets.sql"),
             include_str!("../sql/functions/places.sql"),
             include_str!("../sql/functions/enqueue.sql"),
+            include_str!("../sql/functions/grants.sql"),
             include_str!("../sql/functions/claim.sql"),
             include_str!("../sql/functions/worker.sql"),
             include_str!("../sql/functions/complete.sql"),

@@ -78,9 +78,6 @@ fn parse<T: Name>(text: &str, like: Option<&T>) -> Result<T, Fault> {
     }
 }
 
-/// How many columns [`read_job`] reads.
-pub(crate) const JOB_COLUMNS: usize = 33;
-
 /// Reads the columns of `windlass.jobs_1`, beginning with the `from`-th. Names that it has in common with
 /// `like`, the job before it, are shared with that.
 pub(crate) fn read_job(row: &Row, from: usize, like: Option<&Job>) -> Result<Stored, Fault> {

@@ -99,8 +99,6 @@ struct Columns<'a> {
     fences: Vec<i64>,
     results: Vec<Option<&'a str>>,
     seqs: Vec<Option<i64>>,
-    claims: Vec<Option<i64>>,
-    places: Vec<Option<i32>>,
 }
 
 impl<'a> Columns<'a> {
@@ -113,7 +111,6 @@ impl<'a> Columns<'a> {
         let mut columns = Self::default();
         for at in order {
             let Settlement { lease, outcome } = ends[at];
-            let claim = spot(at).and_then(|spot| spot.claim);
             columns.ids.push(lease.job_id.0);
             columns.fences.push(lease.fence as i64);
             columns.results.push(match outcome {
@@ -121,8 +118,6 @@ impl<'a> Columns<'a> {
                 _ => None,
             });
             columns.seqs.push(spot(at).map(|spot| spot.seq));
-            columns.claims.push(claim.map(|(claim, _)| claim));
-            columns.places.push(claim.map(|(_, place)| place));
         }
         columns
     }
@@ -148,8 +143,6 @@ async fn complete(
                 (&if_any(&columns.results), Type::TEXT_ARRAY),
                 (&told, Type::UUID_ARRAY),
                 (&if_any(&columns.seqs), Type::INT8_ARRAY),
-                (&if_any(&columns.claims), Type::INT8_ARRAY),
-                (&if_any(&columns.places), Type::INT4_ARRAY),
             ],
         )
         .await?;
@@ -197,7 +190,7 @@ fn completions<'a>(
 ) -> (Vec<&'a Settlement>, Vec<Option<Spot>>) {
     let ends = settlements.iter().filter(|settlement| completes(settlement)).filter_map(|settlement| {
         let Stored { job, policy: _ } = locked.get(&settlement.lease.job_id.0)?;
-        Some((settlement, Some(Spot { tag: 0, seq: job.seq as i64, claim: None })))
+        Some((settlement, Some(Spot { tag: 0, seq: job.seq as i64 })))
     });
     ends.unzip()
 }

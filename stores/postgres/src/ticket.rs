@@ -1,13 +1,13 @@
-//! What the ticket of a lease says: where its job stands, so that a settlement need not have it looked up. It is a hint that
-//! came back from outside: the statement that is given it compares all of it with what is stored.
+//! What the ticket of a lease says: the number of its job, so that a settlement need not have it looked up. It is a hint that
+//! came back from outside: the statement that is given it compares it with what is stored.
 
 use uuid::Uuid;
 use windlass_core::ticket::Ticket;
 
 /// The form of these tickets; another is as none.
-const FORM: u8 = 1;
-/// Form, tag of the instance, number of the job, number of the claim, place in it.
-const BYTES: usize = 1 + 4 + 8 + 8 + 4;
+const FORM: u8 = 2;
+/// Form, tag of the instance, number of the job.
+const BYTES: usize = 1 + 4 + 8;
 
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,8 +16,6 @@ pub(crate) struct Spot {
     pub(crate) tag: u32,
     /// The job's number.
     pub(crate) seq: i64,
-    /// The claim that held it open when it was given, and its place in that, from 1.
-    pub(crate) claim: Option<(i64, i32)>,
 }
 
 /// What positions and tickets of an instance begin with: [`windlass_core::epoch::Epoch::tag`].
@@ -28,14 +26,11 @@ pub(crate) fn tag(instance: Uuid) -> u32 {
 impl Spot {
     /// Its ticket.
     pub(crate) fn ticket(self) -> Option<Ticket> {
-        let Self { tag, seq, claim } = self;
-        let (claim, place) = claim.unwrap_or((0, 0));
+        let Self { tag, seq } = self;
         let mut bytes = Vec::with_capacity(BYTES);
         bytes.push(FORM);
         bytes.extend(tag.to_be_bytes());
         bytes.extend(seq.to_be_bytes());
-        bytes.extend(claim.to_be_bytes());
-        bytes.extend(place.to_be_bytes());
         Ticket::new(&bytes)
     }
 
@@ -43,13 +38,8 @@ impl Spot {
     pub(crate) fn of(ticket: Ticket) -> Option<Self> {
         let (form, rest) = ticket.bytes().split_first()?;
         let (tag, rest) = rest.split_first_chunk()?;
-        let (seq, rest) = rest.split_first_chunk()?;
-        let (claim, rest) = rest.split_first_chunk()?;
-        let place = i32::from_be_bytes(rest.try_into().ok()?);
-        let claim = i64::from_be_bytes(*claim);
-        let claim = (claim > 0 && place > 0).then_some((claim, place));
-        let spot = Self { tag: u32::from_be_bytes(*tag), seq: i64::from_be_bytes(*seq), claim };
-        (*form == FORM).then_some(spot)
+        let seq = i64::from_be_bytes(rest.try_into().ok()?);
+        (*form == FORM).then_some(Self { tag: u32::from_be_bytes(*tag), seq })
     }
 }
 
@@ -59,17 +49,15 @@ mod tests {
 
     #[test]
     fn a_spot_is_read_as_it_was_written() {
-        for claim in [None, Some((1, 1)), Some((i64::MAX, i32::MAX))] {
-            for seq in [0, 1, i64::MAX, -1] {
-                let spot = Spot { tag: 0xfeed_beef, seq, claim };
-                assert_eq!(spot.ticket().and_then(Spot::of), Some(spot));
-            }
+        for seq in [0, 1, i64::MAX, -1] {
+            let spot = Spot { tag: 0xfeed_beef, seq };
+            assert_eq!(spot.ticket().and_then(Spot::of), Some(spot));
         }
     }
 
     #[test]
     fn what_is_of_another_form_is_none() {
-        let spot = Spot { tag: 7, seq: 8, claim: Some((9, 10)) };
+        let spot = Spot { tag: 7, seq: 8 };
         let bytes = spot.ticket().expect("it fits").bytes().to_vec();
         let read = |bytes: &[u8]| Ticket::new(bytes).and_then(Spot::of);
         assert_eq!(read(&bytes), Some(spot));
@@ -77,11 +65,5 @@ mod tests {
         assert_eq!(read(&bytes[..BYTES - 1]), None);
         assert_eq!(read(&[&bytes[..], &[0]].concat()), None);
         assert_eq!(read(&[&[FORM + 1], &bytes[1..]].concat()), None);
-        // A claim is counted from 1, and so is a place in it.
-        let read = |claim, place| {
-            let bytes = [&bytes[..13], &i64::to_be_bytes(claim)[..], &i32::to_be_bytes(place)[..]].concat();
-            read(&bytes).map(|spot| spot.claim)
-        };
-        assert_eq!((read(0, 5), read(5, 0), read(-5, 5)), (Some(None), Some(None), Some(None)));
     }
 }

@@ -1,10 +1,8 @@
--- What was counted against what is there. Whatever runs has a lease in "claims": the audit of jobs sees to that.
-WITH leased AS (
-    SELECT u.seq, bool_or(c.open > 0) AS open FROM windlass.claims c CROSS JOIN unnest(c.seqs) AS u(seq)
-     WHERE c.due_ms IS NOT NULL GROUP BY u.seq
-), running AS MATERIALIZED (
-    SELECT j.queue, j.budgets FROM leased l JOIN windlass.jobs j ON j.seq = l.seq
-      LEFT JOIN windlass.runs r ON r.seq = l.seq WHERE r.state = 1 OR r.seq IS NULL AND l.open
+-- What was counted against what is there. Whatever runs has its bit in "grants": the audit of jobs sees to that.
+WITH running AS MATERIALIZED (
+    SELECT j.queue, j.budgets
+      FROM windlass.grants g CROSS JOIN LATERAL windlass.seqs_1(g.block, g.given) AS s(seq)
+      JOIN windlass.jobs j ON j.seq = s.seq
 ), queued AS MATERIALIZED (
     SELECT split_part(r.label, chr(31), 1) AS name, sum(1 + coalesce(cardinality(r.more_seqs), 0)) AS jobs, 0 AS delayed
       FROM windlass.ready r GROUP BY 1

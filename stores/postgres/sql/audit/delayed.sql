@@ -2,9 +2,8 @@
 WITH place AS MATERIALIZED (
     SELECT d.queue, d.run_at_ms, d.seq FROM windlass.delayed d WHERE d.ctid >= $1::text::tid AND d.ctid < $2::text::tid
 ), open AS MATERIALIZED (
-    SELECT u.seq FROM windlass.claims c CROSS JOIN unnest(c.seqs) AS u(seq)
-     WHERE c.due_ms IS NOT NULL AND c.open > 0
-       AND int8range(c.low, c.high, '[]') && (SELECT int8range(min(p.seq), max(p.seq), '[]') FROM place p)
+    SELECT s.seq FROM (SELECT DISTINCT p.seq >> 6 AS block FROM place p) b JOIN windlass.grants g ON g.block = b.block
+     CROSS JOIN LATERAL windlass.seqs_1(g.block, g.open) AS s(seq)
 )
 SELECT 'place of a job that is not queued: ' || d.seq || ' is delayed' FROM place d
   LEFT JOIN windlass.jobs j ON j.seq = d.seq AND j.queue = d.queue

@@ -1,10 +1,10 @@
 -- What must hold of the jobs, runs and steps with numbers from $1 up to $2. Each row of the answer is a breach.
 WITH lease AS MATERIALIZED (
-    SELECT u.seq, u.fence, c.due_ms, c.open, c.fence AS open_fence
-      FROM windlass.claims c CROSS JOIN unnest(c.seqs, c.fences) AS u(seq, fence)
-     WHERE c.due_ms IS NOT NULL AND int8range(c.low, c.high, '[]') && int8range($1, $2) AND u.seq >= $1 AND u.seq < $2
+    SELECT s.seq, g.due_ms, g.fence, g.label, g.open & windlass.bit_1(s.seq) <> 0 AS open
+      FROM windlass.grants g CROSS JOIN LATERAL windlass.seqs_1(g.block, g.given) AS s(seq)
+     WHERE g.block >= $1::bigint >> 6 AND g.block <= $2::bigint >> 6 AND s.seq >= $1 AND s.seq < $2
 ), open AS MATERIALIZED (
-    SELECT l.seq, max(l.open_fence) AS fence, min(l.due_ms) AS due_ms FROM lease l WHERE l.open > 0 GROUP BY l.seq
+    SELECT l.seq, max(l.fence) AS fence, min(l.due_ms) AS due_ms FROM lease l WHERE l.open GROUP BY l.seq
 ), step AS MATERIALIZED (
     SELECT s.job_seq AS seq, count(*) AS steps FROM windlass.steps s WHERE s.job_seq >= $1 AND s.job_seq < $2
      GROUP BY s.job_seq
@@ -46,8 +46,16 @@ SELECT 'key of job ' || j.id || ' is not held by it' FROM job j
 UNION ALL
 SELECT 'nobody will see the lease of job ' || j.id || ' run out'
   FROM (SELECT j.id FROM job j WHERE j.state = 1 AND j.id IS NOT NULL
-        EXCEPT SELECT j.id FROM job j
-          JOIN lease l ON l.seq = j.seq AND l.fence = j.fence AND l.due_ms <= j.expires_ms) j
+        EXCEPT SELECT j.id FROM job j JOIN lease l ON l.seq = j.seq AND l.due_ms <= j.expires_ms) j
+UNION ALL
+SELECT 'job ' || l.seq || ' is granted ' || count(*) || ' times' FROM lease l GROUP BY l.seq HAVING count(*) > 1
+UNION ALL
+SELECT 'job ' || l.seq || ' is granted, and does not run' FROM lease l LEFT JOIN job j ON j.seq = l.seq
+ WHERE j.state IS DISTINCT FROM 1
+UNION ALL
+SELECT 'job ' || j.id || ' is open in its grant, and has a row of its own or another gate' FROM lease l
+  JOIN job j ON j.seq = l.seq
+ WHERE l.open AND (j.run IS NOT NULL OR l.label <> windlass.label_1(j.queue, j.kind, j.key, j.budgets))
 UNION ALL
 SELECT 'job ' || j.id || ' is finished and not listed as such'
   FROM (SELECT j.queue, j.ended_ms, j.seq, j.id FROM job j WHERE j.state >= 2 AND j.id IS NOT NULL) j
@@ -72,5 +80,5 @@ UNION ALL
 SELECT 'job ' || j.id || ' holds its dedupe key wrongly' FROM job j
  WHERE j.id IS NOT NULL AND j.dedupe_held IS DISTINCT FROM CASE WHEN j.state < 2 THEN j.dedupe_key END
 UNION ALL
-SELECT 'job ' || j.id || ' is open with a dedupe key, which its claim does not let go of' FROM job j
+SELECT 'job ' || j.id || ' is open with a dedupe key, which its grant does not let go of' FROM job j
  WHERE j.run IS NULL AND j.open IS NOT NULL AND j.dedupe_key IS NOT NULL

@@ -4,9 +4,8 @@ WITH place AS MATERIALIZED (
       FROM windlass.ready h CROSS JOIN unnest(h.seq || h.more_seqs, h.id || h.more_ids) AS u(seq, id)
      WHERE h.ctid >= $1::text::tid AND h.ctid < $2::text::tid
 ), open AS MATERIALIZED (
-    SELECT u.seq FROM windlass.claims c CROSS JOIN unnest(c.seqs) AS u(seq)
-     WHERE c.due_ms IS NOT NULL AND c.open > 0
-       AND int8range(c.low, c.high, '[]') && (SELECT int8range(min(p.seq), max(p.seq), '[]') FROM place p)
+    SELECT s.seq FROM (SELECT DISTINCT p.seq >> 6 AS block FROM place p) b JOIN windlass.grants g ON g.block = b.block
+     CROSS JOIN LATERAL windlass.seqs_1(g.block, g.open) AS s(seq)
 ), found AS MATERIALIZED (
     SELECT p.seq AS place, p.id AS place_id, p.fence AS next_fence, p.run_at_ms AS place_run_at_ms,
            p.known, p.deduped, p.label, p.key AS place_key, p.gate AS place_gate, p.rank AS place_rank,

@@ -132,40 +132,6 @@ BEGIN
      WHERE p_budgets[u.at] <> '' GROUP BY n.name;
 END $$;
 
--- Remembers what a claim gave at several gates, each under a number of its own, and counts it. Answers with the
--- numbers by gate, nothing for one that gave nothing.
-CREATE FUNCTION windlass.remember_parts_1(
-    p_now bigint, p_request uuid, p_worker text, p_asked text, p_floor bigint,
-    p_seqs bigint[], p_ats bigint[], p_fences bigint[], p_apart boolean, p_of text[], p_labels text[],
-    p_lease_ms bigint[])
-RETURNS bigint[]
-LANGUAGE plpgsql
-SET enable_sort = off SET enable_incremental_sort = off
-{planned} AS $$
-DECLARE
-    v_first bigint := (SELECT min(u.at) FROM unnest(p_ats) AS u(at));
-    v_numbers bigint[] := ARRAY(
-        SELECT CASE WHEN u.given THEN nextval('windlass.claim_number') END
-          FROM (SELECT g.at, g.at IN (SELECT u.at FROM unnest(p_ats) AS u(at)) AS given
-                  FROM generate_series(1, cardinality(p_of)) AS g(at)) u ORDER BY u.at);
-BEGIN
-    INSERT INTO windlass.tally (what, name, delta, queued)
-    SELECT 0, u.queue, count(*), -count(*) FROM (SELECT p_of[u.at] AS queue FROM unnest(p_ats) AS u(at)) u
-     GROUP BY u.queue;
-    INSERT INTO windlass.claims (number, request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
-                                 started_ms, lease_ms, worker, label, asked, fence)
-    SELECT v_numbers[u.at], p_request, CASE WHEN u.at = v_first THEN 1 END,
-           p_now, windlass.moment_1(p_now + p_lease_ms[u.at]), u.seqs, u.fences, u.open,
-           u.open = cardinality(u.seqs), u.low, u.high, p_now, p_lease_ms[u.at], p_worker, p_labels[u.at], p_asked,
-               p_floor
-      FROM (SELECT u.at, array_agg(u.seq ORDER BY u.ord) AS seqs, array_agg(u.fence ORDER BY u.ord) AS fences,
-                   min(u.seq) AS low, max(u.seq) AS high,
-                   count(*) FILTER (WHERE NOT p_apart OR NOT EXISTS (
-                       SELECT FROM windlass.runs r WHERE r.seq = u.seq)) AS open
-              FROM unnest(p_seqs, p_ats, p_fences) WITH ORDINALITY AS u(seq, at, fence, ord) GROUP BY u.at) u;
-    RETURN v_numbers;
-END $$;
-
 -- Comes into a claim: makes due jobs ready that were delayed, and answers with the time of the claim, which is that of
 -- its last wait, and with when the first of the others is due. Before: the request is locked, which may have been
 -- waited for. Plans as its caller says. Mirrors: Line::due. Test: conformance (delays), claims.
@@ -476,73 +442,6 @@ BEGIN
               FROM windlass.budgets b WHERE b.name = ANY (p_budgets) AND windlass.spendable_1(b, p_now) = 0);
 END $$;
 
--- Remembers what a claim gave, counts it and tells of it. Answers with the numbers of the parts, by gate. Plans as its
--- caller says. Mirrors: Book::claim (what is remembered of a request). Test: conformance (requests asked again).
-CREATE FUNCTION windlass.remember_1(
-    p_request uuid, p_worker text, p_asked text, p_floor bigint, p_gates windlass.gates, p_taken windlass.taken)
-RETURNS bigint[] LANGUAGE plpgsql AS $$
-DECLARE
-    v_number bigint;
-    v_numbers bigint[];
-    v_jobs integer := cardinality(p_taken.seqs);
-    v_open bigint := v_jobs;
-BEGIN
-    IF cardinality(p_gates.gates) > 1 THEN
-        v_numbers := windlass.remember_parts_1(
-            p_taken.now_ms, p_request, p_worker, p_asked, p_floor, p_taken.seqs, p_taken.ats, p_taken.fences,
-            p_taken.apart, p_gates.queues, p_gates.labels, p_gates.lease_ms);
-        PERFORM windlass.note_1(
-            p_taken.now_ms, 1, ARRAY(SELECT p_gates.queues[u.at] FROM unnest(p_taken.ats) AS u(at)), p_taken.ids);
-        RETURN v_numbers;
-    END IF;
-    IF p_taken.apart THEN
-        v_open := (SELECT count(*) FROM unnest(p_taken.seqs) AS u(seq)
-                    WHERE NOT EXISTS (SELECT FROM windlass.runs r WHERE r.seq = u.seq));
-    END IF;
-    v_number := nextval('windlass.claim_number');
-    WITH counted AS (
-        INSERT INTO windlass.tally (what, name, delta, queued) VALUES (0, p_gates.queues[1], v_jobs, -v_jobs)
-    ), remembered AS (
-        INSERT INTO windlass.claims (number, request_id, part, at_ms, due_ms, seqs, fences, open, whole, low, high,
-                                     started_ms, lease_ms, worker, label, asked, fence)
-        SELECT v_number, p_request, 1, p_taken.now_ms, windlass.moment_1(p_taken.now_ms + p_gates.lease_ms[1]),
-               p_taken.seqs, p_taken.fences, v_open, v_open = v_jobs, min(u.seq), max(u.seq), p_taken.now_ms,
-               p_gates.lease_ms[1], p_worker, p_gates.labels[1], p_asked, p_floor
-          FROM unnest(p_taken.seqs) AS u(seq)
-    )
-    INSERT INTO windlass.events (at_ms, what, queue, jobs)
-    VALUES (p_taken.now_ms, 1, p_gates.queues[1], p_taken.ids);
-    RETURN ARRAY[v_number];
-END $$;
-
--- Whether a request was answered before; refuses it with WL003 when another asked it. Plans as its caller says.
--- Mirrors: ClaimRequest::asked. Test: conformance (requests asked again, by others).
-CREATE FUNCTION windlass.answered_1(p_request uuid, p_asked text) RETURNS boolean LANGUAGE plpgsql AS $$
-DECLARE
-    v_asked text;
-BEGIN
-    SELECT c.asked INTO v_asked FROM windlass.claims c WHERE c.request_id = p_request AND c.part = 1;
-    IF NOT FOUND THEN
-        RETURN false;
-    ELSIF v_asked IS DISTINCT FROM p_asked THEN
-        RAISE EXCEPTION 'claim % was asked by another', p_request USING ERRCODE = 'WL003', DETAIL = p_request::text;
-    END IF;
-    RETURN true;
-END $$;
-
--- What a request was given, as far as it is still held. Plans as its caller says. Mirrors: Book::claim (a request that
--- is asked again). Test: conformance (requests asked again).
-CREATE FUNCTION windlass.recall_1(p_request uuid) RETURNS TABLE (job windlass.jobs_1, place integer)
-LANGUAGE plpgsql AS $$
-BEGIN
-    RETURN QUERY
-    SELECT j, l.place::integer
-      FROM windlass.claims c
-     CROSS JOIN unnest(c.seqs, c.fences) WITH ORDINALITY AS l(seq, fence, place)
-      JOIN windlass.jobs_1 j ON j.seq = l.seq AND j.state = 1 AND j.fence = l.fence
-     WHERE c.request_id = p_request;
-END $$;
-
 -- Gives the jobs that were taken their leases, and spends for them. Before: they are out of line, or, with keys, their
 -- rows are held. Answers with them and the fences that they have now; ends the call when they have too many bytes.
 -- Plans as its caller says. Mirrors: transition::claim, Budget::spend. Test: conformance (every claim), caps.
@@ -576,22 +475,20 @@ BEGIN
     RETURN p_taken;
 END $$;
 
--- The jobs that a claim took, some of which ran before, with their places in what is remembered of it. Somebody who
--- found a job before it was ready may have moved it meanwhile: that is made good. Plans as its caller says. Mirrors:
--- nothing; it is the answer. Test: a_place_without_its_job_holds_up_nobody.
-CREATE FUNCTION windlass.leased_1(p_taken windlass.taken) RETURNS TABLE (job windlass.jobs_1, place integer)
+-- The jobs that a claim took, some of which ran before. Somebody who found a job before it was ready may have moved it
+-- meanwhile: that is made good. Plans as its caller says. Mirrors: nothing; it is the answer.
+-- Test: a_place_without_its_job_holds_up_nobody.
+CREATE FUNCTION windlass.leased_2(p_taken windlass.taken, p_numbers bigint[]) RETURNS SETOF windlass.jobs_1
 LANGUAGE plpgsql AS $$
 DECLARE
     v_count bigint;
 BEGIN
     RETURN QUERY
-    SELECT j, u.place
-      FROM (SELECT u.seq, u.fence, row_number() OVER (PARTITION BY u.at ORDER BY u.ord)::integer AS place, 1 AS running
-              FROM unnest(p_taken.seqs, p_taken.ats, p_taken.fences) WITH ORDINALITY AS u(seq, at, fence, ord)) u
+    SELECT j.* FROM (SELECT u.seq, u.fence, 1 AS running FROM unnest(p_taken.seqs, p_taken.fences) AS u(seq, fence)) u
       JOIN windlass.jobs_1 j ON j.seq = u.seq AND j.fence = u.fence AND j.state = u.running;
     GET DIAGNOSTICS v_count = ROW_COUNT;
     IF v_count <> cardinality(p_taken.seqs) THEN
-        PERFORM windlass.untake_1(p_taken.seqs, p_taken.fences);
+        PERFORM windlass.untake_2(p_taken.seqs, p_taken.fences, p_numbers);
     END IF;
 END $$;
 
@@ -632,12 +529,10 @@ BEGIN
 END $$;
 
 -- Gives leases. Always answers with at least one row; its first three columns are the time, the moment when time alone
--- may free another job and the instance of the store, and the others are a leased job, or nothing; the last two are the
--- row of "claims" and, unless the jobs of that row stand in it in the order of rank and seq, the place in it. The
--- answer is in no order; whoever reads it puts it into that of rank and seq.
+-- may free another job and the instance of the store, and the others are a leased job, or nothing; the last two are for
+-- programs of the thirteenth schema. The answer is in no order; whoever reads it puts it into that of rank and seq.
 --
--- Those that never ran before and have no dedupe key get no row of their own: their leases are part of what "claims"
--- says.
+-- Those that never ran before and have no dedupe key get no row of their own: their leases are open in "grants".
 --
 -- Locks: the keys of due jobs (promotion) come first; then the rows of limited queues and of budgets, each sorted; then
 -- the rows of "ready" with those of their keys, which are not waited for; then their jobs, which nobody else holds
@@ -702,7 +597,7 @@ BEGIN
     v_numbers := windlass.remember_1(p_request, p_worker, p_asked, v_floor, v_gates, v_taken);
     -- The answer is written out here: a function that gave it would copy every payload once more.
     IF v_taken.known THEN
-        RETURN QUERY SELECT v_now, v_next, v_instance, (l.job).*, l.place FROM windlass.leased_1(v_taken) l;
+        RETURN QUERY SELECT v_now, v_next, v_instance, l.*, NULL::integer FROM windlass.leased_2(v_taken, v_numbers) l;
         RETURN;
     END IF;
     RETURN QUERY
@@ -750,7 +645,7 @@ BEGIN
 END $$;
 
 -- Makes good for jobs that were counted as taken and were not.
-CREATE FUNCTION windlass.untake_1(p_seqs bigint[], p_fences bigint[]) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION windlass.untake_2(p_seqs bigint[], p_fences bigint[], p_numbers bigint[]) RETURNS void LANGUAGE plpgsql
 {planned} AS $$
 DECLARE
     v_lost bigint[] := ARRAY(
@@ -759,6 +654,15 @@ DECLARE
     v_queues text[];
     v_keys text[];
 BEGIN
+    -- What this claim granted, and nothing that another did.
+    UPDATE windlass.grants g SET given = g.given & ~l.bits, open = g.open & ~l.bits
+      FROM (SELECT u.seq >> 6 AS block, bit_or(windlass.bit_1(u.seq)) AS bits FROM unnest(v_lost) AS u(seq)
+             GROUP BY 1) l
+     WHERE g.block = l.block AND g.number = ANY (p_numbers) AND g.given & ~l.bits <> 0;
+    DELETE FROM windlass.grants g
+     USING (SELECT u.seq >> 6 AS block, bit_or(windlass.bit_1(u.seq)) AS bits FROM unnest(v_lost) AS u(seq)
+             GROUP BY 1) l
+     WHERE g.block = l.block AND g.number = ANY (p_numbers) AND g.given & ~l.bits = 0;
     WITH lost AS (
         SELECT j.queue, j.budgets FROM unnest(v_lost) AS l(seq) JOIN windlass.jobs j ON j.seq = l.seq
     )

@@ -122,13 +122,12 @@ END $$;
 -- Counts the beginning of an epoch as a renewal of every lease; mirrors Lease::renew_from.
 CREATE FUNCTION windlass.renew_all_1(p_now bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE windlass.claims c SET due_ms = greatest(c.due_ms, windlass.moment_1(p_now + c.lease_ms))
-        WHERE c.due_ms IS NOT NULL;
+    UPDATE windlass.grants g SET due_ms = greatest(g.due_ms, windlass.moment_1(p_now + g.lease_ms));
     UPDATE windlass.runs r SET expires_ms = greatest(r.expires_ms, windlass.moment_1(p_now + r.lease_ms)),
         marked_ms = NULL
-      FROM (SELECT DISTINCT u.seq FROM windlass.claims c CROSS JOIN unnest(c.seqs) AS u(seq)
-          WHERE c.due_ms IS NOT NULL) u
-     WHERE r.seq = u.seq AND r.state = 1;
+      FROM (SELECT s.seq FROM windlass.grants g
+             CROSS JOIN LATERAL windlass.seqs_1(g.block, g.given & ~g.open) AS s(seq)) l
+     WHERE r.seq = l.seq AND r.state = 1;
 END $$;
 
 -- Fixes for how long an epoch that begins holds back jobs, by what is known of their queues now; mirrors

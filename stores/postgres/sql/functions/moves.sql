@@ -30,71 +30,6 @@ BEGIN
     RETURN QUERY SELECT * FROM windlass.jobs_1 j WHERE j.seq = ANY (v_seqs);
 END $$;
 
--- When the next look at a lease may find something to do; mirrors Lease::look_at. The
--- constants are those of windlass_core::lease::WAIT_MS.
-CREATE FUNCTION windlass.look_1(p_expires bigint, p_lease_ms bigint, p_marked bigint) RETURNS bigint
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN p_marked IS NULL THEN p_expires - least(p_lease_ms / 3, 60000)
-                ELSE greatest(p_expires, p_marked + least(greatest(p_lease_ms / 3, 1000), 60000)) END
-$$;
-
--- When the next lease is to be looked at. Looks at what claims gave, beginning with
--- what is near its end first, and forgets what is no longer held, until one is right:
--- every lease is looked at once after it has ended, and once after each renewal that
--- mattered.
-CREATE FUNCTION windlass.next_look_1(p_now bigint) RETURNS bigint LANGUAGE plpgsql
-{planned} AS $$
-DECLARE
-    c record;
-    l record;
-    v_first bigint;
-    v_rows integer := 0;
-BEGIN
-    FOR c IN SELECT k.number, k.due_ms, k.due_ms - least(k.lease_ms / 3, 60000) AS look_ms, k.seqs, k.fences, k.open
-               FROM windlass.claims k
-              WHERE k.due_ms IS NOT NULL ORDER BY k.due_ms - least(k.lease_ms / 3, 60000) LIMIT 10000
-    LOOP
-        -- All that may be near their end by now, then the others up to the first that is right.
-        EXIT WHEN c.look_ms > p_now AND c.look_ms >= v_first;
-        v_rows := v_rows + 1;
-        IF c.open > 0 THEN
-            v_first := least(v_first, c.look_ms);
-            CONTINUE;
-        END IF;
-        SELECT min(r.expires_ms) AS due_ms, min(windlass.look_1(r.expires_ms, r.lease_ms, r.marked_ms)) AS look_ms,
-               array_agg(r.seq ORDER BY u.ord) AS seqs, array_agg(r.fence ORDER BY u.ord) AS fences
-          INTO l FROM (SELECT u.seq, u.fence, u.ord, 1 AS running
-                         FROM unnest(c.seqs, c.fences) WITH ORDINALITY AS u(seq, fence, ord)) u
-          JOIN windlass.runs r ON r.seq = u.seq AND r.fence = u.fence AND r.state = u.running;
-        IF l.due_ms IS DISTINCT FROM c.due_ms THEN
-            UPDATE windlass.claims k
-               SET due_ms = l.due_ms, seqs = coalesce(l.seqs, '{}'), fences = coalesce(l.fences, '{}')
-             WHERE k.number = c.number AND k.due_ms = c.due_ms;
-        END IF;
-        v_first := least(v_first, l.look_ms);
-    END LOOP;
-    -- Sooner is no harm: then somebody looks again.
-    RETURN CASE WHEN v_rows = 10000 THEN least(v_first, c.look_ms) ELSE v_first END;
-END $$;
-
--- The leases that are to be looked at, in the order of that; mirrors Book::expire. What is
--- found here is looked at again once it is locked.
-CREATE FUNCTION windlass.to_look_at_1(p_now bigint, p_max integer) RETURNS SETOF uuid LANGUAGE plpgsql
-{planned} AS $$
-BEGIN
-    RETURN QUERY
-    SELECT r.id FROM (
-        SELECT DISTINCT j.id, j.seq, CASE WHEN n.seq IS NULL THEN windlass.look_1(c.due_ms, c.lease_ms, NULL)
-                                          ELSE windlass.look_1(n.expires_ms, n.lease_ms, n.marked_ms) END AS look_ms
-          FROM windlass.claims c CROSS JOIN unnest(c.seqs, c.fences) AS u(seq, fence)
-          LEFT JOIN windlass.runs n ON n.seq = u.seq
-          JOIN windlass.jobs j ON j.seq = u.seq
-         WHERE c.due_ms IS NOT NULL AND c.due_ms - least(c.lease_ms / 3, 60000) <= p_now
-           AND (n.fence = u.fence OR n.seq IS NULL AND c.open > 0)) r
-     WHERE r.look_ms <= p_now
-     ORDER BY r.look_ms, r.seq LIMIT p_max;
-END $$;
-
 -- Deletes finished jobs that their retention has outlived, by age and by
 -- number. Queues go by name, jobs by their end.
 CREATE FUNCTION windlass.prune_jobs_1(p_now bigint, p_max integer, p_retention_ms bigint, p_finished_max bigint)
@@ -148,7 +83,7 @@ BEGIN
     RETURN p_max - v_left;
 END $$;
 
--- Deletes remembered claims, silent workers, old events, and keys of no job, and
+-- Deletes remembered requests, silent workers, old events, and keys of no job, and
 -- adds up what is counted.
 CREATE FUNCTION windlass.prune_rest_1(p_now bigint, p_claim_ms bigint, p_worker_ms bigint, p_events bigint)
 RETURNS void LANGUAGE plpgsql
@@ -157,9 +92,8 @@ DECLARE
     v_queues text[];
     v_keys text[];
 BEGIN
-    DELETE FROM windlass.claims WHERE due_ms IS NULL AND (at_ms IS NULL OR at_ms <= p_now - p_claim_ms);
-    -- The request is forgotten, not what it was given.
-    UPDATE windlass.claims SET request_id = gen_random_uuid(), at_ms = NULL WHERE at_ms <= p_now - p_claim_ms;
+    -- A request is forgotten, not what it was given.
+    DELETE FROM windlass.requests WHERE at_ms <= p_now - p_claim_ms;
     DELETE FROM windlass.workers WHERE seen_ms <= p_now - p_worker_ms;
     PERFORM windlass.prune_events_1(p_events);
     DELETE FROM windlass.long_leases WHERE until_ms < p_now;

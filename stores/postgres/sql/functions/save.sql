@@ -11,13 +11,17 @@ DECLARE
     v_queues text[];
     v_keys text[];
     v_doomed bigint[];
+    v_over bigint[];
 BEGIN
     PERFORM windlass.leave_line_1(v_moved);
     PERFORM windlass.join_line_1(p_now, v_moved);
     PERFORM windlass.count_moved_1(v_moved);
     SELECT array_agg(s.queue) FILTER (WHERE s.key IS NOT NULL), array_agg(s.key) FILTER (WHERE s.key IS NOT NULL),
-           array_agg(s.seq) FILTER (WHERE s.doomed)
-      INTO v_queues, v_keys, v_doomed FROM unnest(v_moved) AS s;
+           array_agg(s.seq) FILTER (WHERE s.doomed), array_agg(s.seq) FILTER (WHERE s.was = 1 AND s.state <> 1)
+      INTO v_queues, v_keys, v_doomed, v_over FROM unnest(v_moved) AS s;
+    IF v_over IS NOT NULL THEN
+        PERFORM windlass.ungrant_1(v_over);
+    END IF;
     IF v_doomed IS NOT NULL THEN
         PERFORM windlass.delete_1(v_doomed);
     END IF;
@@ -28,7 +32,7 @@ BEGIN
 END $$;
 
 -- Writes the rows of jobs that moved, and answers with what they were and are: the only statement that reads what the
--- program sent. Before: the jobs are locked, and none is open in a claim. Mirrors: nothing, it is a codec (SavedRow).
+-- program sent. Before: the jobs are locked, and none is open in a grant. Mirrors: nothing, it is a codec (SavedRow).
 -- Test: conformance (every move).
 CREATE FUNCTION windlass.save_runs_1(p_rows json) RETURNS windlass.moved[] LANGUAGE plpgsql
 {planned} AS $$

@@ -8,7 +8,7 @@ use crate::scene::Scene;
 use crate::upgrade::stocked;
 
 /// What is broken, and what is said of it.
-const BREACHES: [(&str, &str); 24] = [
+const BREACHES: [(&str, &str); 28] = [
     ("UPDATE windlass.ready SET gate = gate + 1", "is ready at another gate than its own"),
     ("UPDATE windlass.waiting SET rank = rank + 1", "waits at another gate than its own"),
     ("UPDATE windlass.ready SET more_seqs = ARRAY[seq], more_ids = ARRAY[id]", "is named twice"),
@@ -23,12 +23,17 @@ const BREACHES: [(&str, &str); 24] = [
     ("UPDATE windlass.keys SET holder = 999", "key is held by a job that does not run: 999"),
     ("INSERT INTO windlass.tally VALUES (0, 'q', 1)", "running jobs of q: 4, counted as 5"),
     ("INSERT INTO windlass.tally VALUES (0, 'q', 0, 1)", "queued jobs of q: 4, counted as 5"),
-    ("UPDATE windlass.claims SET open = open - 1 WHERE open > 0", "open leases, and they are"),
-    ("INSERT INTO windlass.tally VALUES (2, 'q', 1)", "delayed jobs of q: 2, counted as 3"),
+    ("UPDATE windlass.grants SET open = 0", "is granted, and does not run"),
+    ("UPDATE windlass.grants SET open = given", "is open in its grant, and has a row of its own"),
+    ("DELETE FROM windlass.grants WHERE open = 0", "nobody will see the lease"),
+    ("UPDATE windlass.grants SET block = block + 100", "is of a job that is gone"),
     (
-        "UPDATE windlass.claims SET due_ms = due_ms + 100000 WHERE due_ms IS NOT NULL",
-        "nobody will see the lease",
+        "INSERT INTO windlass.grants SELECT block, number + 1000, given, open, due_ms, started_ms, lease_ms, fence, worker, \
+         label FROM windlass.grants",
+        "is granted 2 times",
     ),
+    ("INSERT INTO windlass.tally VALUES (2, 'q', 1)", "delayed jobs of q: 2, counted as 3"),
+    ("UPDATE windlass.grants SET due_ms = due_ms + 100000", "nobody will see the lease"),
     ("DELETE FROM windlass.ended", "is finished and not listed as such"),
     ("UPDATE windlass.ended SET seqs = seqs || 999::bigint", "listed as finished and not so: 999"),
     ("DELETE FROM windlass.steps", "miscounts its steps"),

@@ -26,7 +26,7 @@ async fn a_frozen_primary_is_left_for_the_promoted_standby() {
     eventually("the standby has it", async || {
         let url = standby.url("postgres");
         let client = crate::scene::client(&url).await;
-        let rows = client.query("SELECT FROM windlass.claims", &[]).await.ok()?;
+        let rows = client.query("SELECT FROM windlass.grants", &[]).await.ok()?;
         (!rows.is_empty()).then_some(())
     })
     .await;

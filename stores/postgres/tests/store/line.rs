@@ -25,7 +25,7 @@ async fn writes(scene: &Scene, table: &str) -> (i64, i64, i64) {
     (row.get(0), row.get(1), row.get(2))
 }
 
-const COMPLETE: &str = "SELECT done FROM windlass.complete_2(NULL, $1, $3, NULL, $1, $2, $4, $5)";
+const COMPLETE: &str = "SELECT done FROM windlass.complete_3(NULL, $1, $3, NULL, $1, $2)";
 
 /// A claim writes nothing for each job, and a settlement one row; the job itself is never written again.
 #[tokio::test(flavor = "multi_thread")]
@@ -36,7 +36,8 @@ async fn a_job_that_simply_ends_is_written_twice() {
     // By a connection of the test's own, whose counters can be read at once.
     scene.client.batch_execute("BEGIN").await.expect("a transaction");
     let request = uuid::Uuid::from_u128(77);
-    let claim = "SELECT id, fence, seq, pack FROM windlass.claim_2(NULL, $1, 'w', '{q}', NULL, 200, NULL, 100, '', 1000000)
+    let claim =
+        "SELECT id, fence, seq FROM windlass.claim_2(NULL, $1, 'w', '{q}', NULL, 200, NULL, 100, '', 1000000)
                  ORDER BY rank, seq";
     let rows = scene.client.query(claim, &[&request]).await.expect("claim");
     assert_eq!(writes(&scene, "runs").await, (0, 0, 0));
@@ -46,17 +47,15 @@ async fn a_job_that_simply_ends_is_written_twice() {
     let fences: Vec<i64> = rows.iter().map(|row| row.get(1)).collect();
     let seqs: Vec<i64> = rows.iter().map(|row| row.get(2)).collect();
     for some in [0..50, 50..200] {
-        let claims: Vec<i64> = rows[some.clone()].iter().map(|row| row.get(3)).collect();
-        let places: Vec<i32> = some.clone().map(|at| at as i32 + 1).collect();
-        let given: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-            [&&ids[some.clone()], &&seqs[some.clone()], &&fences[some.clone()], &claims, &places];
+        let given: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+            [&&ids[some.clone()], &&seqs[some.clone()], &&fences[some.clone()]];
         let done: i64 = scene.client.query_one(COMPLETE, &given).await.expect("complete").get(0);
         assert_eq!(done as usize, some.len());
     }
     assert_eq!(writes(&scene, "runs").await, (200, 0, 0));
     assert_eq!(writes(&scene, "jobs").await, (0, 0, 0));
     scene.client.batch_execute("COMMIT").await.expect("commit");
-    assert_eq!(count(&scene, "SELECT count(*) FROM windlass.claims WHERE due_ms IS NOT NULL").await, 0);
+    assert_eq!(count(&scene, "SELECT count(*) FROM windlass.grants").await, 0);
     assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
 }
 
@@ -90,15 +89,16 @@ async fn a_mixed_settlement_writes_each_row_once() {
     }
 }
 
-/// How many rows of "claims" are looked at when twenty of so many leases, each of a claim of its own, are renewed
+/// How many rows of "grants" are looked at when twenty of so many leases, each of a claim of its own, are renewed
 /// for the first time.
 async fn claims_looked_at(open: u128) -> i64 {
     let scene = Scene::new().await;
     let store = scene.store(None).await;
     store.enqueue((1..=open).map(job).collect()).await.expect("enqueue");
-    for _ in 0..open {
-        assert_eq!(store.claim(wish(1)).await.expect("claim").leases.len(), 1);
-    }
+    let claims = "SELECT count(c.id) FROM generate_series(1, $1) AS n CROSS JOIN LATERAL windlass.claim_2(
+                      NULL, gen_random_uuid(), 'w' || n, '{q}', NULL, 1, NULL, 100, '', 1000000) c";
+    let claimed: i64 = scene.client.query_one(claims, &[&(open as i32)]).await.expect("claims").get(0);
+    assert_eq!(claimed, open as i64);
     // Far apart, so that all of the others lie in between.
     let ids: Vec<uuid::Uuid> = (0..20).map(|n| job(1 + n * (open - 1) / 19).id.0).collect();
     scene.client.batch_execute("BEGIN").await.expect("a transaction");
@@ -106,7 +106,7 @@ async fn claims_looked_at(open: u128) -> i64 {
         "SELECT id FROM windlass.renew_1(NULL, $1, array_fill(1::bigint, '{20}')) WHERE id IS NOT NULL";
     assert_eq!(scene.client.query(renew, &[&ids]).await.expect("renew").len(), 20);
     let looked = "SELECT (seq_tup_read + idx_tup_fetch)::bigint FROM pg_stat_xact_all_tables \
-                  WHERE schemaname = 'windlass' AND relname = 'claims'";
+                  WHERE schemaname = 'windlass' AND relname = 'grants'";
     let looked = count(&scene, looked).await;
     scene.client.batch_execute("COMMIT").await.expect("commit");
     assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
@@ -116,8 +116,9 @@ async fn claims_looked_at(open: u128) -> i64 {
 /// What a first renewal costs depends on how many leases are renewed, and not on how many claims are open.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_renewal_looks_at_its_own_claims() {
-    let (few, many) = (claims_looked_at(40).await, claims_looked_at(240).await);
-    assert!(many <= few, "{few} rows with 40 open claims, {many} with 240");
+    // A lease is looked for among those of 64 numbers: each of the twenty is among others of its own.
+    let (few, many) = (claims_looked_at(1_400).await, claims_looked_at(2_800).await);
+    assert!(many <= few, "{few} rows with 1,400 open claims, {many} with 2,800");
 }
 
 /// What only a claim knows of is settled, renewed, reported on and canceled at the same time: every job ends
@@ -171,7 +172,7 @@ async fn open_leases_are_divided_without_loss() {
         assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
     }
     assert_eq!(count(&scene, "SELECT count(*) FROM windlass.jobs_1 WHERE state <> 2").await, 0);
-    assert_eq!(count(&scene, "SELECT sum(open)::bigint FROM windlass.claims").await, 0);
+    assert_eq!(count(&scene, "SELECT count(*) FROM windlass.grants").await, 0);
 }
 
 /// Open leases of jobs with and without keys end in one call, whichever comes first in it.

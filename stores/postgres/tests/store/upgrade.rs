@@ -54,13 +54,14 @@ async fn carry_back(scene: &Scene, version: i32) {
     sql += "INSERT INTO windlass.events (xid, at_ms, what, queue, jobs)
             SELECT pg_current_xact_id(), at_ms, what, queue, jobs FROM model.events ORDER BY pos;
             INSERT INTO windlass.claims
-            SELECT request_id, row_number() OVER (PARTITION BY request_id ORDER BY number), at_ms, due_ms, seqs, fences,
-                   open, whole, low, high, started_ms, lease_ms, worker, label FROM model.claims;
+            SELECT r.request_id, row_number() OVER (PARTITION BY r.request_id ORDER BY c.number), r.at_ms, c.due_ms, c.seqs,
+                   c.fences, c.open, c.open = cardinality(c.seqs), c.low, c.high, c.started_ms, c.lease_ms, c.worker, c.label
+              FROM model.requests r JOIN model.claims c ON c.number = ANY (r.numbers);
             SELECT setval('windlass.job_seq', nextval('model.job_seq'));
             INSERT INTO windlass.migrations (version) VALUES (4);";
     if version >= 5 {
         sql += include_str!("../../migrations/0005_claims.sql");
-        sql += "UPDATE windlass.claims c SET asked = m.asked FROM model.claims m WHERE m.request_id = c.request_id;
+        sql += "UPDATE windlass.claims c SET asked = m.asked FROM model.requests m WHERE m.request_id = c.request_id;
                 INSERT INTO windlass.migrations (version) VALUES (5);";
     }
     if version >= 6 {
@@ -87,6 +88,10 @@ async fn carry_back(scene: &Scene, version: i32) {
     if version >= 12 {
         sql += include_str!("../../migrations/0011_pauses.sql");
         sql += "INSERT INTO windlass.migrations (version) VALUES (11), (12);";
+    }
+    if version >= 13 {
+        sql += include_str!("../../migrations/0013_minutes_and_actions.sql");
+        sql += "INSERT INTO windlass.migrations (version) VALUES (13);";
     }
     sql += "DROP SCHEMA model CASCADE;
             CREATE FUNCTION windlass.older_1() RETURNS integer LANGUAGE sql AS 'SELECT 1';";
@@ -148,11 +153,11 @@ fn numbers(leases: &[Leased]) -> Vec<u128> {
     leases.iter().map(|leased| leased.job.id.0.as_u128()).collect()
 }
 
-/// Fault 22: what programs of the fourth to the twelfth schema left is as it was, and goes on from there; there are
+/// Fault 22: what programs of the fourth to the thirteenth schema left is as it was, and goes on from there; there are
 /// shelves, and leases are taken back in two looks.
 #[tokio::test]
 async fn fault_22_older_schemas_are_migrated_with_their_jobs() {
-    for version in [4, 5, 6, 7, 8, 9, 10, 12] {
+    for version in [4, 5, 6, 7, 8, 9, 10, 12, 13] {
         let scene = Scene::new().await;
         let clock = FakeClock::default();
         let store = scene.store(Some(clock.clone())).await;
@@ -214,6 +219,78 @@ async fn until_waiting(client: &Client, sessions: i64) {
     .await;
 }
 
+/// The thirteenth schema, where the fourteenth has grants: what is held there is in claims again.
+fn thirteenth() -> String {
+    let shape = include_str!("../../migrations/0009_epochs.sql");
+    let view = shape
+        .split("CREATE VIEW ")
+        .nth(1)
+        .and_then(|rest| rest.split_once(';'))
+        .expect("the shape of a job")
+        .0;
+    format!(
+        "ALTER TABLE windlass.grants RENAME TO given;
+         ALTER VIEW windlass.claims RENAME TO claimed;
+         CREATE TABLE windlass.claims (
+             number bigint PRIMARY KEY DEFAULT nextval('windlass.claim_number'), request_id uuid NOT NULL, part smallint,
+             at_ms bigint, due_ms bigint, seqs bigint[] NOT NULL, fences bigint[] NOT NULL, open integer NOT NULL,
+             whole boolean NOT NULL, low bigint NOT NULL, high bigint NOT NULL, started_ms bigint NOT NULL,
+             lease_ms bigint NOT NULL, worker text NOT NULL, label text COLLATE \"C\" NOT NULL, asked text,
+             fence bigint NOT NULL);
+         INSERT INTO windlass.claims
+         SELECT c.number, r.request_id, CASE c.number WHEN r.numbers[1] THEN 1 END, r.at_ms, c.due_ms, c.seqs, c.fences,
+                c.open, c.open = cardinality(c.seqs), c.low, c.high, c.started_ms, c.lease_ms, c.worker, c.label, r.asked,
+                c.fence
+           FROM windlass.requests r JOIN windlass.claimed c ON c.number = ANY (r.numbers);
+         CREATE OR REPLACE VIEW {view};
+         DROP VIEW windlass.claimed;
+         DROP TABLE windlass.requests, windlass.given;
+         DELETE FROM windlass.migrations WHERE version >= 14;"
+    )
+}
+
+/// A program goes on with what it holds while its claims become grants: by calls that wait for it and by those after it.
+#[tokio::test]
+async fn a_running_program_keeps_its_leases_while_claims_become_grants() {
+    let scene = Scene::new().await;
+    let clock = FakeClock::default();
+    let store = scene.store(Some(clock.clone())).await;
+    let held = stocked(&store).await;
+    let before = jobs(&store).await;
+    let request = wish(1);
+    let last = store.claim(request.clone()).await.expect("a claim").leases;
+    assert_eq!(numbers(&last), [10]);
+    drop(store);
+    scene.client.batch_execute(&thirteenth()).await.expect("the thirteenth schema");
+    let store = scene.store(Some(clock.clone())).await;
+    let (ended, mut now): (Vec<_>, Vec<_>) =
+        jobs(&store).await.into_iter().partition(|job| job.id == last[0].job.id);
+    assert_eq!(ended[0].state.name(), StateName::Running);
+    now.extend(before.iter().filter(|job| job.id == last[0].job.id).cloned());
+    now.sort_by_key(|job| std::cmp::Reverse(job.seq));
+    assert_eq!(now, before);
+    assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+    // Asked again, the claim gives what it gave.
+    assert_eq!(store.claim(request).await.expect("a claim").leases.len(), 1);
+    // As a program of before settles: by the claim and the place that its ticket names.
+    let old = "SELECT done FROM windlass.complete_2($1, ARRAY[$2::uuid], ARRAY[$3::bigint], NULL, NULL, NULL, '{1}', '{1}')";
+    let open = &last[0].job;
+    let now = clock.wall().ms();
+    let done: i64 = scene
+        .client
+        .query_one(old, &[&now, &open.id.0, &(open.fence as i64)])
+        .await
+        .expect("complete")
+        .get(0);
+    assert_eq!(done, 1);
+    let ends = held.iter().map(|leased| end(leased, Outcome::DONE)).collect();
+    assert_eq!(store.settle(ends).await.expect("settlements"), [Written::Done; 4]);
+    assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+    let seen = "SELECT count(*) FROM windlass.claims";
+    let seen: i64 = scene.client.query_one(seen, &[]).await.expect("what programs of before read").get(0);
+    assert_eq!(seen, 0);
+}
+
 /// What the twelfth schema was where the thirteenth differs.
 const TWELFTH: &str = "DROP TRIGGER tally_fold ON windlass.tally;
     DROP FUNCTION windlass.fold_name_1();
@@ -256,7 +333,8 @@ async fn a_running_program_goes_on_while_the_schema_is_brought_up_to_date() {
         job
     };
     running.enqueue((1..=9).map(paid).collect()).await.expect("enqueue");
-    scene.client.batch_execute(TWELFTH).await.expect("the twelfth schema");
+    let twelfth = thirteenth() + TWELFTH;
+    scene.client.batch_execute(&twelfth).await.expect("the twelfth schema");
     scene.client.batch_execute(SETS).await.expect("a budget");
     // A call of before that waits for the table while it is changed, and writes to it afterwards.
     let (holder, waiter) = (client(&scene.database.url()).await, client(&scene.database.url()).await);
@@ -310,7 +388,11 @@ async fn a_pause_under_way_is_fixed_by_a_later_schema() {
         "INSERT INTO windlass.longest (queue, lease_ms, at_ms) SELECT DISTINCT queue, 45000, {} FROM windlass.jobs",
         began.ms()
     );
-    scene.client.batch_execute(&format!("{TWELFTH}{TENTH}{noted}")).await.expect("the tenth schema");
+    scene
+        .client
+        .batch_execute(&format!("{}{TWELFTH}{TENTH}{noted}", thirteenth()))
+        .await
+        .expect("the tenth schema");
     drop(store);
     let store = scene.store(Some(clock.clone())).await;
     assert_eq!(until(&store).await, Some(began.plus_ms(45_000)));

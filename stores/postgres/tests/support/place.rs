@@ -38,7 +38,7 @@ impl Subject for Place {
     }
 
     async fn wipe(&self) {
-        let tables = "jobs, runs, ready, delayed, waiting, ended, tally, steps, keys, queues, budgets, schedules, workers, claims, events, feed, long_leases, pauses, records, batches";
+        let tables = "jobs, runs, ready, delayed, waiting, ended, tally, steps, keys, queues, budgets, schedules, workers, requests, grants, events, feed, long_leases, pauses, records, batches";
         // They hold few rows: deleting these is faster than making the tables anew.
         let deletes: Vec<String> =
             tables.split(", ").map(|table| format!("DELETE FROM windlass.{table}")).collect();
