@@ -267,8 +267,7 @@ async fn wrong_sign_ins_crowd_out_nobody() {
     let id = house.enqueue(json!({"kind": "k"})).await;
     let lease = house.claim("w").await;
     assert_eq!(lease["job"]["id"], id);
-    let settle =
-        json!({"results": [{"job_id": id, "fence": 1, "outcome": "completed"}]});
+    let settle = json!({"results": [{"job_id": id, "fence": 1, "outcome": "completed"}]});
     assert_eq!(house.post("/v1/leases/settle", settle).await.status, 200);
     let html = ("accept", "text/html");
     let came = send(house.addr, "GET", "/", &[html], b"").await;
