@@ -129,10 +129,14 @@ impl Connections {
         self.driver.handle().ok_or_else(gone)
     }
 
-    /// Listens on a channel, unless a pooler stands in between.
-    pub(crate) fn listen(&self, channel: &str) -> Result<Option<Wake>, StoreError> {
-        let listen = self.listen_to(format!("LISTEN {channel}"));
-        Ok(if self.pooled { None } else { Some(Wake::listening(&self.handle()?, listen)) })
+    /// How to listen on a channel, unless a pooler stands in between.
+    pub(crate) fn listen(&self, channel: &str) -> Option<Listen> {
+        (!self.pooled).then(|| self.listen_to(format!("LISTEN {channel}")))
+    }
+
+    /// The connections of whoever looks by itself.
+    pub(crate) fn lines(&self) -> Lines {
+        self.main.clone()
     }
 
     /// What waits for calls.

@@ -64,7 +64,7 @@ impl Hearing {
         before
     }
 
-    fn is(&self) -> bool {
+    pub(crate) fn is(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).0
     }
 
@@ -161,12 +161,22 @@ impl Wake {
         Self { callbacks, hearing, untold, tasks: vec![telling.abort_handle(), listening.abort_handle()] }
     }
 
-    /// Only listens: others are told by somebody else, such as a trigger.
-    pub(crate) fn listening(runtime: &Handle, listen: Listen) -> Self {
+    /// Tells nobody: others are told by somebody else, such as a trigger, where they can be listened to. `watch` looks by itself,
+    /// and calls.
+    pub(crate) fn of_others<W: Future<Output = ()> + Send + 'static>(
+        runtime: &Handle,
+        listen: Option<Listen>,
+        watch: impl FnOnce(Arc<Callbacks>, Arc<Hearing>) -> W,
+    ) -> Self {
         let callbacks = Arc::new(Callbacks::default());
         let hearing = Arc::new(Hearing::default());
-        let task = runtime.spawn(hear(String::new(), listen, Arc::clone(&callbacks), Arc::clone(&hearing)));
-        Self { callbacks, hearing, untold: Arc::default(), tasks: vec![task.abort_handle()] }
+        let mut tasks =
+            vec![runtime.spawn(watch(Arc::clone(&callbacks), Arc::clone(&hearing))).abort_handle()];
+        if let Some(listen) = listen {
+            let hearing = hear(String::new(), listen, Arc::clone(&callbacks), Arc::clone(&hearing));
+            tasks.push(runtime.spawn(hearing).abort_handle());
+        }
+        Self { callbacks, hearing, untold: Arc::default(), tasks }
     }
 
     /// Whether others are heard at this moment.

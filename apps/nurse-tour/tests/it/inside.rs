@@ -17,10 +17,14 @@ use crate::scene::Scene;
 
 /// The table of messages as the worker adopts it; by the clock of the database, or by another.
 pub async fn table(scene: &Scene, clock: Option<Arc<dyn Clock>>) -> Arc<AdoptedTable> {
-    let url = scene.database.url();
-    let pool = pool_of(&url, &Options::default()).unwrap();
+    table_at(scene, &scene.database.url(), clock).await
+}
+
+/// The same by another way to the database.
+pub async fn table_at(scene: &Scene, url: &str, clock: Option<Arc<dyn Clock>>) -> Arc<AdoptedTable> {
+    let pool = pool_of(&scene.database.url(), &Options::default()).unwrap();
     let mapping = mapping(&settings(scene).worker, &Types::read(&pool).await.unwrap());
-    AdoptedTable::open(&url, Options { clock, ..Options::default() }, mapping).await.unwrap()
+    AdoptedTable::open(url, Options { clock, ..Options::default() }, mapping).await.unwrap()
 }
 
 fn settings(scene: &Scene) -> Settings {

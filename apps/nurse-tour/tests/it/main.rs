@@ -6,6 +6,7 @@ mod claims;
 mod deploy;
 mod errors;
 mod happy;
+mod idle;
 mod inside;
 mod ladder;
 mod migrate;

@@ -6,6 +6,7 @@
 //! of which must be found. `fences` does the same for fences over epochs, clones and restores.
 
 mod fences;
+mod hearing;
 mod laws;
 mod search;
 mod server;
@@ -43,6 +44,7 @@ const ONE: Setting = Setting {
     looks: false,
     late_answers: false,
     silent: false,
+    hears: false,
 };
 const CANCEL: Setting = Setting { asks: [1, 1], cancels: true, ..ONE };
 const STEPS: Setting = Setting { copies: 0, crashes: 1, asks: [1, 1], steps: true, cancels: true, ..ONE };
@@ -102,6 +104,11 @@ const LONGER: Setting = Setting {
     lost_max: 1,
     ..PROMOTED
 };
+
+/// A worker has asked in the lost commits, for the first time, for a lease that is longer than the pause, and is in touch with the
+/// store all the time: it hears of the epoch.
+const HEARS: Setting =
+    Setting { ticks: 4, asks: [1, 1], longer_ms: Some(6_000), lost_max: 2, hears: true, ..PROMOTED };
 
 fn holds(setting: Setting) {
     holds_in(setting, STATES_MIN);
@@ -231,6 +238,16 @@ fn a_promotion_and_a_limit() {
 #[test]
 fn a_promotion_without_loss() {
     holds(SYNCHRONOUS);
+}
+
+#[test]
+fn a_promotion_that_is_heard_of() {
+    holds_in(HEARS, 1_000);
+}
+
+#[test]
+fn mutant_another_instance_renews_nothing() {
+    falls(HEARS, Flaw::AnotherInstanceRenewsNothing, "I22");
 }
 
 #[test]

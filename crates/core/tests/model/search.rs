@@ -97,6 +97,8 @@ fn feed(world: &World, to: &mut DefaultHasher) {
         unlooked,
         stands,
         look_due,
+        hear_due,
+        heard,
         expire_due,
         promotions,
         log,
@@ -108,7 +110,7 @@ fn feed(world: &World, to: &mut DefaultHasher) {
     } = world;
     (now, workers, asked, net, ticks, crashes, copies, canceled, ghost, memory).hash(to);
     (freezes, frozen, sent, unlooked).hash(to);
-    (stands, look_due, expire_due).hash(to);
+    (stands, look_due, hear_due, heard, expire_due).hash(to);
     (promotions, cut, ahead_ms, log.len()).hash(to);
     still_until.map(|until| until.max(*now)).hash(to);
     for book in std::iter::once(book).chain(log) {

@@ -76,6 +76,8 @@ pub enum Flaw {
     WhatComesDoesNotWait,
     /// A worker that stood still goes on with its first renewal.
     GoesOnAtOnce,
+    /// A worker that hears of another instance renews what it holds when that is due, and not at once.
+    AnotherInstanceRenewsNothing,
 }
 
 /// What a flawed server remembers beside the book.
@@ -104,6 +106,7 @@ pub fn notice(world: &mut World, action: Action, flaw: Flaw) {
         } => false,
         Action::Deliver { .. } => flaw != Flaw::EpochNotComparedInWrites,
         Action::Expire => flaw != Flaw::EpochNotComparedInExpire,
+        Action::Hear { .. } => true,
         _ => false,
     };
     if !looks || !world.cut || flaw == Flaw::EpochNotCompared {
@@ -160,6 +163,10 @@ fn happen(world: &mut World, action: Action, flaw: Flaw) -> Answer {
             world.crashes -= 1;
             None
         }
+        Action::Hear { worker } => {
+            crate::hearing::hear_instance(world, worker, flaw);
+            None
+        }
         Action::Look { worker } => {
             look(world, worker, flaw);
             None
@@ -186,6 +193,7 @@ fn happen(world: &mut World, action: Action, flaw: Flaw) -> Answer {
             world.unlooked = [false; 2];
             let holds = world.workers.map(|worker| matches!(worker, Worker::Holding(_)));
             world.look_due = holds.map(|holds| holds && world.setting.looks);
+            world.hear_due = holds.map(|holds| holds && world.setting.hears);
             world.expire_due = world.setting.silent && world.has_run_out();
             None
         }
@@ -293,7 +301,13 @@ fn deliver(world: &mut World, message: Message, flaw: Flaw) -> Answer {
 }
 
 /// A worker hears that its renewal of `sent` was taken, and until when it has to stand still if it does.
-fn hear(world: &mut World, worker: usize, lease: LeaseRef, (sent, still_until): (Time, Time), flaw: Flaw) {
+pub fn hear(
+    world: &mut World,
+    worker: usize,
+    lease: LeaseRef,
+    (sent, still_until): (Time, Time),
+    flaw: Flaw,
+) {
     if world.workers[worker] != Worker::Holding(lease) {
         return;
     }

@@ -57,6 +57,9 @@ pub struct Setting {
     pub late_answers: bool,
     /// Whether the worker says nothing more, and the store is looked at once in each tick from the end of the lease on.
     pub silent: bool,
+    /// Whether workers ask the store for something in each tick, and so hear of another epoch; no message is on its way for
+    /// longer than a tick.
+    pub hears: bool,
 }
 
 /// When a job comes.
@@ -147,6 +150,10 @@ pub enum Action {
     Crash {
         worker: usize,
     },
+    /// A worker hears from the store, by whatever it asks, and of another instance of it if there is one.
+    Hear {
+        worker: usize,
+    },
     /// A worker looks at its lease.
     Look {
         worker: usize,
@@ -199,6 +206,9 @@ pub struct World {
     /// Who stands still since it looked, and who has not looked in this tick; only where workers look now and then.
     pub stands: [bool; 2],
     pub look_due: [bool; 2],
+    /// Who has not heard from the store in this tick, and which epoch each has heard of; only where workers hear in each.
+    pub hear_due: [bool; 2],
+    pub heard: [u64; 2],
     /// Nobody has looked at the store in this tick; only where somebody has to.
     pub expire_due: bool,
     /// How often a standby may still be promoted, and what the book was before its newest commits.
@@ -249,6 +259,8 @@ impl World {
             unlooked: [false; 2],
             stands: [false; 2],
             look_due: [false; 2],
+            hear_due: [false; 2],
+            heard: [1; 2],
             expire_due: false,
             promotions: setting.promotions,
             log: Vec::new(),
@@ -276,7 +288,9 @@ impl World {
         }
         let due = (0..2).filter(|worker| self.look_due[*worker]);
         actions.extend(due.map(|worker| Action::Look { worker }));
-        if self.ticks > 0 && self.look_due == [false; 2] && !self.expire_due {
+        let due = (0..2).filter(|worker| self.hear_due[*worker] && self.frozen.is_none());
+        actions.extend(due.map(|worker| Action::Hear { worker }));
+        if self.ticks > 0 && !self.is_anything_due() {
             actions.push(Action::Tick);
         }
         if self.promotions > 0 {
@@ -303,6 +317,12 @@ impl World {
         let cancelable = cancelable.take(usize::from(self.setting.cancels));
         actions.extend(cancelable.map(|job| Action::Cancel { job }));
         actions
+    }
+
+    /// Whether somebody has to do something before time goes on.
+    fn is_anything_due(&self) -> bool {
+        let on_its_way = self.setting.hears && !self.net.is_empty();
+        self.look_due != [false; 2] || self.hear_due != [false; 2] || self.expire_due || on_its_way
     }
 
     fn worker_actions(&self, worker: usize, actions: &mut Vec<Action>) {

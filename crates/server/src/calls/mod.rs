@@ -414,7 +414,9 @@ fn door_table() -> Vec<Call> {
             .takes::<sign_in::SignInBody>(Size::Form)
             .gives_nothing(204, "Signed in.")
             .gives_nothing(303, "Signed in by a form: the way to the dashboard.")
-            .refuses(&[401]),
+            .refuses(&[401])
+            // A wrong token waits, and has to wait in nobody's place.
+            .patient(),
         Call::new(Method::POST, "/sign-out", Need::Token, "sign_out", |ask| Box::pin(sign_in::sign_out(ask)))
             .does("End the session of the cookie.")
             .gives_nothing(204, "Signed out.")

@@ -9,7 +9,7 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use futures::FutureExt;
-use http::header::{CONTENT_TYPE, TRANSFER_ENCODING};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, StatusCode};
 use hyper::body::Body as _;
 use tower_service::Service;
@@ -105,6 +105,9 @@ async fn pass(
     match api.door.who(method, headers, api.world.wall())? {
         Some(caller) => Ok(caller),
         None if is_open(path) => Ok(Caller::nobody()),
+        // Nobody has guessed: a form is led to, or a token is asked for, however many guess at the same time. (What stands for a
+        // session is too long to be guessed.)
+        None if !headers.contains_key(AUTHORIZATION) => Err(unknown_caller()),
         None => {
             let Ok(_waiting) = api.refusals.try_acquire() else { return Err(too_many_refusals()) };
             // The same wait for every wrong token makes guessing slow.

@@ -233,3 +233,47 @@ async fn fault_76_forged_leases() {
     let again = ask_as(&house, "w1", "POST", "/v1/leases/settle", settle).await;
     assert_eq!(again.json()["results"][0]["status"], "ok", "its own settlement, asked again");
 }
+
+/// Wrong tokens crowd out nobody, however many come at once: whoever guesses waits among those who guess, and neither whoever has
+/// a token nor whoever has shown none is refused for it.
+#[tokio::test]
+async fn wrong_sign_ins_crowd_out_nobody() {
+    const WAITING: usize = 64;
+    const REFUSED: usize = 16;
+    // As long as no test lasts: those who wait stay.
+    let limits = Limits { refusal_ms: 600_000, in_flight_max: 2, ..Limits::default() };
+    let settings = Settings { token: Some(Secret::new(TOKEN)), limits, ..Settings::default() };
+    let house = House::with(settings).await;
+    let urlencoded = ("content-type", "application/x-www-form-urlencoded");
+    let mut guesses = tokio::task::JoinSet::new();
+    for at in 0..WAITING + REFUSED {
+        let addr = house.addr;
+        guesses.spawn(async move {
+            match at % 3 {
+                0 => send(addr, "POST", "/sign-in", &[JSON], br#"{"token":"wrong"}"#).await,
+                1 => send(addr, "POST", "/sign-in", &[urlencoded], b"token=wrong").await,
+                _ => send(addr, "GET", "/v1/jobs", &[("authorization", "Bearer wrong")], b"").await,
+            }
+        });
+    }
+    for _ in 0..REFUSED {
+        let refused = guesses.join_next().await.unwrap().unwrap();
+        assert_eq!((refused.status, refused.code().as_str()), (429, "too_many_refusals"), "{}", refused.text);
+    }
+    let body = json!({ "token": TOKEN }).to_string();
+    assert_eq!(send(house.addr, "POST", "/sign-in", &[JSON], body.as_bytes()).await.status, 204);
+    let form = format!("token={TOKEN}");
+    assert_eq!(send(house.addr, "POST", "/sign-in", &[urlencoded], form.as_bytes()).await.status, 303);
+    let id = house.enqueue(json!({"kind": "k"})).await;
+    let lease = house.claim("w").await;
+    assert_eq!(lease["job"]["id"], id);
+    let settle = json!({"results": [{"job_id": id, "fence": 1, "outcome": "completed"}]});
+    assert_eq!(house.post("/v1/leases/settle", settle).await.status, 200);
+    let html = ("accept", "text/html");
+    let came = send(house.addr, "GET", "/", &[html], b"").await;
+    assert_eq!((came.status, came.headers["location"].as_str()), (303, "/sign-in?next=%2F"), "{}", came.text);
+    let stale = send(house.addr, "GET", "/", &[html, ("cookie", "windlass=0123456789abcdef")], b"").await;
+    assert_eq!(stale.status, 303, "{}", stale.text);
+    assert_eq!(send(house.addr, "GET", "/sign-in", &[html], b"").await.status, 200);
+    assert_eq!(send(house.addr, "GET", "/v1/jobs", &[], b"").await.status, 401);
+}

@@ -238,11 +238,12 @@ async fn accepted(store: &PostgresStore, oracle: &Oracle, jobs: Vec<NewJob>) {
     }
 }
 
-/// Enqueues a burst of every sort now and then.
+/// Enqueues a burst of every sort now and then, and on a machine that is slow a few more at the end: more than a day has room for.
 async fn enqueue(store: Arc<PostgresStore>, oracle: Arc<Oracle>, stop: watch::Receiver<Stop>) {
     let world = RealWorld::new();
-    let mut n = 0;
-    while *stop.borrow() == Stop::Nobody {
+    let (mut n, mut of_the_day) = (0, 0);
+    while *stop.borrow() == Stop::Nobody || of_the_day <= PER_DAY {
+        of_the_day += BURST;
         let mut jobs = Vec::new();
         for sort in Sort::ENQUEUED.into_iter().flat_map(|sort| [sort; BURST]) {
             n += 1;

@@ -3,5 +3,5 @@ SELECT t.{id}::text, {payload}::text, t.{tries}::bigint, {fence}::bigint, {crash
     {outputs}::text[],
        (extract(epoch FROM m.now) * 1000)::bigint, ({order_text})::text
   FROM {table} t CROSS JOIN (SELECT {now} AS now) m
- WHERE t.{status} = {running} AND t.{owner} = $2 AND {request_is}
+ WHERE t.{status} = {running} AND {request_is}
  ORDER BY {order}

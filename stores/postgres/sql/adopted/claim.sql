@@ -16,7 +16,7 @@ due AS MATERIALIZED (
      LIMIT $3 FOR UPDATE OF t SKIP LOCKED
 )
 UPDATE {table} t
-   SET {status} = {running}, {owner} = $4, {locked_until_column} = {lock_end},
+   SET {status} = {running}, {owner} = {new_owner}, {locked_until_column} = {lock_end},
        {tries} = {tries_before} + 1{set_fence}{set_request}
   FROM due CROSS JOIN moment
  WHERE t.{id} = due.id

@@ -65,11 +65,11 @@ fn finding(table: &str, column: &str, used: Use, types: &HashMap<String, String>
         return Some(Finding { what: format!("{table} has no column {column}"), sql: add, only_slow: false });
     };
     let wrong = !takes(used, found);
-    wrong.then(|| Finding {
-        what: format!("{table}.{column} is of type {found}; it must be {}", wanted(used)),
-        sql: None,
-        only_slow: false,
-    })
+    // A fence is a moment and more, which does not fit into less; what is counted in it so far does.
+    let widens = used == Use::Fence && takes(Use::Number, found);
+    let sql = widens.then(|| format!("ALTER TABLE {table} ALTER COLUMN {} TYPE bigint", quote(column)));
+    let what = || format!("{table}.{column} is of type {found}; it must be {}", wanted(used));
+    wrong.then(|| Finding { what: what(), sql, only_slow: false })
 }
 
 fn takes(used: Use, found: &str) -> bool {
@@ -79,6 +79,7 @@ fn takes(used: Use, found: &str) -> bool {
         Use::Text => text,
         Use::Time => text || found.starts_with("timestamp"),
         Use::Number => matches!(found, "bigint" | "integer" | "smallint"),
+        Use::Fence => found == "bigint",
         Use::Output => text || matches!(found, "json" | "jsonb"),
         Use::Field | Use::Any => true,
     }
@@ -90,6 +91,7 @@ fn wanted(used: Use) -> &'static str {
         Use::Text => "text",
         Use::Time => "timestamp with time zone, or text",
         Use::Number => "an integer",
+        Use::Fence => "bigint",
         Use::Output => "text, json or jsonb",
         Use::Field | Use::Any => "anything",
     }
@@ -100,7 +102,7 @@ fn new_type(used: Use) -> Option<&'static str> {
     match used {
         Use::Text => Some("text"),
         Use::Time => Some("timestamptz"),
-        Use::Number => Some("bigint NOT NULL DEFAULT 0"),
+        Use::Number | Use::Fence => Some("bigint NOT NULL DEFAULT 0"),
         Use::Output => Some("jsonb"),
         Use::Id | Use::Field | Use::Any => None,
     }

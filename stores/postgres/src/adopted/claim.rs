@@ -3,12 +3,13 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use windlass_core::error::Invalid;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased, Settlement};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, LeaseRef, Leased, Settlement};
 use windlass_core::transition::Outcome;
 
 use super::codec::Claimed;
-use super::lease::Held;
+use super::fence::request_digits;
 use super::source::AdoptedTable;
+use super::ticket::Said;
 use crate::error::Fault;
 use crate::link::{Link, Param};
 
@@ -19,11 +20,10 @@ impl AdoptedTable {
         if !wanted {
             return Ok(ClaimAnswer::default());
         }
-        let request_id = request.request_id.simple().to_string();
-        // Without a fence column the owner is what makes a claim its own.
-        let owner = match self.mapping.fence {
-            Some(_) => request.worker.to_string(),
-            None => format!("{}#{request_id}", request.worker),
+        // Without a fence column the owner is what makes a claim its own: the statement puts the fence into it, and the request.
+        let (owner, request_id) = match self.mapping.fence {
+            Some(_) => (request.worker.to_string(), request.request_id.simple().to_string()),
+            None => (format!("{}#", request.worker), request_digits(request.request_id)),
         };
         let now = self.connections.given_now();
         let link = self.connections.link().await?;
@@ -32,7 +32,7 @@ impl AdoptedTable {
                 [(&now, Type::INT8), (&owner, Type::TEXT), (&request_id, Type::TEXT)];
             let before = link.rows(&self.statements.again, &params).await?;
             if !before.is_empty() {
-                return self.answer(&link, request, &owner, &before).await;
+                return self.answer(&link, request, &before).await;
             }
         }
         let lease_ms = i64::from(request.lease_ms.unwrap_or(self.mapping.lease_ms));
@@ -44,11 +44,11 @@ impl AdoptedTable {
             (&owner, Type::TEXT),
             (&lease_ms, Type::INT8),
         ];
-        if self.mapping.request.is_some() {
+        if self.knows_requests() {
             params.push((&request_id, Type::TEXT));
         }
         let rows = link.rows(&self.statements.claim, &params).await?;
-        self.answer(&link, request, &owner, &rows).await
+        self.answer(&link, request, &rows).await
     }
 
     /// Whether the table can tell which rows a request was given.
@@ -56,13 +56,7 @@ impl AdoptedTable {
         self.mapping.fence.is_none() || self.mapping.request.is_some()
     }
 
-    async fn answer(
-        &self,
-        link: &Link,
-        request: &ClaimRequest,
-        owner: &str,
-        rows: &[Row],
-    ) -> Result<ClaimAnswer, Fault> {
+    async fn answer(&self, link: &Link, request: &ClaimRequest, rows: &[Row]) -> Result<ClaimAnswer, Fault> {
         let lease_ms = request.lease_ms.unwrap_or(self.mapping.lease_ms);
         let mut leases = Vec::with_capacity(rows.len());
         let claimed: Result<Vec<Claimed>, Fault> = rows.iter().map(Claimed::read).collect();
@@ -70,37 +64,25 @@ impl AdoptedTable {
         // UPDATE … RETURNING answers in any order.
         claimed.sort_by(|a, b| a.order().cmp(&b.order()));
         for claimed in claimed {
-            // A number for the engine; without a column the owner is the real fence.
-            let fence = match self.mapping.fence {
-                Some(_) => claimed.column_fence as u64,
-                None => (request.request_id.as_u128() as u64) >> 1,
-            };
-            let held = Held {
-                fence,
-                row_id: claimed.row_id.clone(),
-                owner: owner.to_owned(),
-                column_fence: claimed.column_fence,
-                tries: claimed.tries,
-                lease_ms: i64::from(lease_ms),
-            };
-            match claimed.job(&self.mapping, &request.worker, fence, lease_ms) {
+            let fence = claimed.fence;
+            let ticket = Said { row_id: claimed.row_id.clone(), lease_ms }.ticket(fence);
+            match claimed.job(&self.mapping, &request.worker, lease_ms) {
                 Ok(job) => {
-                    self.leases.put(job.id, held);
                     let retry_delay_ms = self.mapping.retry_rule().delay_ms(job.attempt);
-                    leases.push(Leased { job, retry_delay_ms, ticket: None });
+                    leases.push(Leased { job, retry_delay_ms, ticket });
                 }
-                Err(refused) => self.refuse(link, &held, &refused).await?,
+                Err(refused) => {
+                    let lease = LeaseRef { job_id: claimed.job_id(&self.mapping), fence, ticket };
+                    self.refuse(link, lease, &claimed.row_id, &refused).await?;
+                }
             }
         }
         Ok(ClaimAnswer { leases, next_due_in_ms: None, instance: None })
     }
 
     /// Fails a row that cannot be a job, so that it does not stand in the way.
-    async fn refuse(&self, link: &Link, held: &Held, refused: &Invalid) -> Result<(), Fault> {
-        tracing::warn!(table = self.mapping.table, row = held.row_id, %refused, "a row was failed: it cannot be a job");
-        let id = super::codec::job_id(&self.mapping.table, &held.row_id);
-        self.leases.put(id, held.clone());
-        let lease = windlass_core::store::LeaseRef::new(id, held.fence);
+    async fn refuse(&self, link: &Link, lease: LeaseRef, row: &str, refused: &Invalid) -> Result<(), Fault> {
+        tracing::warn!(table = self.mapping.table, row, %refused, "a row was failed: it cannot be a job");
         let outcome = Outcome::Failed { error: refused.to_string() };
         self.settle_on(link, &[Settlement { lease, outcome }]).await?;
         Ok(())

@@ -26,8 +26,8 @@ pub(crate) fn job_id(table: &str, row_id: &str) -> JobId {
 pub(crate) struct Claimed {
     pub(crate) row_id: String,
     payload: String,
-    pub(crate) tries: u32,
-    pub(crate) column_fence: i64,
+    tries: u32,
+    pub(crate) fence: u64,
     crashes: u32,
     stage: Option<String>,
     outputs: Vec<Option<String>>,
@@ -53,7 +53,7 @@ impl Claimed {
             row_id: row.try_get(0)?,
             payload: row.try_get(1)?,
             tries: row.try_get::<_, i64>(2)? as u32,
-            column_fence: row.try_get(3)?,
+            fence: row.try_get::<_, i64>(3)? as u64,
             crashes: row.try_get::<_, i64>(4)? as u32,
             stage: row.try_get(5)?,
             outputs: row.try_get(6)?,
@@ -67,14 +67,13 @@ impl Claimed {
         (&self.order, &self.row_id)
     }
 
+    /// The id of the job that it is.
+    pub(crate) fn job_id(&self, mapping: &Mapping) -> JobId {
+        job_id(&mapping.table, &self.row_id)
+    }
+
     /// The job; a row whose payload does not pass the gate is refused.
-    pub(crate) fn job(
-        &self,
-        mapping: &Mapping,
-        worker: &WorkerName,
-        fence: u64,
-        lease_ms: u32,
-    ) -> Result<Job, Invalid> {
+    pub(crate) fn job(&self, mapping: &Mapping, worker: &WorkerName, lease_ms: u32) -> Result<Job, Invalid> {
         let meta = serde_json::json!({ "table": mapping.table, "id": self.row_id });
         let mut spec =
             JobSpec::new(mapping.kind.clone(), mapping.queue.clone(), Json::payload(&self.payload)?);
@@ -82,7 +81,7 @@ impl Claimed {
         spec.retry = Some(mapping.retry_rule());
         let lease = Lease {
             worker: worker.clone(),
-            fence,
+            fence: self.fence,
             started_at: self.now,
             lease_ms,
             expires_at: self.now.plus_ms(i64::from(lease_ms)),
@@ -90,7 +89,7 @@ impl Claimed {
             marked_at: None,
         };
         Ok(Job {
-            id: job_id(&mapping.table, &self.row_id),
+            id: self.job_id(mapping),
             seq: 0,
             spec,
             rank: 0,
@@ -99,7 +98,7 @@ impl Claimed {
             state: State::Running(lease),
             attempt: self.tries,
             crashes: self.crashes,
-            fence,
+            fence: self.fence,
             retries: 0,
             started_at: Some(self.now),
             worker: Some(worker.clone()),

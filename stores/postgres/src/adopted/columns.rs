@@ -13,6 +13,8 @@ pub(super) enum Use {
     Time,
     /// An integer.
     Number,
+    /// A fence: an integer of 64 bits.
+    Fence,
     /// A whole output: text or JSON.
     Output,
     /// A part of an output, or something that is set beside: whatever its type is.
@@ -32,7 +34,7 @@ pub(super) fn columns(mapping: &Mapping) -> Vec<(&str, Use)> {
         (&mapping.tries, Use::Number),
     ];
     columns.extend(mapping.payload.iter().map(|column| (column.as_str(), Use::Any)));
-    columns.extend(mapping.fence.iter().map(|column| (column.as_str(), Use::Number)));
+    columns.extend(mapping.fence.iter().map(|column| (column.as_str(), Use::Fence)));
     columns.extend(mapping.request.iter().map(|column| (column.as_str(), Use::Text)));
     columns.extend(mapping.crashes.iter().map(|column| (column.as_str(), Use::Number)));
     columns.extend(mapping.error.iter().map(|column| (column.as_str(), Use::Text)));

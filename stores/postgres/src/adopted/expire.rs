@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use windlass_core::error::StoreError;
 use windlass_core::id::{BudgetName, JobId};
@@ -16,40 +15,70 @@ use super::write::ids;
 use crate::error::Fault;
 use crate::link::{Link, Param};
 
+/// What a look has found.
+struct Found {
+    looked: Looked,
+    now_ms: i64,
+    /// When the next lock comes near its end.
+    next_in_ms: Option<i64>,
+    /// Whether a row waits for a try which it does not have.
+    exhausted: bool,
+}
+
 impl AdoptedTable {
     pub(super) async fn expire_once(&self) -> Result<Expired, Fault> {
-        let now = self.connections.given_now();
-        let (tries_max, limit) = (i64::from(self.mapping.tries_max), i64::from(EXPIRE_MAX));
         // The lease that its claims ask for; who asks for another is waited for as long.
         let (wait_ms, near_ms) = (wait_ms(self.mapping.lease_ms), near_end_ms(self.mapping.lease_ms));
         let link = self.connections.reserved_link().await?;
-        let (looked, now_ms) = self.look_at_locks(&link, near_ms, wait_ms).await?;
+        let Found { looked, now_ms, next_in_ms, exhausted } =
+            self.look_at_locks(&link, near_ms, wait_ms).await?;
         let lost = match looked.ripe.is_empty() {
             true => Default::default(),
             false => self.take_back(&link, &looked.ripe, wait_ms).await?,
         };
-        let params: [Param<'_>; 3] = [(&now, Type::INT8), (&tries_max, Type::INT8), (&limit, Type::INT8)];
-        let closed = ids(&link, &self.statements.exhausted, &params).await?;
-        for row in &closed {
-            tracing::warn!(table = self.mapping.table, row, "closed a row that had no try left");
+        if !lost.is_empty() {
+            self.given_back.notify_one();
+        }
+        if exhausted {
+            self.close_exhausted(&link).await?;
         }
         let jobs: Vec<JobId> = lost.iter().map(|row| job_id(&self.mapping.table, row)).collect();
-        let params: [Param<'_>; 2] = [(&now, Type::INT8), (&near_ms, Type::INT8)];
-        let next: Option<i64> = link.row(&self.statements.next_look, &params).await?.try_get(0)?;
         let second = looked.next_ms.map(|at| at - now_ms);
-        let next_in_ms = next.into_iter().chain(second).min().map(|ms| ms.max(0) as u64);
+        let next_in_ms = next_in_ms.into_iter().chain(second).min().map(|ms| ms.max(0) as u64);
         Ok(Expired { jobs, marked: looked.marked, next_in_ms })
     }
 
+    /// Closes rows that wait for a try which they do not have.
+    async fn close_exhausted(&self, link: &Link) -> Result<(), Fault> {
+        let now = self.connections.given_now();
+        let (tries_max, limit) = (i64::from(self.mapping.tries_max), i64::from(EXPIRE_MAX));
+        let params: [Param<'_>; 3] = [(&now, Type::INT8), (&tries_max, Type::INT8), (&limit, Type::INT8)];
+        for row in ids(link, &self.statements.exhausted, &params).await? {
+            tracing::warn!(table = self.mapping.table, row, "closed a row that had no try left");
+        }
+        Ok(())
+    }
+
     /// The first look: which locks are near their end, and when that was seen.
-    async fn look_at_locks(&self, link: &Link, near_ms: i64, wait_ms: i64) -> Result<(Looked, i64), Fault> {
+    async fn look_at_locks(&self, link: &Link, near_ms: i64, wait_ms: i64) -> Result<Found, Fault> {
         let (now, limit) = (self.connections.given_now(), i64::from(EXPIRE_MAX));
-        let params: [Param<'_>; 3] = [(&now, Type::INT8), (&near_ms, Type::INT8), (&limit, Type::INT8)];
+        let tries_max = i64::from(self.mapping.tries_max);
+        let params: [Param<'_>; 4] =
+            [(&now, Type::INT8), (&near_ms, Type::INT8), (&limit, Type::INT8), (&tries_max, Type::INT8)];
         let rows = link.rows(&self.statements.look, &params).await?;
-        let now_ms = rows.first().map(|row| row.try_get(2)).transpose()?.unwrap_or_default();
-        let seen = |row: &Row| Ok(Seen { row_id: row.try_get(0)?, lock_us: row.try_get(1)? });
-        let found: Vec<Seen> = rows.iter().map(seen).collect::<Result<_, tokio_postgres::Error>>()?;
-        Ok((self.marks.look(found, now_ms, wait_ms), now_ms))
+        let mut seen = Vec::with_capacity(rows.len());
+        for row in &rows {
+            if let Some(row_id) = row.try_get(0)? {
+                seen.push(Seen { row_id, lock_us: row.try_get(1)? });
+            }
+        }
+        // There is always a row, since there is always a time.
+        let (now_ms, next_in_ms, exhausted) = match rows.first() {
+            Some(row) => (row.try_get(2)?, row.try_get(3)?, row.try_get(4)?),
+            None => Default::default(),
+        };
+        let looked = self.marks.look(seen, now_ms, wait_ms);
+        Ok(Found { looked, now_ms, next_in_ms, exhausted })
     }
 
     /// The second look: takes back what has not been renewed since the first.

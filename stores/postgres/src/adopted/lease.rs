@@ -1,104 +1,63 @@
-//! Which rows this program holds, so that a write finds its row again.
+//! Which row a lease is of. Nothing remembers it: the lease's ticket says it, or else it is looked up among the rows that are held.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
 
+use tokio_postgres::types::Type;
 use windlass_core::id::JobId;
 use windlass_core::store::LeaseRef;
 
-/// A row that is held, or was.
+use super::codec::job_id;
+use super::source::AdoptedTable;
+use super::ticket::Said;
+use crate::error::Fault;
+use crate::link::{Link, Param};
+
+/// The row that a lease is of. Whether it is held by that lease, the row says.
 #[derive(Debug, Clone)]
-pub(crate) struct Held {
-    pub(crate) fence: u64,
-    pub(crate) row_id: String,
-    pub(crate) owner: String,
-    /// What the fence column says; 0 without one.
-    pub(crate) column_fence: i64,
-    pub(crate) tries: u32,
-    pub(crate) lease_ms: i64,
+pub(super) struct Held {
+    pub(super) row_id: String,
+    pub(super) fence: i64,
+    /// How long it was asked for, if that is known.
+    pub(super) lease_ms: Option<i64>,
 }
 
-/// How many rows are remembered after their end, for a settlement that is asked again.
-const ENDED_MAX: usize = 1_024;
-/// How many rows are held at most. A worker has far fewer slots; this bounds what
-/// is left behind by attempts that nobody settled.
-const HELD_MAX: usize = 100_000;
-
-/// The rows, by job.
-#[derive(Default)]
-pub(crate) struct Leases(Mutex<Rows>);
-
-#[derive(Default)]
-struct Rows {
-    by_job: HashMap<JobId, Held>,
-    /// Those that have ended, the oldest first.
-    ended: VecDeque<LeaseRef>,
-}
-
-impl Leases {
-    pub(crate) fn put(&self, id: JobId, held: Held) {
-        let mut rows = self.rows();
-        if rows.by_job.len() >= HELD_MAX
-            && let Some(any) = rows.by_job.keys().next().copied()
-        {
-            rows.by_job.remove(&any);
+impl AdoptedTable {
+    /// The rows of leases, in their order; nothing for one whose row is not known.
+    pub(super) async fn held(
+        &self,
+        link: &Link,
+        leases: impl Iterator<Item = &LeaseRef>,
+    ) -> Result<Vec<Option<Held>>, Fault> {
+        let leases: Vec<&LeaseRef> = leases.collect();
+        let mut held: Vec<Option<Held>> = leases.iter().map(|lease| self.said(lease)).collect();
+        let unknown = leases.iter().zip(&held).filter(|(_, held)| held.is_none());
+        // A fence that no row can have is none.
+        let fences: Vec<i64> = unknown.filter_map(|(lease, _)| i64::try_from(lease.fence).ok()).collect();
+        if !fences.is_empty() {
+            let found = self.find(link, &fences).await?;
+            for (held, lease) in held.iter_mut().zip(&leases).filter(|(held, _)| held.is_none()) {
+                *held = found.get(&(lease.job_id, lease.fence)).cloned();
+            }
         }
-        rows.by_job.insert(id, held);
+        Ok(held)
     }
 
-    /// The row of a lease, when it was given to this program.
-    pub(crate) fn of(&self, lease: &LeaseRef) -> Option<Held> {
-        self.rows().by_job.get(&lease.job_id).filter(|held| held.fence == lease.fence).cloned()
+    fn said(&self, lease: &LeaseRef) -> Option<Held> {
+        let Said { row_id, lease_ms } = Said::of(&self.mapping.table, lease)?;
+        let fence = i64::try_from(lease.fence).ok()?;
+        Some(Held { row_id, fence, lease_ms: Some(i64::from(lease_ms)) })
     }
 
-    /// A lease is settled, or lost. It is known for a while still; those that
-    /// are held stay, however many others come and go.
-    pub(crate) fn end(&self, lease: LeaseRef) {
-        let mut rows = self.rows();
-        rows.ended.push_back(lease);
-        if rows.ended.len() > ENDED_MAX
-            && let Some(oldest) = rows.ended.pop_front()
-            && rows.by_job.get(&oldest.job_id).is_some_and(|held| held.fence == oldest.fence)
-        {
-            rows.by_job.remove(&oldest.job_id);
+    /// The rows that are held with one of these fences, by job and fence.
+    async fn find(&self, link: &Link, fences: &[i64]) -> Result<HashMap<(JobId, u64), Held>, Fault> {
+        let params: [Param<'_>; 1] = [(&fences, Type::INT8_ARRAY)];
+        let rows = link.rows(&self.statements.find, &params).await?;
+        let mut found = HashMap::with_capacity(rows.len());
+        for row in rows {
+            let (row_id, fence): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
+            let of = (job_id(&self.mapping.table, &row_id), fence as u64);
+            found.insert(of, Held { row_id, fence, lease_ms: None });
         }
-    }
-
-    fn rows(&self) -> MutexGuard<'_, Rows> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use uuid::Uuid;
-
-    use super::*;
-
-    fn lease(leases: &Leases, n: usize) -> LeaseRef {
-        let job_id = JobId(Uuid::from_u128(n as u128));
-        let held = Held {
-            fence: 1,
-            row_id: n.to_string(),
-            owner: "w".into(),
-            column_fence: 1,
-            tries: 1,
-            lease_ms: 1_000,
-        };
-        leases.put(job_id, held);
-        LeaseRef::new(job_id, 1)
-    }
-
-    #[test]
-    fn a_held_row_outlives_all_that_end() {
-        let leases = Leases::default();
-        let held = lease(&leases, 0);
-        for n in 1..=HELD_MAX + 1 {
-            let ended = lease(&leases, n);
-            leases.end(ended);
-            assert!(leases.of(&ended).is_some(), "the last to end may be settled again");
-        }
-        assert!(leases.of(&held).is_some());
-        assert_eq!(leases.rows().by_job.len(), ENDED_MAX + 1);
+        Ok(found)
     }
 }

@@ -37,7 +37,7 @@ pub struct Mapping {
     pub tries: String,
     /// Whether that column counts only the tries that failed: then the one that ends well is taken out again.
     pub counts_failures: bool,
-    /// The column of the fence. Without one the owner is made unique per claim.
+    /// The column of the fence, a bigint. Without one the owner ends with the fence of its claim.
     pub fence: Option<String>,
     /// The column that keeps the id of the claim, for a table with a fence:
     /// with it a claim whose answer was lost gives the same rows when it is asked again.

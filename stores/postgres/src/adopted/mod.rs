@@ -2,8 +2,8 @@
 //! [`windlass_core::store::Source`].
 //!
 //! A [`mapping::Mapping`] says which column means what. The table's own words and times
-//! stay; what is written is guarded by owner and fence, and the database's
-//! clock decides. A lock that ran out is taken back in two looks, and what the first
+//! stay; what is written is guarded by owner and fence, as the row has them, and the database's
+//! clock decides. No process remembers whose a row is. A lock that ran out is taken back in two looks, and what the first
 //! has seen is kept in memory: each process looks for itself. [`AdoptedTable::check`] says in plain words what a table
 //! lacks, with the SQL that would add it.
 //!
@@ -20,6 +20,7 @@ mod claim;
 mod codec;
 mod columns;
 mod expire;
+mod fence;
 mod lease;
 pub mod mapping;
 mod marks;
@@ -27,6 +28,8 @@ mod moment;
 mod settle;
 mod source;
 mod statements;
+mod ticket;
+mod watch;
 mod write;
 
 pub use check::Finding;

@@ -7,7 +7,7 @@ use windlass_core::transition::Outcome;
 
 use super::lease::Held;
 use super::source::AdoptedTable;
-use super::write::{Batch, ids};
+use super::write::{Batch, Wrote};
 use crate::error::Fault;
 use crate::link::{Link, Param};
 
@@ -16,9 +16,18 @@ struct End {
     outcome: &'static str,
     word: String,
     error: Option<String>,
-    /// When the row is tried again; a row without that is over.
+    /// What the row says if it is over by this.
+    last_word: Option<String>,
+    /// When the row is tried again, if that is not for the ladder to say.
     again: Option<Start>,
     give_back: bool,
+}
+
+impl End {
+    /// Whether the row may be tried again.
+    fn gives_back(&self) -> bool {
+        self.again.is_some() || self.outcome == "retry"
+    }
 }
 
 impl AdoptedTable {
@@ -32,37 +41,35 @@ impl AdoptedTable {
         link: &Link,
         settlements: &[Settlement],
     ) -> Result<Vec<Written>, Fault> {
-        let held = settlements.iter().map(|one| self.leases.of(&one.lease));
-        let held: Vec<Option<Held>> = held.collect();
+        let held = self.held(link, settlements.iter().map(|one| &one.lease)).await?;
         let ends: Vec<(&Held, End)> = held
             .iter()
             .zip(settlements)
-            .filter_map(|(held, one)| held.as_ref().map(|held| (held, self.end(&one.outcome, held))))
+            .filter_map(|(held, one)| held.as_ref().map(|held| (held, self.end(&one.outcome))))
             .collect();
         let mut written =
-            if ends.is_empty() { Default::default() } else { self.write_ends(link, &ends).await? };
+            if ends.is_empty() { Wrote::default() } else { self.write_ends(link, &ends).await? };
         // A final word that the same lease has written: the answer was lost.
-        let unknown: Vec<&(&Held, End)> = ends
+        let unknown: Vec<(&Held, &str)> = ends
             .iter()
-            .filter(|(held, end)| end.again.is_none() && !written.contains(&held.row_id))
+            .filter(|(held, _)| !written.has(held))
+            .filter_map(|(held, end)| Some((*held, end.last_word.as_deref()?)))
             .collect();
         if !unknown.is_empty() {
             let batch = Batch::of(unknown.iter().map(|(held, _)| *held));
-            let words: Vec<&str> = unknown.iter().map(|(_, end)| end.word.as_str()).collect();
+            let words: Vec<&str> = unknown.iter().map(|(_, word)| *word).collect();
             let mut params: Vec<Param<'_>> = batch.params().into();
             params.push((&words, Type::TEXT_ARRAY));
-            written.extend(ids(link, &self.statements.settled, &params).await?);
+            written.add(Wrote::by(link, &self.statements.settled, &params).await?);
         }
-        settlements.iter().for_each(|one| self.leases.end(one.lease));
-        let done = |held: &Option<Held>| held.as_ref().is_some_and(|held| written.contains(&held.row_id));
+        if ends.iter().any(|(_, end)| end.gives_back()) {
+            self.given_back.notify_one();
+        }
+        let done = |held: &Option<Held>| held.as_ref().is_some_and(|held| written.has(held));
         Ok(held.iter().map(|held| if done(held) { Written::Done } else { Written::Lost }).collect())
     }
 
-    async fn write_ends(
-        &self,
-        link: &Link,
-        ends: &[(&Held, End)],
-    ) -> Result<std::collections::HashSet<String>, Fault> {
+    async fn write_ends(&self, link: &Link, ends: &[(&Held, End)]) -> Result<Wrote, Fault> {
         let (now, batch) = (self.connections.given_now(), Batch::of(ends.iter().map(|(held, _)| *held)));
         let outcomes: Vec<&str> = ends.iter().map(|(_, end)| end.outcome).collect();
         let words: Vec<&str> = ends.iter().map(|(_, end)| end.word.as_str()).collect();
@@ -80,14 +87,15 @@ impl AdoptedTable {
             (&at, Type::INT8_ARRAY),
             (&give_back, Type::BOOL_ARRAY),
         ]);
-        ids(link, &self.statements.settle, &params).await
+        Wrote::by(link, &self.statements.settle, &params).await
     }
 
-    fn end(&self, outcome: &Outcome, held: &Held) -> End {
+    fn end(&self, outcome: &Outcome) -> End {
         let (mapping, words) = (&self.mapping, &self.mapping.words);
         let over = |outcome, word: &str, error: Option<&str>| End {
             outcome,
             word: word.to_owned(),
+            last_word: Some(word.to_owned()),
             error: error.map(bounded_error),
             again: None,
             give_back: false,
@@ -95,8 +103,9 @@ impl AdoptedTable {
         let again = |outcome, start, error: Option<&str>, give_back| End {
             outcome,
             word: words.retry.clone(),
+            last_word: None,
             error: error.map(bounded_error),
-            again: Some(start),
+            again: start,
             give_back,
         };
         match outcome {
@@ -105,14 +114,12 @@ impl AdoptedTable {
             }
             Outcome::Failed { error } => over("failed", mapping.failed_word(error), Some(error)),
             Outcome::Canceled => over("canceled", mapping.canceled_word(), Some("canceled")),
-            Outcome::Retry { error, when } => match mapping.retry_rule().delay_ms(held.tries) {
-                None => over("failed", &words.failed, Some(error)),
-                Some(delay_ms) => {
-                    again("retry", when.unwrap_or(Start::AfterMs(delay_ms)), Some(error), false)
-                }
-            },
-            Outcome::Parked { until } => again("parked", *until, None, true),
-            Outcome::Released => again("released", Start::AfterMs(mapping.release_ms), None, true),
+            // Whether there is another try, and when, the statement knows.
+            Outcome::Retry { error, when } => {
+                End { last_word: Some(words.failed.clone()), ..again("retry", *when, Some(error), false) }
+            }
+            Outcome::Parked { until } => again("parked", Some(*until), None, true),
+            Outcome::Released => again("released", Some(Start::AfterMs(mapping.release_ms)), None, true),
         }
     }
 }

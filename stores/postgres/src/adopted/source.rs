@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
+use tokio::sync::Notify;
 use windlass_core::error::StoreError;
 use windlass_core::id::{BudgetName, JobId};
 use windlass_core::store::{
@@ -15,10 +16,10 @@ use windlass_core::wake::Registration;
 
 use super::asked::Asked;
 use super::check::{Finding, column_types, findings};
-use super::lease::Leases;
 use super::mapping::Mapping;
 use super::marks::Marks;
 use super::statements::{Statements, quote};
+use super::watch::Watch;
 use crate::connect::Connections;
 use crate::error::Fault;
 use crate::options::Options;
@@ -27,11 +28,13 @@ use crate::wake::Wake;
 
 /// A table that belongs to somebody else.
 pub struct AdoptedTable {
+    /// Nothing where a test has the time: it calls by itself.
     wake: Option<Wake>,
+    /// Says that a row was given back.
+    pub(super) given_back: Arc<Notify>,
     pub(super) connections: Connections,
     pub(super) mapping: Mapping,
     pub(super) statements: Statements,
-    pub(super) leases: Leases,
     pub(super) asked: Asked,
     pub(super) marks: Marks,
 }
@@ -57,12 +60,29 @@ impl AdoptedTable {
             return Err(StoreError::Schema(broken.join("; ")));
         }
         let statements = Statements::of(&mapping, &types);
-        let wake = match &mapping.channel {
-            Some(channel) => connections.listen(&quote(channel))?,
-            None => None,
-        };
-        let (leases, asked, marks) = (Leases::default(), Asked::default(), Marks::default());
-        Ok(Arc::new(Self { wake, connections, mapping, statements, leases, asked, marks }))
+        let given_back = Arc::new(Notify::new());
+        let wake = Self::wake(&connections, &mapping, &statements, given_back.clone())?;
+        let (asked, marks) = (Asked::default(), Marks::default());
+        Ok(Arc::new(Self { wake, given_back, connections, mapping, statements, asked, marks }))
+    }
+
+    /// Calls when there is work: who inserts tells it on the channel, where there is one and it can be heard, and the table
+    /// is looked at now and then.
+    fn wake(
+        connections: &Connections,
+        mapping: &Mapping,
+        statements: &Statements,
+        given_back: Arc<Notify>,
+    ) -> Result<Option<Wake>, StoreError> {
+        if connections.given_now().is_some() {
+            return Ok(None);
+        }
+        let listen = mapping.channel.as_ref().and_then(|channel| connections.listen(&quote(channel)));
+        let watch = Watch::new(connections.lines(), mapping, statements, listen.is_some(), given_back);
+        let wake = Wake::of_others(&connections.handle()?, listen, |callbacks, hearing| {
+            watch.run(callbacks, hearing)
+        });
+        Ok(Some(wake))
     }
 
     /// What a table lacks for a mapping, in plain words, with the SQL that would
@@ -131,11 +151,15 @@ impl Source for AdoptedTable {
         call!(self.connections, self.cool_down_once(&budget, for_ms))
     }
 
-    /// Without a channel nobody tells of new rows: workers find them by asking.
     fn on_work(&self, wake: WakeFn) -> Registration {
         match &self.wake {
             Some(heard) => heard.register(wake),
             None => Registration::none(),
         }
+    }
+
+    /// While the table is looked at, nobody needs to ask.
+    fn tells(&self) -> bool {
+        self.wake.as_ref().is_some_and(Wake::listens)
     }
 }

@@ -16,13 +16,14 @@ const EXHAUSTED: &str = "exhausted: no try is left";
 pub(crate) struct Statements {
     pub(crate) claim: String,
     pub(crate) again: String,
+    pub(crate) find: String,
     pub(crate) renew: String,
     pub(crate) settle: String,
     pub(crate) settled: String,
     pub(crate) look: String,
     pub(crate) expire: String,
     pub(crate) exhausted: String,
-    pub(crate) next_look: String,
+    pub(crate) awaits: String,
     /// One for each step.
     pub(crate) steps: HashMap<StepName, StepStatement>,
     /// Without a table for it a cool-down is refused.
@@ -52,13 +53,14 @@ impl Statements {
         Self {
             claim: fill(include_str!("../../sql/adopted/claim.sql")),
             again: fill(include_str!("../../sql/adopted/again.sql")),
+            find: fill(include_str!("../../sql/adopted/find.sql")),
             renew: fill(include_str!("../../sql/adopted/renew.sql")),
             settle: fill(include_str!("../../sql/adopted/settle.sql")),
             settled: fill(include_str!("../../sql/adopted/settled.sql")),
             look: fill(include_str!("../../sql/adopted/look.sql")),
             expire: fill(include_str!("../../sql/adopted/expire.sql")),
             exhausted: fill(include_str!("../../sql/adopted/exhausted.sql")),
-            next_look: fill(include_str!("../../sql/adopted/next_look.sql")),
+            awaits: fill(include_str!("../../sql/adopted/awaits.sql")),
             steps: steps.map(step).collect(),
             cool_down: mapping
                 .cool_downs
@@ -129,10 +131,11 @@ impl Table<'_> {
             ("{next_attempt_column}", quote(next)),
             ("{next_at}", moment::write("m.next_at", self.form(next))),
             ("{locked_until}", self.moment(locked)),
+            ("{lease_ms}", mapping.lease_ms.to_string()),
             ("{lock_us}", micros(&self.moment(locked))),
             ("{locked_until_column}", quote(locked)),
             ("{lock_end}", later("moment.now + $5::bigint")),
-            ("{new_lock}", later("m.now + m.lease_ms")),
+            ("{new_lock}", moment::write("m.until", self.form(locked))),
             ("{order}", format!("{}, {}", self.order(of), of(&mapping.id))),
             ("{order_text}", self.order_text()),
             ("{predicate}", mapping.predicate.clone().unwrap_or_else(|| "true".to_owned())),
@@ -140,7 +143,8 @@ impl Table<'_> {
             ("{stage}", mapping.stage.as_ref().map_or("NULL".to_owned(), |stage| of(&stage.column))),
             ("{outputs}", outputs(mapping.stage.as_ref())),
         ];
-        names.extend(self.fence_names());
+        names.extend(super::fence::names(mapping));
+        names.extend(self.retry_names());
         names.extend(self.crash_names());
         names.extend(self.cool_down_names());
         names
@@ -200,35 +204,20 @@ impl Table<'_> {
         literals(self.mapping.words.ready.iter().chain([&self.mapping.words.running]))
     }
 
-    fn fence_names(&self) -> [(&'static str, String); 7] {
-        let Mapping { fence, request, owner, .. } = self.mapping;
-        let is = |column: &String| format!("{} = a.fence", of(column));
-        let rise = |column: &String| format!(", {} = {} + 1", quote(column), number(fence));
-        [
-            // A fence is of one claim alone, and so is an owner that names its request.
-            (
-                "{owner_after}",
-                match fence {
-                    Some(_) => "NULL".to_owned(),
-                    None => format!("CASE WHEN m.next_at IS NULL THEN {} END", of(owner)),
-                },
+    /// When a row is tried again, as `RetryRule::delay_ms` says it, and whether it is not any more: by the tries that the row counts.
+    fn retry_names(&self) -> [(&'static str, String); 2] {
+        let Mapping { tries, tries_max, ladder, .. } = self.mapping;
+        let (tries, rungs) = (number(&Some(tries.clone())), ladder.rungs());
+        let delays: Vec<String> = rungs.iter().map(|rung| rung.ms().to_string()).collect();
+        let retry_ms = match rungs.len() {
+            0 => "NULL::bigint".to_owned(),
+            last => format!(
+                "(CASE WHEN {tries} < {tries_max} THEN (ARRAY[{}]::bigint[])[least(greatest({tries}, 1), {last})] END)",
+                delays.join(", ")
             ),
-            ("{same_lease}", fence.as_ref().map_or_else(|| format!("{} = a.owner", of(owner)), is)),
-            ("{fence}", number(fence)),
-            ("{fence_is}", fence.as_ref().map_or("a.fence IS NOT NULL".to_owned(), is)),
-            ("{set_fence}", fence.as_ref().map_or(String::new(), rise)),
-            // Without a fence the owner names the request.
-            (
-                "{request_is}",
-                request
-                    .as_ref()
-                    .map_or("$3::text IS NOT NULL".to_owned(), |column| format!("{} = $3", of(column))),
-            ),
-            (
-                "{set_request}",
-                request.as_ref().map_or(String::new(), |column| format!(", {} = $6::text", quote(column))),
-            ),
-        ]
+        };
+        let is_spent = format!("(a.outcome = 'retry' AND {retry_ms} IS NULL)");
+        [("{retry_ms}", retry_ms), ("{is_spent}", is_spent)]
     }
 
     fn crash_names(&self) -> [(&'static str, String); 3] {
@@ -360,7 +349,7 @@ fn assigns(list: &[Assign]) -> String {
     list.iter().map(|assign| format!(", {} = {}", quote(&assign.column), assign.value)).collect()
 }
 
-fn number(column: &Option<String>) -> String {
+pub(super) fn number(column: &Option<String>) -> String {
     // Somebody else may have written anything; a count below nothing is none.
     column.as_ref().map_or("0".to_owned(), |column| format!("greatest(coalesce({}, 0), 0)", of(column)))
 }
@@ -386,7 +375,7 @@ fn outputs(stage: Option<&Stage>) -> String {
 }
 
 /// A column of the row `t`.
-fn of(column: &str) -> String {
+pub(super) fn of(column: &str) -> String {
     format!("t.{}", quote(column))
 }
 

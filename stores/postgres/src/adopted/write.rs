@@ -17,48 +17,60 @@ use crate::link::{Link, Param};
 /// The leases of a batch as arrays, one for each column.
 pub(super) struct Batch {
     ids: Vec<String>,
-    owners: Vec<String>,
     fences: Vec<i64>,
 }
 
 impl Batch {
     pub(super) fn of<'a>(held: impl IntoIterator<Item = &'a Held>) -> Self {
-        let mut batch = Self { ids: Vec::new(), owners: Vec::new(), fences: Vec::new() };
-        for held in held {
-            batch.ids.push(held.row_id.clone());
-            batch.owners.push(held.owner.clone());
-            batch.fences.push(held.column_fence);
-        }
-        batch
+        let (ids, fences) = held.into_iter().map(|held| (held.row_id.clone(), held.fence)).unzip();
+        Self { ids, fences }
     }
 
-    pub(super) fn params(&self) -> [Param<'_>; 3] {
-        [(&self.ids, Type::TEXT_ARRAY), (&self.owners, Type::TEXT_ARRAY), (&self.fences, Type::INT8_ARRAY)]
+    pub(super) fn params(&self) -> [Param<'_>; 2] {
+        [(&self.ids, Type::TEXT_ARRAY), (&self.fences, Type::INT8_ARRAY)]
+    }
+}
+
+/// The leases that a statement has written, as the rows say: each by row and fence.
+#[derive(Default)]
+pub(super) struct Wrote(HashSet<(String, i64)>);
+
+impl Wrote {
+    /// Runs a statement that answers with rows and fences.
+    pub(super) async fn by(link: &Link, sql: &str, params: &[Param<'_>]) -> Result<Self, Fault> {
+        let rows = link.rows(sql, params).await.map_err(refused)?;
+        let leases = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
+        Ok(Self(leases.collect::<Result<_, Fault>>()?))
+    }
+
+    pub(super) fn add(&mut self, more: Self) {
+        self.0.extend(more.0);
+    }
+
+    pub(super) fn has(&self, held: &Held) -> bool {
+        self.0.contains(&(held.row_id.clone(), held.fence))
     }
 }
 
 impl AdoptedTable {
     pub(super) async fn renew_once(&self, leases: &[LeaseRef]) -> Result<RenewAnswer, Fault> {
-        let held: Vec<Held> = leases.iter().filter_map(|lease| self.leases.of(lease)).collect();
-        let mut renewed = HashSet::new();
-        if !held.is_empty() {
-            let link = self.connections.reserved_link().await?;
-            let (now, batch) = (self.connections.given_now(), Batch::of(&held));
-            let lengths: Vec<i64> = held.iter().map(|held| held.lease_ms).collect();
+        let link = self.connections.reserved_link().await?;
+        let held = self.held(&link, leases.iter()).await?;
+        let known: Vec<&Held> = held.iter().flatten().collect();
+        let mut renewed = Wrote::default();
+        if !known.is_empty() {
+            let (now, batch) = (self.connections.given_now(), Batch::of(known.iter().copied()));
+            let lengths: Vec<Option<i64>> = known.iter().map(|held| held.lease_ms).collect();
             let mut params: Vec<Param<'_>> = vec![(&now, Type::INT8)];
             params.extend(batch.params());
             params.push((&lengths, Type::INT8_ARRAY));
-            renewed = ids(&link, &self.statements.renew, &params).await?;
+            renewed = Wrote::by(&link, &self.statements.renew, &params).await?;
         }
-        let (mut answer, is_renewed) = (RenewAnswer::default(), |lease: &LeaseRef| {
-            self.leases.of(lease).is_some_and(|held| renewed.contains(&held.row_id))
-        });
-        for lease in leases {
-            if is_renewed(lease) {
-                answer.renewed.push(lease.job_id);
-            } else {
-                answer.lost.push(lease.job_id);
-                self.leases.end(*lease);
+        let mut answer = RenewAnswer::default();
+        for (lease, held) in leases.iter().zip(&held) {
+            match held.as_ref().is_some_and(|held| renewed.has(held)) {
+                true => answer.renewed.push(lease.job_id),
+                false => answer.lost.push(lease.job_id),
             }
         }
         Ok(answer)
@@ -66,9 +78,11 @@ impl AdoptedTable {
 
     /// Steps of one name go together, in one statement; names in the order in which they came.
     pub(super) async fn store_steps_once(&self, steps: &[StepWrite]) -> Result<Vec<Written>, Fault> {
+        let link = self.connections.reserved_link().await?;
+        let held = self.held(&link, steps.iter().map(|step| &step.lease)).await?;
         let mut groups: Vec<(&StepName, Vec<(usize, Held)>)> = Vec::new();
-        for (at, step) in steps.iter().enumerate() {
-            let Some(held) = self.leases.of(&step.lease) else { continue };
+        for (at, (step, held)) in steps.iter().zip(held).enumerate() {
+            let Some(held) = held else { continue };
             match groups.iter_mut().find(|(name, _)| **name == step.name) {
                 Some((_, group)) => group.push((at, held)),
                 None => groups.push((&step.name, vec![(at, held)])),
@@ -76,10 +90,9 @@ impl AdoptedTable {
         }
         let mut answers = vec![Written::Lost; steps.len()];
         for (name, group) in groups {
-            let link = self.connections.reserved_link().await?;
             let written = self.store_step(&link, name, &group, steps).await?;
             for (at, held) in group {
-                if written.contains(&held.row_id) {
+                if written.has(&held) {
                     answers[at] = Written::Done;
                 }
             }
@@ -93,7 +106,7 @@ impl AdoptedTable {
         name: &StepName,
         group: &[(usize, Held)],
         steps: &[StepWrite],
-    ) -> Result<HashSet<String>, Fault> {
+    ) -> Result<Wrote, Fault> {
         let statement = self.statements.steps.get(name).ok_or_else(|| {
             let why = format!("{:?} has no stage in the mapping of {}", name.as_str(), self.mapping.table);
             Invalid::new("step", why)
@@ -107,7 +120,7 @@ impl AdoptedTable {
         let mut params: Vec<Param<'_>> = vec![(&now, Type::INT8)];
         params.extend(batch.params());
         params.push((&outputs, Type::TEXT_ARRAY));
-        ids(link, &statement.sql, &params).await
+        Wrote::by(link, &statement.sql, &params).await
     }
 }
 

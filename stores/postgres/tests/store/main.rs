@@ -2,6 +2,7 @@
 //! way in by SQL, and adopted tables. All on a real Postgres.
 
 mod adopted;
+mod adopted_leases;
 mod adopted_plan;
 mod audit;
 mod claims;
