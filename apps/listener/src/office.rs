@@ -61,17 +61,12 @@ pub(crate) fn by_id(text: &str) -> Document {
     doc! { "_id": { "$in": ways } }
 }
 
-async fn all(home: &Home, query: Document) -> Result<Vec<Document>, Error> {
-    let mut found = home.listeners.find(query).sort(doc! { "_id": 1 }).limit(LIST_MAX).await?;
-    let mut listeners = Vec::new();
-    while let Some(listener) = found.try_next().await? {
-        listeners.push(listener);
-    }
-    Ok(listeners)
+async fn all(home: &Home) -> Result<Vec<Document>, Error> {
+    home.listeners.find(doc! {}).sort(doc! { "_id": 1 }).await?.try_collect().await
 }
 
 async fn fits(home: &Home, document: &Document) -> Result<Listener, OfficeError> {
-    let others = all(home, doc! {}).await?;
+    let others = all(home).await?;
     let others: Vec<Listener> = others.iter().filter_map(|other| Listener::read(other).ok()).collect();
     let neighbours: Vec<Neighbour<'_>> = others.iter().map(Neighbour).collect();
     let listener = validate(document, &home.database, &home.own_names(), &neighbours);
@@ -141,7 +136,7 @@ pub(crate) async fn edit(home: &Home, id: &str, change: Document) -> Result<Docu
 
 /// All listeners.
 pub(crate) async fn list(home: &Home) -> Result<Vec<Document>, OfficeError> {
-    Ok(all(home, doc! {}).await?)
+    Ok(all(home).await?)
 }
 
 /// One listener.
@@ -186,7 +181,9 @@ async fn jobs_of(home: &Home, id: &str) -> Result<Vec<Value>, OfficeError> {
             let of_document = doc! { "data.documentId": id };
             let found = home.jobs.find(of_document).sort(doc! { "nextRunAt": -1, "lastRunAt": -1 });
             let mut found = found.limit(SHOWN_MAX as i64).projection(doc! { "data.change": 0 }).await?;
-            while let Some(row) = found.try_next().await? {
+            while let Some(mut row) = found.try_next().await? {
+                let state = state_of(&row, home.now());
+                row.insert("state", state);
                 jobs.push(as_json(row));
             }
         }
@@ -207,6 +204,19 @@ async fn jobs_of(home: &Home, id: &str) -> Result<Vec<Value>, OfficeError> {
         }
     }
     Ok(jobs)
+}
+
+/// The state of a row, as Agenda 6 and its Agendash tell it.
+fn state_of(row: &Document, now: DateTime) -> &'static str {
+    let date = |name: &str| row.get_datetime(name).ok();
+    let (failed, finished, next) = (date("failedAt"), date("lastFinishedAt"), date("nextRunAt"));
+    match next {
+        _ if date("lockedAt").is_some() => "running",
+        _ if failed.is_some() && failed >= finished => "failed",
+        Some(next) if *next > now => "scheduled",
+        Some(_) => "queued",
+        None => "completed",
+    }
 }
 
 /// What is to be done again.

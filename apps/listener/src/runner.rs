@@ -208,6 +208,8 @@ async fn source(
         queue: QueueName::new(OF_ROWS)?,
         names: Some(names?),
         lock_lifetime_ms: home.lock_lifetime_ms,
+        // Rows of one document run one behind the other, as jobs of the store do. The one that differs most comes first.
+        key: ["data.documentId", "data.collection", "data.database"].map(str::to_owned).to_vec(),
         ..Options::default()
     };
     let rows = AgendaRows::of(&home.client.database(&home.database), &home.jobs_name, options).await?;

@@ -39,8 +39,17 @@ pub(crate) async fn now(database: &Database) -> Result<DateTime, StoreError> {
 pub(crate) struct Updated {
     /// How many statements found their document.
     pub(crate) matched: u64,
-    /// The statements that stumbled, with their codes.
-    pub(crate) errors: Vec<(usize, i32)>,
+    /// The statements that stumbled.
+    pub(crate) errors: Vec<Stumble>,
+}
+
+/// A statement that was refused.
+#[derive(Debug)]
+pub(crate) struct Stumble {
+    /// Which one.
+    pub(crate) at: usize,
+    /// The first field of the index that was in its way, where one was.
+    pub(crate) index: Option<String>,
 }
 
 /// Runs updates in order, in as few commands as there can be: `{ q, u, multi, upsert }` each. One that stumbles
@@ -66,8 +75,11 @@ pub(crate) async fn update(
         }
         updated.matched += number(answer.get("n"));
         for error in answer.get_array("writeErrors").into_iter().flatten().filter_map(Bson::as_document) {
-            let index = number(error.get("index")) as usize + at * STATEMENTS_MAX;
-            updated.errors.push((index, error.get_i32("code").unwrap_or_default()));
+            let pattern = error.get_document("keyPattern").ok();
+            updated.errors.push(Stumble {
+                at: number(error.get("index")) as usize + at * STATEMENTS_MAX,
+                index: pattern.and_then(|pattern| pattern.keys().next().cloned()),
+            });
         }
     }
     Ok(updated)

@@ -2,9 +2,10 @@
 //!
 //! An entry says what was asked for (a log of commands); what becomes of it is the same in every copy, since each
 //! does the same in the same order. So nothing is tried before it is written, and whoever was not first in line for a
-//! number only asks for the next one.
+//! number only asks for the next one. Jobs that are new are not even looked for before they are written.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -35,11 +36,13 @@ pub(crate) struct Writer {
     shared: Arc<Shared>,
     /// The snapshot that is being written; it answers how many bytes it has. It ends with the writer.
     snapshot: JoinSet<Result<usize, StoreError>>,
+    /// Whether others write, too, so that it is better to look first.
+    is_behind: bool,
 }
 
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, snapshot: JoinSet::new() }
+        Self { shared, snapshot: JoinSet::new(), is_behind: false }
     }
 
     pub(crate) async fn run(mut self, mut asked: mpsc::Receiver<Wish>) {
@@ -66,9 +69,14 @@ impl Writer {
     /// Has these operations done together.
     async fn write(&mut self, ops: &[Arc<Op>]) -> Result<Vec<Done>, StoreError> {
         let shared = self.shared.clone();
+        if let Some(done) = self.write_ahead(&mut *shared.copy.lock().await, ops).await? {
+            return Ok(done);
+        }
         for _ in 0..TRIES_MAX {
             let mut copy = shared.copy.lock().await;
+            let seen = copy.number;
             let at = shared.prepare(&mut copy).await?;
+            self.is_behind = copy.number != seen;
             let mut done = self.done_already(ops, &mut copy.book, at);
             let open = ops.iter().zip(&done).filter(|(_, done)| done.is_none());
             let ops: Vec<Arc<Op>> = open.map(|(op, _)| op.clone()).collect();
@@ -84,6 +92,39 @@ impl Writer {
             }
         }
         Err(StoreError::Busy("too many write to this store at once. Nothing was changed".to_owned()))
+    }
+
+    /// Writes what may be written without a look at the journal: jobs that are new as far as we know. Nothing where
+    /// somebody else was first, or where there is more to do.
+    async fn write_ahead(
+        &mut self,
+        copy: &mut Copy,
+        ops: &[Arc<Op>],
+    ) -> Result<Option<Vec<Done>>, StoreError> {
+        let shared = self.shared.clone();
+        let new: usize = ops.iter().map(|op| op.new_jobs().count()).sum();
+        let is_sure =
+            copy.history.is_some() && copy.lost.is_none() && !shared.is_unsure.load(Ordering::Acquire);
+        let may = is_sure
+            && !self.is_behind
+            && ops.iter().all(|op| op.is_new(&copy.book))
+            && shared.full(copy.book.len(), new).is_ok();
+        if !may {
+            return Ok(None);
+        }
+        let clock = shared.options.clock.as_ref().map(|clock| clock.wall().max(copy.at));
+        let mut entry = copy.next(clock.unwrap_or(copy.at), shared.program, ops.to_vec());
+        match shared.journal.append_ahead(copy, &mut entry, clock.is_some()).await? {
+            Appended::Done { bytes } => {
+                let done = entry.replay(copy, bytes);
+                self.shorten(copy).await;
+                Ok(Some(done))
+            }
+            Appended::Taken => {
+                self.is_behind = true;
+                Ok(None)
+            }
+        }
     }
 
     /// What changes nothing is answered without an entry; a place is left for everything else.

@@ -64,6 +64,18 @@ pub(crate) struct NewListener {
     /// Over how many owners it is split
     #[arg(long)]
     partitions: Option<u32>,
+    /// How many of its jobs run at once
+    #[arg(long)]
+    concurrency: Option<u32>,
+    /// Of its jobs; higher first
+    #[arg(long, allow_negative_numbers = true)]
+    priority: Option<i16>,
+    /// With JOBS_TARGET=windlass: the queue of its jobs
+    #[arg(long)]
+    queue: Option<String>,
+    /// With JOBS_TARGET=windlass: budgets that must allow its jobs
+    #[arg(long, value_delimiter = ',')]
+    budgets: Vec<String>,
     /// The whole document, as JSON, instead of all of this
     #[arg(long = "document", conflicts_with_all = ["collection", "job"])]
     json_document: Option<String>,
@@ -91,6 +103,7 @@ impl NewListener {
             ("payload", self.payload),
             ("onResume", self.on_resume),
             ("trigger", self.trigger),
+            ("queue", self.queue),
         ];
         for (name, text) in texts {
             if let Some(text) = text {
@@ -114,8 +127,18 @@ impl NewListener {
                 document.insert(name, true);
             }
         }
-        if let Some(partitions) = self.partitions {
-            document.insert("partitions", i64::from(partitions));
+        let numbers = [
+            ("partitions", self.partitions.map(i64::from)),
+            ("concurrency", self.concurrency.map(i64::from)),
+            ("priority", self.priority.map(i64::from)),
+        ];
+        for (name, number) in numbers {
+            if let Some(number) = number {
+                document.insert(name, number);
+            }
+        }
+        if !self.budgets.is_empty() {
+            document.insert("budgets", self.budgets);
         }
         Ok(document)
     }

@@ -1,5 +1,6 @@
 //! `doc`, `dead` and `retry`.
 
+use serde_json::Value;
 use windlass_app::output::{plain, print_json, table};
 use windlass_app::{AppError, Exit, Host, say};
 
@@ -16,16 +17,76 @@ pub(crate) async fn history(host: &Host, home: &Home, id: &str) -> Result<Exit, 
         print_json(&found)?;
         return Ok(Exit::DONE);
     }
-    for (part, title) in
-        [("history", "what happened"), ("jobs", "jobs"), ("dead_letters", "waiting, or given up")]
-    {
+    for (part, title, columns) in PARTS {
         let entries = found[part].as_array().map(Vec::as_slice).unwrap_or_default();
         if !entries.is_empty() {
-            say!("{title}:");
-            entries.iter().for_each(|entry| say!("  {}", plain(&entry.to_string())));
+            let cells = |entry: &Value| columns.iter().map(|(_, names)| cell(entry, names)).collect();
+            let rows: Vec<Vec<String>> = entries.iter().map(cells).collect();
+            let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
+            say!("{title}\n{}", table(&heads, &rows));
         }
     }
     Ok(Exit::DONE)
+}
+
+/// A column: its head, and the fields of which the first that is there is shown.
+type Column = (&'static str, &'static [&'static str]);
+
+/// What is known of a document, part by part. Rows of Agenda's and jobs of the store have names of their own.
+const PARTS: [(&str, &str, &[Column]); 3] = [
+    (
+        "history",
+        "What happened, the newest first:",
+        &[
+            ("at", &["at"]),
+            ("what", &["what"]),
+            ("operation", &["operationType"]),
+            ("listener", &["listener"]),
+            ("job", &["jobId"]),
+            ("error", &["error"]),
+        ],
+    ),
+    (
+        "jobs",
+        "Its jobs:",
+        &[
+            ("job", &["_id", "id"]),
+            ("name", &["name", "kind"]),
+            ("state", &["state"]),
+            ("due", &["nextRunAt", "createdAt"]),
+            ("started", &["lastRunAt"]),
+            ("ended", &["lastFinishedAt"]),
+            ("error", &["failReason"]),
+        ],
+    ),
+    (
+        "dead_letters",
+        "Waiting, or given up:",
+        &[
+            ("at", &["at"]),
+            ("listener", &["listener"]),
+            ("state", &["state"]),
+            ("attempts", &["attempts"]),
+            ("error", &["error"]),
+        ],
+    ),
+];
+
+fn cell(entry: &Value, names: &[&str]) -> String {
+    let found = names.iter().map(|name| &entry[*name]).find(|value| !value.is_null());
+    plain(&found.map_or_else(String::new, text))
+}
+
+/// A value as people read it.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        value => {
+            let special = value["$date"].as_str().or_else(|| value["$oid"].as_str());
+            special.map_or_else(|| value.to_string(), str::to_owned)
+        }
+    }
 }
 
 pub(crate) async fn dead(host: &Host, home: &Home, listener: Option<&str>) -> Result<Exit, AppError> {
@@ -37,13 +98,8 @@ pub(crate) async fn dead(host: &Host, home: &Home, listener: Option<&str>) -> Re
         print_json(&found)?;
         return Ok(Exit::DONE);
     }
-    let text = |value: &serde_json::Value| match value {
-        serde_json::Value::Null => String::new(),
-        serde_json::Value::String(text) => text.clone(),
-        value => value["$date"].as_str().map_or_else(|| value.to_string(), str::to_owned),
-    };
     const COLUMNS: [&str; 6] = ["listener", "document", "state", "attempts", "at", "error"];
-    let row = |letter: &serde_json::Value| COLUMNS.iter().map(|name| plain(&text(&letter[*name]))).collect();
+    let row = |letter: &Value| COLUMNS.iter().map(|name| plain(&text(&letter[*name]))).collect();
     let rows: Vec<Vec<String>> = found.iter().map(row).collect();
     say!("{}", table(&COLUMNS, &rows));
     Ok(Exit::DONE)

@@ -76,7 +76,8 @@ pub(crate) async fn status(host: &Host, home: &Home) -> Result<Exit, AppError> {
     ];
     say!("{}", table(&head, &rows));
     let live = report.instances.iter().filter(|instance| instance.is_live).count();
-    say!("{live} instances; the server remembers {}", span(report.oplog_window));
+    let instances = if live == 1 { "instance" } else { "instances" };
+    say!("{live} {instances}; the server remembers {}", span(report.oplog_window));
     Ok(Exit::DONE)
 }
 

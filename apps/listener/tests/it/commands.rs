@@ -83,7 +83,9 @@ async fn b11_b19_listeners_are_refused_with_the_reason() {
         .await;
     assert_eq!(refused.status.code(), Some(4));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("dialect"), "{refused:?}");
-    let made = scene.run(&["add", "--collection", "people", "--job", "j", "--prefix", &scene.prefix]).await;
+    let limits = ["--concurrency", "2", "--priority", "-3"];
+    let words = ["add", "--collection", "people", "--job", "j", "--prefix", &scene.prefix];
+    let made = scene.run(&[&words[..], &limits[..]].concat()).await;
     assert!(made.status.success(), "{made:?}");
     let id = String::from_utf8(made.stdout).unwrap().trim().to_owned();
     let second = scene.run(&["add", "--collection", "people", "--job", "k", "--prefix", &scene.prefix]).await;
@@ -107,7 +109,10 @@ async fn b11_b19_listeners_are_refused_with_the_reason() {
     let listed = scene.json(&["ls"]).await;
     assert_eq!(listed.as_array().unwrap().len(), 2);
     let shown = scene.json(&["show", &id]).await;
-    assert_eq!(shown["jobName"], "j");
+    assert_eq!(
+        (&shown["jobName"], &shown["concurrency"], &shown["priority"]),
+        (&"j".into(), &2.into(), &(-3).into())
+    );
     assert_eq!(scene.run(&["show", "nobody"]).await.status.code(), Some(3));
 }
 

@@ -374,4 +374,11 @@ async fn a_document_without_a_status_has_a_history() {
     })
     .await;
     assert_eq!(other["history"].as_array().unwrap().len(), 1, "{other}");
+    let said = scene.run(&["doc", "y"]).await;
+    let said = String::from_utf8(said.stdout).unwrap();
+    let (id, name) = (other["history"][0]["jobId"].as_str().unwrap(), "job-all");
+    assert!(said.contains("What happened") && said.contains(id), "{said}");
+    let row = said.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{said}"));
+    assert!(row.starts_with(id) && row.contains("queued"), "{said}");
+    assert!(!said.contains('{'), "for people, no JSON: {said}");
 }

@@ -10,7 +10,7 @@ use windlass_testkit::mongo::{Options, ReplicaSet};
 
 use crate::cable::Cable;
 use crate::ledger;
-use crate::scene::{Scene, hold, is_full, rounds};
+use crate::scene::{Scene, hold, is_full};
 
 async fn check_all(scene: &Scene, listener: &str) {
     scene.settled(listener, &scene.people()).await;
@@ -41,14 +41,14 @@ async fn unblock(scene: &Scene) {
 }
 
 /// T3, B1: kill -9 at each point between the event and its row: when it was read, before the transaction, between
-/// rows and position, before the commit and behind it.
+/// rows and position, before the commit and behind it. In the long form fifty times each.
 #[tokio::test(flavor = "multi_thread")]
 async fn t03_b01_killed_at_each_point() {
     let scene = Scene::with_failpoints().await;
     scene.listener("all", doc! { "operationType": ["insert"], "statusField": "metadata.listener" }).await;
     let people = scene.people();
     let mut written = 0;
-    for round in 0..3 * rounds() {
+    for round in 0..if is_full() { 50 } else { 3 } {
         for point in ["getMore", "insert", "update", "commitTransaction", "none"] {
             let name = format!("{point}{round}");
             let instance = scene.start(&name).await;

@@ -16,14 +16,18 @@ use windlass_core::store::{CLAIM_BYTES_MAX, ClaimAnswer, ClaimRequest, LeaseRef,
 use windlass_core::transition::Outcome;
 
 use super::codec;
+use super::key::{Apart, key_of};
 use super::lease::{KEPT_MS, Lease};
 use super::repeat::{Next, next, plus_ms, repeats};
 use super::source::AgendaRows;
 use crate::error::failed;
-use crate::server;
+use crate::server::{self, Stumble};
 
 /// Why a row that its workers do not survive is failed.
 const QUARANTINED: &str = "quarantined: its worker crashed, was cut off or stood still each time it ran";
+
+/// How often a claim looks for rows whose keys nobody holds.
+const LOOKS_MAX: usize = 20;
 
 /// What a row must have to be looked at before it is taken.
 const LOOKED_AT: [&str; 9] = [
@@ -87,31 +91,50 @@ impl AgendaRows {
         Ok(Some(ClaimAnswer { leases: given, next_due_in_ms: None, instance: None }))
     }
 
-    /// Rows that are due and free, in Agenda's order, as many as one claim may carry.
+    /// Rows that are due and free, in Agenda's order, as many as one claim may carry: of those with one key the first.
     async fn due(
         &self,
         names: &[String],
         now: DateTime,
         limit: u32,
     ) -> Result<Vec<Document>, mongodb::error::Error> {
-        let mut looked_at: Document =
-            LOOKED_AT.iter().map(|field| ((*field).to_owned(), Bson::Int32(1))).collect();
-        looked_at.insert("bytes", doc! { "$bsonSize": "$$ROOT" });
-        let found = self
-            .rows
-            .find(free(names, now))
-            .sort(doc! { "nextRunAt": 1, "priority": -1 })
-            .limit(i64::from(limit))
-            .projection(looked_at)
-            .await?;
-        let found: Vec<Document> = found.try_collect().await?;
+        let mut apart = Apart::new(&self.options.key);
+        let mut due = Vec::new();
+        for _ in 0..LOOKS_MAX {
+            let found = self.look_for(apart.leave_out(free(names, now)), limit).await?;
+            let is_all = found.len() < limit as usize;
+            if apart.is_needed() {
+                // Behind the look: a row that was seen while the one before it was locked must not overtake that.
+                apart.add_held(self.locked_keys(now).await?);
+            }
+            due.extend(found.into_iter().filter(|row| apart.takes(row)));
+            if is_all || due.len() >= limit as usize || !apart.is_needed() {
+                break;
+            }
+        }
         let mut bytes = 0;
         let fits = |row: &Document| {
             bytes += row.get_i32("bytes").unwrap_or_default() as usize;
             bytes <= CLAIM_BYTES_MAX
         };
-        let fitting = found.iter().map(fits).take_while(|fits| *fits).count().max(1);
-        Ok(found.into_iter().take(fitting).collect())
+        let fitting = due.iter().take(limit as usize).map(fits).take_while(|fits| *fits).count().max(1);
+        due.truncate(fitting);
+        Ok(due)
+    }
+
+    /// The first rows that pass a filter, in Agenda's order, as much of them as must be known to take them.
+    async fn look_for(&self, filter: Document, limit: u32) -> Result<Vec<Document>, mongodb::error::Error> {
+        let fields = LOOKED_AT.iter().copied().chain(self.options.key.iter().map(String::as_str));
+        let mut looked_at: Document = fields.map(|field| (field.to_owned(), Bson::Int32(1))).collect();
+        looked_at.insert("bytes", doc! { "$bsonSize": "$$ROOT" });
+        let found = self
+            .rows
+            .find(filter)
+            .sort(doc! { "nextRunAt": 1, "priority": -1 })
+            .limit(i64::from(limit))
+            .projection(looked_at)
+            .await?;
+        found.try_collect().await
     }
 
     /// Takes those that are still free, as Agenda does when a run starts: locked, with the moment of the run and of
@@ -171,10 +194,11 @@ impl AgendaRows {
             let id = row.get_object_id("_id").ok()?;
             let locked_at = *rows.get(&id)?.get_datetime("lockedAt").ok()?;
             let due_at = row.get_datetime("nextRunAt").ok().copied();
-            Some(fresh(request, id, locked_at, due_at, before.get(&id)))
+            let key = key_of(rows.get(&id)?, &self.options.key);
+            Some(Lease { key, ..fresh(request, id, locked_at, due_at, before.get(&id)) })
         };
         let leases: Vec<Lease> = due.iter().filter_map(lease).collect();
-        let refused = self.write_leases(&leases).await?;
+        let refused = self.write_leases(&leases, mark).await?;
         let mut given = Vec::with_capacity(leases.len());
         for (at, lease) in leases.iter().enumerate() {
             if let Some(row) = rows.remove(&lease.id).filter(|_| !refused.contains(&at)) {
@@ -184,13 +208,19 @@ impl AgendaRows {
         Ok(given)
     }
 
-    /// Writes leases. Answers which were not, since there is one with a newer lock: we were so slow that the row was
-    /// taken back and taken again.
-    async fn write_leases(&self, leases: &[Lease]) -> Result<HashSet<usize>, StoreError> {
+    /// Writes leases. Answers which were not. Where there is one with a newer lock we were so slow that the row was taken
+    /// back and taken again; where another row of the same key is held, the row is given back.
+    async fn write_leases(&self, leases: &[Lease], mark: &str) -> Result<HashSet<usize>, StoreError> {
         let statements = leases.iter().map(Lease::claimed).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let updated =
             server::update(&self.database, self.leases.name(), statements, None).await.map_err(failed)?;
-        Ok(updated.errors.into_iter().map(|(at, _)| at).collect())
+        let by_key = |stumble: &&Stumble| stumble.index.as_deref() == Some("key");
+        let met: Vec<&Lease> =
+            updated.errors.iter().filter(by_key).map(|stumble| &leases[stumble.at]).collect();
+        if !met.is_empty() {
+            self.step_back(&met, mark).await.map_err(failed)?;
+        }
+        Ok(updated.errors.into_iter().map(|stumble| stumble.at).collect())
     }
 
     /// A row as a job; one that cannot be a job, or that nobody survives, is failed instead, so that it does not
@@ -297,6 +327,7 @@ fn fresh(
         attempt: attempt.saturating_add(1),
         crashes,
         steps,
+        key: None,
         expire_at: plus_ms(locked_at, KEPT_MS),
     }
 }

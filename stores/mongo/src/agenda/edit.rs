@@ -100,6 +100,7 @@ impl AgendaRows {
                 Some(State { held, .. }) if !held.lease.held => edit(at, Found::Settled(&held.lease), now),
                 Some(State { held, .. }) => {
                     held.lease.held = false;
+                    held.lease.key = None;
                     edit(at, Found::Lost, now)
                 }
                 None => edit(at, Found::Lost, now),

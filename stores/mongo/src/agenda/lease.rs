@@ -43,6 +43,9 @@ pub(crate) struct Lease {
     pub(crate) attempt: i32,
     pub(crate) crashes: i32,
     pub(crate) steps: Vec<Stored>,
+    /// The key of its row, while it is held: an index lets no other lease have the same.
+    #[serde(default)]
+    pub(crate) key: Option<Document>,
     /// The server deletes it then.
     pub(crate) expire_at: DateTime,
 }

@@ -12,6 +12,7 @@ mod edit;
 mod expire;
 mod index;
 mod interval;
+mod key;
 mod lease;
 mod options;
 mod repeat;

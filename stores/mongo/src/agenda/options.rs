@@ -6,6 +6,9 @@ use windlass_core::policy::cron::CronLine;
 use windlass_core::policy::ladder::{Ladder, RetryRule};
 use windlass_core::policy::queue::LEASE_MS_RANGE;
 
+/// How many fields a key has at most.
+const KEY_FIELDS_MAX: usize = 8;
+
 /// Settings of [`super::AgendaRows`].
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -20,6 +23,10 @@ pub struct Options {
     pub retry: RetryRule,
     /// After so many crashes of ours without a step in between a row is failed.
     pub crashes_max: u32,
+    /// The fields that are a row's key, such as `data.userId`: of the rows that have the same values in all of them,
+    /// whatever their names, workers of ours run one at a time, in the order in which they are due. A row that lacks one
+    /// of the fields has no key. Nothing means that no row has one.
+    pub key: Vec<String>,
     /// In which time zone a row repeats that names none. Node takes the zone of its process.
     pub zone: String,
 }
@@ -32,6 +39,7 @@ impl Default for Options {
             lock_lifetime_ms: 600_000,
             retry: RetryRule { ladder: Ladder::NONE, max_attempts: None },
             crashes_max: 3,
+            key: Vec::new(),
             zone: "UTC".to_owned(),
         }
     }
@@ -44,6 +52,10 @@ impl Options {
             return Err(Invalid::new("lock_lifetime_ms", "lies outside 100 ms to 1 day"));
         }
         CronLine::new("* * * * *", &self.zone)?;
+        let is_path = |path: &String| path.split('.').all(|name| !name.is_empty() && !name.starts_with('$'));
+        if self.key.len() > KEY_FIELDS_MAX || !self.key.iter().all(is_path) {
+            return Err(Invalid::new("key", "must be at most 8 fields, such as data.userId"));
+        }
         Ok(self)
     }
 }

@@ -149,6 +149,7 @@ fn over(lease: &mut Lease, outcome: &Outcome, now: DateTime) {
 
 fn ended(lease: &mut Lease, outcome: &Outcome, expire_at: DateTime) {
     lease.held = false;
+    lease.key = None;
     lease.outcome = Some(outcome.word().to_owned());
     lease.expire_at = expire_at;
 }

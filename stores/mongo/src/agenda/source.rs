@@ -10,9 +10,9 @@ use windlass_core::error::StoreError;
 use windlass_core::id::{BudgetName, JobId, Kind};
 use windlass_core::store::{
     ClaimAnswer, ClaimRequest, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, Source, Spent,
-    StepWrite, WakeFn, Written,
+    StepWrite, WakeFn, WakeFns, Written,
 };
-use windlass_core::wake::Registration;
+use windlass_core::wake::{Registration, Work};
 
 use super::check::{Finding, check};
 use super::lease::Lease;
@@ -28,6 +28,7 @@ pub struct AgendaRows {
     pub(super) options: Options,
     pub(super) namespace: String,
     pub(super) prefix: [u8; 4],
+    wakes: WakeFns,
 }
 
 impl AgendaRows {
@@ -56,7 +57,8 @@ impl AgendaRows {
         let leases = server::collection(database, &format!("{collection}_windlass"));
         prepare(&leases).await.map_err(failed)?;
         let prefix = codec::prefix(&namespace);
-        Ok(Arc::new(Self { database: database.clone(), rows, leases, options, namespace, prefix }))
+        let (database, wakes) = (database.clone(), WakeFns::default());
+        Ok(Arc::new(Self { database, rows, leases, options, namespace, prefix, wakes }))
     }
 
     /// What the collection lacks, in plain words. Changes nothing.
@@ -91,12 +93,18 @@ impl AgendaRows {
     }
 }
 
-/// Leases are found by their claim, and the server deletes those that nobody needs any more.
+/// Leases are found by their claim, no two of them have one key, and the server deletes those that nobody needs any
+/// more.
 async fn prepare(leases: &Collection<Lease>) -> Result<(), mongodb::error::Error> {
     let by_request = IndexModel::builder().keys(doc! { "request": 1 }).build();
     let ends = IndexOptions::builder().expire_after(std::time::Duration::ZERO).build();
     let by_end = IndexModel::builder().keys(doc! { "expireAt": 1 }).options(ends).build();
-    leases.create_indexes([by_request, by_end]).await?;
+    let alone = IndexOptions::builder()
+        .unique(true)
+        .partial_filter_expression(doc! { "key": { "$type": "object" } })
+        .build();
+    let by_key = IndexModel::builder().keys(doc! { "key": 1 }).options(alone).build();
+    leases.create_indexes([by_request, by_end, by_key]).await?;
     Ok(())
 }
 
@@ -127,7 +135,13 @@ impl Source for AgendaRows {
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
-        self.end(&settlements).await
+        let written = self.end(&settlements).await?;
+        if !self.options.key.is_empty() {
+            // The next row of a key may run now.
+            let work = Work::in_queues([&self.options.queue]);
+            self.wakes.all().iter().for_each(|wake| wake(&work));
+        }
+        Ok(written)
     }
 
     async fn expire(&self) -> Result<Expired, StoreError> {
@@ -142,9 +156,9 @@ impl Source for AgendaRows {
         Err(StoreError::Unsupported("keep budgets: Agenda has none"))
     }
 
-    /// Nobody tells of new rows: workers find them by asking.
-    fn on_work(&self, _wake: WakeFn) -> Registration {
-        Registration::none()
+    /// Nobody tells of new rows: workers find them by asking. Only of a key that was let go they are told.
+    fn on_work(&self, wake: WakeFn) -> Registration {
+        self.wakes.add(wake)
     }
 
     /// Claims of one program take other rows than each other, and meanwhile the others wait for a majority.

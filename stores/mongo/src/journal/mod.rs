@@ -5,6 +5,7 @@
 //! them, so that an election takes back nothing that was read. An entry names the mark of the one before it (a chain):
 //! one that was written behind a history which is lost is void.
 
+mod ahead;
 pub(crate) mod entry;
 pub(crate) mod history;
 pub(crate) mod op;
@@ -240,9 +241,27 @@ impl Journal {
         Ok(())
     }
 
-    /// What is behind a copy. One question asks for the entries, for the last two that the copy has without their
-    /// operations, and for the time.
+    /// What is behind a copy.
     async fn behind(&self, copy: &Copy) -> Result<Behind, StoreError> {
+        let behind = self.look_behind(copy).await?;
+        if behind.last != Last::Gone {
+            return Ok(behind);
+        }
+        self.know_the_majority().await?;
+        self.look_behind(copy).await
+    }
+
+    /// Has the primary find out what a majority has. One that was elected a moment ago may not know it yet, and would tell
+    /// a majority's state of before: entries that everybody has would seem to be gone.
+    async fn know_the_majority(&self) -> Result<(), StoreError> {
+        let bare = self.entries.clone_with_type::<Document>();
+        let asked = bare.find_one(doc! { "_id": 1_i64 }).projection(doc! { "_id": 1 });
+        asked.read_concern(ReadConcern::linearizable()).await.map_err(failed)?;
+        Ok(())
+    }
+
+    /// One question asks for the entries, for the last two that the copy has without their operations, and for the time.
+    async fn look_behind(&self, copy: &Copy) -> Result<Behind, StoreError> {
         let known = doc! { "$lte": ["$_id", copy.number] };
         let wanted = doc! {
             "mark": 1, "after": 1, "at": 1, "by": 1, "meaning": 1, "parts": 1, "now": "$$NOW",

@@ -90,6 +90,11 @@ impl Op {
         plain.iter().map(|new: &New| &new.0).chain(with_records)
     }
 
+    /// Whether it enqueues jobs none of which is known.
+    pub(crate) fn is_new(&self, book: &Book) -> bool {
+        matches!(self, Self::Enqueue(jobs) if !jobs.is_empty() && jobs.iter().all(|new| book.job(new.0.id).is_none()))
+    }
+
     /// Whether it may change anything: what does not is answered without an entry. A yes in vain costs an entry.
     pub(crate) fn may_change(&self, book: &Book, now: Time) -> bool {
         let held =

@@ -2,6 +2,7 @@
 
 mod claims;
 mod ends;
+mod keys;
 mod node;
 mod scene;
 mod together;

@@ -226,3 +226,81 @@ async fn an_entry_behind_a_lost_history_is_void() {
     }
     assert_eq!(other.claim(claim(1)).await.expect("a claim").leases.len(), 5);
 }
+
+/// Jobs are written without a look at the journal before. When that is not the one that the program knows, they are
+/// written again where everybody reads them.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_were_written_behind_a_lost_history_are_there_all_the_same() {
+    let database = ReplicaSet::shared().await.fresh_database().await;
+    let store = open(&database.url()).await;
+    for number in 1..4 {
+        store.enqueue(vec![job(number)]).await.expect("a job");
+    }
+    for name in MongoStore::COLLECTIONS {
+        database.open().collection::<Document>(name).drop().await.expect("a dropped collection");
+    }
+    for number in 4..12 {
+        let answer = store.enqueue(vec![job(number)]).await.expect("a job");
+        assert!(!answer[0].deduplicated, "{answer:?}");
+    }
+    let other = open(&database.url()).await;
+    for store in [&store, &other] {
+        assert_eq!(store.get(job(1).id).await.expect("an answer"), None);
+        for number in 4..12 {
+            assert!(store.get(job(number).id).await.expect("an answer").is_some(), "{number}");
+        }
+        assert_eq!(store.epoch().await.expect("an epoch").epoch.number, 2);
+        assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+    }
+}
+
+/// A program that has not looked for so long that the journal was cut behind it writes where the others are.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_who_is_far_behind_are_there() {
+    let database = ReplicaSet::shared().await.fresh_database().await;
+    let idle = open(&database.url()).await;
+    idle.enqueue(vec![job(1)]).await.expect("a job");
+    let options = Options { snapshot_bytes_min: 2_000, ..Options::default() };
+    let busy = MongoStore::connect_with(&database.url(), options).await.expect("a store");
+    for turn in 0..1_200 {
+        busy.pause_queue(queue(), turn % 2 == 0).await.expect("an entry");
+    }
+    let journal = database.open().collection::<Document>("windlass_journal");
+    eventually("the journal is cut", async || {
+        let first = journal.find_one(doc! {}).sort(doc! { "_id": 1 }).await.ok()??;
+        (first.get_i64("_id").ok()? > 10).then_some(())
+    })
+    .await;
+    let answer = idle.enqueue(vec![job(2)]).await.expect("a job");
+    assert!(!answer[0].deduplicated, "{answer:?}");
+    for store in [&idle, &busy] {
+        assert!(store.get(job(2).id).await.expect("an answer").is_some());
+        assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+        assert_eq!(store.epoch().await.expect("an epoch").epoch.number, 1);
+    }
+}
+
+/// Two programs that write by turns are each behind at each turn; nothing is lost, and time does not go back.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_two_programs_that_take_turns_are_all_there() {
+    let database = ReplicaSet::shared().await.fresh_database().await;
+    let stores = [open(&database.url()).await, open(&database.url()).await];
+    let (mut last, mut number) = (None, 0);
+    for turn in 0..60 {
+        // Some turns are two in a row: the second finds nothing new.
+        for _ in 0..1 + turn % 2 {
+            number += 1;
+            let answer = stores[turn % 2].enqueue(vec![job(number)]).await.expect("a job");
+            assert!(!answer[0].deduplicated, "{answer:?}");
+        }
+        let job = stores[turn % 2].get(job(number).id).await.expect("an answer").expect("the job");
+        assert!(last <= Some(job.created_at), "{last:?} and then {:?}", job.created_at);
+        last = Some(job.created_at);
+    }
+    for store in &stores {
+        for number in 1..=number {
+            assert!(store.get(job(number).id).await.expect("an answer").is_some(), "{number}");
+        }
+        assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+    }
+}
