@@ -15,7 +15,7 @@ use hyper::body::Body as _;
 use tower_service::Service;
 use windlass_listen::{BodyError, BodyLimits, read_body};
 
-use crate::access::{Caller, Need, secure, too_many_refusals, unknown_caller};
+use crate::access::{Caller, Need, secure, unknown_caller};
 use crate::answer::{Answered, Refusal};
 use crate::api::Api;
 use crate::api::actions::Action;
@@ -106,9 +106,7 @@ async fn pass(
         Some(caller) => Ok(caller),
         None if is_open(path) => Ok(Caller::nobody()),
         None => {
-            let Ok(_waiting) = api.refusals.try_acquire() else { return Err(too_many_refusals()) };
-            // The same wait for every wrong token makes guessing slow.
-            api.world.sleep_ms(api.settings.limits.refusal_ms).await;
+            api.refused().await?;
             Err(unknown_caller())
         }
     }
