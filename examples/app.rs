@@ -9,11 +9,10 @@ use axum::extract::{Path, State};
 use axum::routing::post;
 use clap::{ArgMatches, Command};
 use http::StatusCode;
-use serde::{Deserialize, Serialize};
+use windlass::prelude::*;
 use windlass_app::door::{Answered, Door, Guarded, Refusal, bind, json, text};
 use windlass_app::log::{Lines, Log};
 use windlass_app::{App, AppError, Exit, Host, Needs, Parts, Reading, Setting, Stop, Stores};
-use windlass_engine::{Client, Context, Failure, Job, Store, Worker};
 
 static SETTINGS: &[Setting] = &[
     Setting::new("REMINDERS_STORE", "sqlite:reminders.db", "the URL of the store"),

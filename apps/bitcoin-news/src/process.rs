@@ -113,7 +113,7 @@ impl Hand<'_> {
                 Next::Over => return self.finish().await,
                 Next::Wait { .. } => return self.put_back().await,
                 Next::Call(which) => {
-                    self.ctx.go_on()?;
+                    self.ctx.go_on().await?;
                     if which == Which::Summary && !self.has_text().await? {
                         self.article.unfetched();
                         continue;
@@ -272,7 +272,7 @@ impl Hand<'_> {
         self.article.failed(which, Fault::GivenBack, &self.processor.rules, self.time.ms());
         self.article.let_go(self.was.clone());
         self.store(None).await?;
-        self.ctx.go_on()?;
+        self.ctx.go_on().await?;
         Err(Failure::Released)
     }
 }

@@ -125,7 +125,7 @@ impl Updater {
         let (mut run, mut way) = scan.begin(self.archive.bounds().stored_max);
         let mut pending = bounds::Pending::count(&self.archive).await?;
         while let Way::Page(cursor) = &way {
-            ctx.go_on()?;
+            ctx.go_on().await?;
             if report.pages == self.pages_max {
                 break;
             }

@@ -106,7 +106,7 @@ async fn turn(
     let Some(turns) = turns else { return Ok(None) };
     tokio::select! {
         turn = turns.acquire_owned() => Ok(turn.ok()),
-        _ = context.stopping() => context.go_on().map(|()| None),
+        _ = context.stopping() => context.go_on().await.map(|()| None),
     }
 }
 

@@ -39,6 +39,7 @@ impl AnswerForm for Errors {
             "not_found" => "NOT_FOUND",
             "forbidden" => "FORBIDDEN",
             "unauthorized" => "AUTH_FAILED",
+            "too_many_refusals" => "TOO_MANY_REQUESTS",
             "too_large" => "PAYLOAD_TOO_LARGE",
             "too_slow" => "REQUEST_TIMEOUT",
             "cut_off" => return invalid_field("body", "ended before its end"),

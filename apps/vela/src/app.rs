@@ -118,6 +118,10 @@ impl App for VelaApp {
         "vela"
     }
 
+    fn start(&self) -> &'static str {
+        "all"
+    }
+
     fn about(&self) -> &'static str {
         "Keep shops in sync with Etsy"
     }

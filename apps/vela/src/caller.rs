@@ -49,7 +49,7 @@ impl Caller<'_> {
         let (mut tries, mut seconds) = (0, 0);
         let mut refused: Option<Secret<String>> = None;
         loop {
-            self.ctx.go_on()?;
+            self.ctx.go_on().await?;
             let sync = self.sync;
             let token = sync.keyring.access(&sync.etsy, self.ctx, self.shop, refused.as_ref()).await?;
             let Told { quota: _, said } = self.ask(call, &token).await?;
@@ -114,7 +114,7 @@ impl Caller<'_> {
                 }
             };
             // Whoever stood still behind the grant, or has lost the task meanwhile, must not call.
-            let may: Result<(), Failure> = self.ctx.go_on();
+            let may: Result<(), Failure> = self.ctx.go_on().await;
             if may.is_err() || !gate.is_fresh(&permit) {
                 gate.ended(permit, Quota::default()).await?;
                 may?;

@@ -65,6 +65,11 @@ pub trait App: Send + Sync {
     /// The verb that starts it.
     fn name(&self) -> &'static str;
 
+    /// What starts it, behind its name: a verb of its own, or nothing when its name alone does.
+    fn start(&self) -> &'static str {
+        ""
+    }
+
     /// What it does, in a line.
     fn about(&self) -> &'static str;
 

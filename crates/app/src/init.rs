@@ -70,8 +70,9 @@ fn welcome(app: &dyn App, file: &str) -> String {
         String::new()
     };
     format!(
-        "next: {fill_in} in {file}, then\n  set -a; . {}; set +a{check}\n  windlass {name}",
-        if file.contains('/') { file.to_owned() } else { format!("./{file}") }
+        "next: {fill_in} in {file}, then\n  set -a; . {}; set +a{check}\n  {}",
+        if file.contains('/') { file.to_owned() } else { format!("./{file}") },
+        format!("windlass {name} {}", app.start()).trim_end()
     )
 }
 

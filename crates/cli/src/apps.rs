@@ -1,5 +1,8 @@
 //! The list of apps. A new one is a line here, a folder, and a feature.
 
+#[cfg(test)]
+mod documented;
+
 use std::sync::Arc;
 
 use clap::{Arg, ArgMatches, Command};
@@ -104,6 +107,19 @@ mod tests {
             assert!(apps.contains(&format!("  {name}")) && apps.contains(&build_with(name)), "{apps}");
         }
         assert!(verbs.contains("enqueue") && apps.contains("--json"), "{help}");
+    }
+
+    /// What `init` tells people to do next, and what they do without having read anything.
+    #[test]
+    fn what_is_said_to_start_an_app_starts_it() {
+        for app in APPS {
+            let line = format!("windlass {} {}", app.name(), app.start());
+            let matches = with_apps(Args::command(), false).try_get_matches_from(line.split_whitespace());
+            let matches = matches.unwrap_or_else(|error| panic!("{line}: {error}"));
+            let (found, of_app) = asked(&matches).unwrap().expect("an app");
+            let verb = of_app.subcommand_name().unwrap_or_default();
+            assert_eq!((found.name(), verb), (app.name(), app.start()));
+        }
     }
 
     #[test]

@@ -3,15 +3,17 @@
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer};
 pub use windlass_app::output::{plain, table};
 use windlass_engine::core::time::Time;
 
 /// Logs go to stderr; `WINDLASS_LOG` says which (`info`, `windlass=debug`).
 pub fn start_logging() -> Tracing {
-    let filter = EnvFilter::try_from_env("WINDLASS_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let said = std::env::var("WINDLASS_LOG").ok().and_then(|said| said.parse().ok());
+    let filter: Targets = said.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colour);
     let registry = tracing_subscriber::registry();
@@ -101,9 +103,9 @@ pub fn fitted(head: &[&str], rows: &[Vec<String>]) -> String {
     if !std::io::stdout().is_terminal() {
         return table(head, rows);
     }
-    let columns =
-        ratatui::crossterm::terminal::size().map_or(usize::MAX, |(columns, _)| usize::from(columns));
-    let text = fit(head, rows, columns);
+    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+    // A terminal that does not say how wide it is says 0.
+    let text = fit(head, rows, if columns == 0 { usize::MAX } else { columns });
     if std::env::var_os("NO_COLOR").is_some() {
         return text;
     }

@@ -31,15 +31,15 @@ use crate::world::{World, half_jittered};
 ///
 /// A handler is told to stop by a cancel, a shutdown, a timeout or a lost lease.
 /// Steps, [`Context::spend`] and [`Context::sleep`] ask by themselves; a handler
-/// of those needs none of these:
+/// of those needs nothing else. Others ask in one of three ways:
 ///
 /// | where | ask | gives |
 /// |---|---|---|
-/// | in a loop | [`ctx.go_on()?`](Context::go_on) | the failure to end with, at once |
-/// | beside something that waits, in `select!` | [`ctx.stopping().await`](Context::stopping) | [`Stop`], as soon as it is said |
-/// | in a blocking handler, or where the reason matters | [`ctx.stop()`](Context::stop) | `Option<Stop>`, at once |
-/// | before something that cannot be taken back | [`ctx.may_begin().await?`](Context::may_begin) | waits while the store is away |
-/// | when only a cancel matters | [`ctx.canceled().await`](Context::canceled) | as soon as somebody asks |
+/// | in a loop, and before what cannot be taken back | [`ctx.go_on().await?`](Context::go_on) | the failure to end with; waits while the store is away |
+/// | beside something that waits, in `select!` | [`ctx.stopping().await`](Context::stopping), or [`canceled`](Context::canceled) for a cancel alone | [`Stop`], as soon as it is said |
+/// | in code that cannot wait | [`ctx.stop()`](Context::stop) | `Option<Stop>`, at once |
+///
+/// A blocking handler asks by `ctx.wait(ctx.go_on())?`.
 pub struct Context<S = ()> {
     inner: Arc<Inner>,
     state: Arc<S>,
@@ -148,7 +148,7 @@ impl<S> Context<S> {
         if let Some(output) = self.stored(&name) {
             return Ok(output.read()?);
         }
-        self.may_begin().await?;
+        self.go_on().await?;
         let span = tracing::info_span!("step", step = %name);
         let value = work().instrument(span).await?;
         let output = Json::from_value("the step's output", &value, STEP_BYTES_MAX)?;
@@ -203,7 +203,7 @@ impl<S> Context<S> {
     pub async fn spend(&self, budget: &str, amount: u32) -> Result<(), Failure> {
         let budget = BudgetName::new(budget)?;
         loop {
-            self.may_begin().await?;
+            self.go_on().await?;
             let spent = self.persist(|source| {
                 let budget = budget.clone();
                 async move { source.spend(budget, amount).await }
@@ -238,7 +238,7 @@ impl<S> Context<S> {
 
     /// Why the handler should stop now, if it should: cancel, shutdown, timeout or a lost lease; also a lease that
     /// may be lost soon, since the store does not answer. (An async handler is held still then and does not see
-    /// it; a blocking one is told so. It may wait by [`Context::may_begin`] until the store has answered.)
+    /// it; a blocking one is told so. It may wait by [`Context::go_on`] until the store has answered.)
     pub fn stop(&self) -> Option<Stop> {
         // Asked of the clock and not only of the lease keeper: a process that
         // stood still and wakes must not go on before the keeper has looked.
@@ -248,9 +248,22 @@ impl<S> Context<S> {
         self.told()
     }
 
-    /// Waits until something new may be begun: while the store does not answer, and two thirds of the lease are
-    /// over, nothing is. Fails when the handler should stop. Steps and spending ask it themselves.
-    pub async fn may_begin(&self) -> Result<(), Failure> {
+    /// Fails with what the handler should end with, when it should: for loops, and before something that cannot be
+    /// taken back. Waits until something new may be begun: while the store does not answer, and two thirds of the
+    /// lease are over, nothing is. Steps and spending ask it themselves.
+    ///
+    /// ```
+    /// # use windlass_engine::{Context, Failure};
+    /// # async fn send(_: &str) {}
+    /// async fn send_all(letters: Vec<String>, ctx: Context) -> Result<(), Failure> {
+    ///     for letter in letters {
+    ///         ctx.go_on().await?;
+    ///         send(&letter).await;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub async fn go_on(&self) -> Result<(), Failure> {
         let Inner { attempt, world, .. } = &*self.inner;
         loop {
             if let Some(stop) = self.told() {
@@ -275,9 +288,8 @@ impl<S> Context<S> {
         self.stopped_by(|_| true).await
     }
 
-    /// Nothing, or the failure with which the handler should end now. For
-    /// loops: `ctx.go_on()?`.
-    pub fn go_on(&self) -> Result<(), Failure> {
+    /// As [`Context::go_on`], at once: a lease that may be lost soon counts as lost.
+    pub(crate) fn goes_on(&self) -> Result<(), Failure> {
         self.stop().map_or(Ok(()), |stop| Err(self.failure(stop)))
     }
 
@@ -295,7 +307,7 @@ impl<S> Context<S> {
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         tokio::select! {
             biased;
-            _ = self.stopping() => self.go_on(),
+            _ = self.stopping() => self.goes_on(),
             () = self.inner.world.sleep_ms(ms) => Ok(()),
         }
     }

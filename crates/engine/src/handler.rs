@@ -82,6 +82,41 @@ impl<J, S, F: Impossible> AsyncHandler<J, S, ByNothing> for F {
     }
 }
 
+/// A blocking function of job and context.
+///
+/// `M` is found by the compiler; nobody writes it.
+#[diagnostic::on_unimplemented(
+    message = "this cannot handle jobs: a blocking handler is `fn(job, Context<{S}>) -> Result<output, Failure>`",
+    label = "expected a `fn` of a job and a `Context<{S}>`",
+    note = "the first argument is the job, the second its context, and there is no third",
+    note = "a handler of `Context<App>` comes after `.state(app)`, one of `Context` alone before it"
+)]
+pub trait BlockingHandler<J, S, M> {
+    /// What it returns.
+    type Returned;
+
+    /// Runs one attempt.
+    fn call(&self, job: J, context: Context<S>) -> Self::Returned;
+}
+
+impl<J, S, F, R> BlockingHandler<J, S, ByFunction> for F
+where
+    F: Fn(J, Context<S>) -> R,
+{
+    type Returned = R;
+
+    fn call(&self, job: J, context: Context<S>) -> R {
+        self(job, context)
+    }
+}
+
+// As of `AsyncHandler`.
+impl<J, S, F: Impossible> BlockingHandler<J, S, ByNothing> for F {
+    type Returned = ();
+
+    fn call(&self, _: J, _: Context<S>) {}
+}
+
 /// How the compiler knows a handler by its form.
 pub struct ByFunction;
 /// The way that no handler goes.
@@ -92,7 +127,8 @@ pub trait Impossible {}
 /// What a handler returns for a job whose output is `O`: a `Result<O, Failure>`.
 #[diagnostic::on_unimplemented(
     message = "this handler returns `{Self}`, and should return `Result<{O}, Failure>`",
-    label = "expected an `async fn` that returns `Result<{O}, Failure>`",
+    label = "expected a handler that returns `Result<{O}, Failure>`",
+    note = "an `async fn` goes to `handle`, any other to `handle_blocking`",
     note = "`{O}` is what the job says it gives: `type Output` of its `impl Job`",
     note = "any error becomes a `Failure` by `?`: return `Result<{O}, Failure>`, and end with `Ok(…)`"
 )]
@@ -144,14 +180,15 @@ where
 }
 
 /// A blocking function as a handler, on a thread of its own.
-pub(crate) struct BlockingFn<J, F>(pub(crate) Arc<F>, pub(crate) PhantomData<fn(J)>);
+pub(crate) struct BlockingFn<J, M, F>(pub(crate) Arc<F>, pub(crate) PhantomData<fn(J, M)>);
 
 #[async_trait]
-impl<J, S, F> Handler<S> for BlockingFn<J, F>
+impl<J, S, M, F> Handler<S> for BlockingFn<J, M, F>
 where
     J: Job,
     S: Send + Sync + 'static,
-    F: Fn(J, Context<S>) -> Result<J::Output, Failure> + Send + Sync + 'static,
+    M: 'static,
+    F: BlockingHandler<J, S, M, Returned: HandlerResult<J::Output>> + Send + Sync + 'static,
 {
     async fn run(&self, context: Context<S>) -> Result<Option<Json>, Failure> {
         let job = context.payload_as()?;
@@ -159,7 +196,7 @@ where
         // The thread goes on when this future is dropped, and keeps its slot so long.
         let ran = tokio::task::spawn_blocking(move || {
             let _until_it_ends = context.clone();
-            function(job, context)
+            function.call(job, context).into_result()
         })
         .await;
         match ran {

@@ -43,7 +43,7 @@ pub use windlass_core as core;
 pub use client::{Client, Enqueue};
 pub use context::Context;
 pub use failure::{BoxError, Failure, OrFail};
-pub use handler::{AsyncHandler, Handler, HandlerResult, Layer, Next};
+pub use handler::{AsyncHandler, BlockingHandler, Handler, HandlerResult, Layer, Next};
 pub use job::Job;
 pub use request::JobRequest;
 pub use runtime::{BreakerPolicy, Housekeeper, Shutdown, Summary, WorkerEvent, shutdown_on_signals};

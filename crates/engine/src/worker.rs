@@ -12,10 +12,9 @@ use windlass_core::id::{Kind, QueueName, WorkerName};
 use windlass_core::policy::queue::LEASE_MS_RANGE;
 use windlass_core::store::{Source, Store};
 
-use crate::context::Context;
-use crate::failure::Failure;
 use crate::handler::{
-    AsyncFn, AsyncHandler, BlockingFn, Handler, HandlerResult, Layer, Layered, Stateless, WithState,
+    AsyncFn, AsyncHandler, BlockingFn, BlockingHandler, Handler, HandlerResult, Layer, Layered, Stateless,
+    WithState,
 };
 use crate::job::Job;
 use crate::process::{Command, CommandHandler};
@@ -130,7 +129,7 @@ impl Worker {
     }
 
     /// What the worker shares with the handlers that are said after it: a pool
-    /// of connections, clients, settings. They get it by [`Context::state`].
+    /// of connections, clients, settings. They get it by [`Context::state`](crate::Context::state).
     pub fn state<S: Send + Sync + 'static>(self, state: S) -> Worker<S> {
         let Self { source, store, world, name, state: _, queues, pools, handlers, layers, .. } = self;
         let outer: Arc<[Arc<dyn Layer>]> = layers.into();
@@ -182,10 +181,12 @@ impl<S: Send + Sync + 'static> Worker<S> {
     }
 
     /// Runs the jobs of a type with a blocking function, on a thread of its own.
-    pub fn handle_blocking<J, F>(mut self, function: F) -> Self
+    pub fn handle_blocking<J, M, H>(mut self, function: H) -> Self
     where
         J: Job,
-        F: Fn(J, Context<S>) -> Result<J::Output, Failure> + Send + Sync + 'static,
+        M: 'static,
+        H: BlockingHandler<J, S, M> + Send + Sync + 'static,
+        H::Returned: HandlerResult<J::Output>,
     {
         self.queues.insert(J::QUEUE.to_owned());
         self.handle_kind(J::KIND, BlockingFn(Arc::new(function), PhantomData))

@@ -15,6 +15,7 @@ mod body;
 mod connection;
 mod io;
 pub mod origin;
+mod refusals;
 mod seats;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use windlass_engine::world::World;
 
 pub use body::{BodyError, BodyHold, BodyLimits, BodyPool, read_body};
 pub use limits::Limits;
+pub use refusals::{Refusals, TooMany};
 pub use seats::{Seat, Seats};
 pub use serve::{House, serve};
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use windlass::core::query::{JobFilter, ListRequest};
 use windlass::postgres::tokio_postgres;
 use windlass::prelude::*;
 use windlass::sqlite::rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -139,6 +140,24 @@ async fn postgres_refuses_all_of_a_batch() {
     transaction.execute("INSERT INTO users VALUES ('Bob')", &[]).await.unwrap_err();
     transaction.rollback().await.unwrap();
     assert!(!is_there(&store, new).await);
+}
+
+/// What a line of Graphile Worker becomes, as the guide says it.
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_takes_the_line_of_the_guide() {
+    let page = include_str!("../../../docs/guide/migrating.md");
+    let mark = format!("<!-- run: {} -->\n```sql\n", "after graphile-worker, in SQL");
+    let (_, line) = page.split_once(&mark).expect("its mark");
+    let (_database, store, mut sql) = database().await;
+    let transaction = sql.transaction().await.unwrap();
+    transaction.batch_execute(line.split("```").next().unwrap()).await.unwrap();
+    transaction.commit().await.unwrap();
+    let page =
+        store.list(ListRequest { filter: JobFilter::default(), limit: 10, after: None }).await.unwrap();
+    let [job] = &page.jobs[..] else { panic!("one job: {page:?}") };
+    let spec = &job.spec;
+    assert_eq!((spec.kind.as_str(), spec.payload.as_str()), ("welcome", r#"{"user":7}"#));
+    assert_eq!(spec.key.as_ref().map(|key| key.as_str()), Some("user-7"));
 }
 
 /// Called when the transaction commits: by itself the worker would ask again after a quarter of a minute at the earliest.

@@ -143,6 +143,18 @@ class TestGuides(house.House):
         self.assertEqual(jobs[0]["run_at"], "2031-01-30T12:00:00.500Z")
         self.assertEqual(self.do(*redis, "--raw", "DBSIZE"), "0\n")
 
+    def test_the_lines_that_a_job_of_sidekiq_becomes(self) -> None:
+        (program,) = blocks(GUIDES / "migrating.md", "python", "after sidekiq")
+        resized: List[str] = []
+        worker = house.windlass.Worker(self.url, house.TOKEN, queues="images")
+        exec(program, {"worker": worker, "client": self.client, "resize": resized.append})
+        (job,) = self.api("GET", "/v1/jobs?kind=ResizeJob")["jobs"]
+        self.assertEqual((job["queue"], job["state"], job["payload"]), ("images", "queued", ["cat.png"]))
+        self.assertGreater(job["run_at"], job["created_at"])
+        self.api("POST", f"/v1/jobs/{job['id']}/run")
+        worker.run(until_idle=True)
+        self.assertEqual((resized, self.job(job["id"]).state), (["cat.png"], "completed"))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -143,7 +143,7 @@ impl Attempt<'_> {
             let is_last = listings.len() < PAGE_MAX as usize;
             self.store_page(run, listings, sections, seen).await?;
             self.got_on().await?;
-            self.ctx.go_on()?;
+            self.ctx.go_on().await?;
             if self.kind == TaskKind::RegularDownload
                 && self.sync.tasks.is_queued(TaskKind::ForcedDownload, self.shop).await?
             {

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use futures::FutureExt;
-use http::header::{CONNECTION, HOST, VARY};
+use http::header::{CONNECTION, HOST, RETRY_AFTER, VARY};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use hyper::body::Incoming;
 use tower_service::Service;
 use windlass_listen::origin::{is_from_elsewhere, is_own_host};
-use windlass_listen::{BodyError, BodyLimits, read_body};
+use windlass_listen::{BodyError, BodyLimits, Refusals, TooMany, read_body};
 
 use super::Door;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, TOO_MANY_REFUSALS};
 
 /// How long a refused token waits for its answer: guessing is slow.
 const REFUSAL_MS: u64 = 250;
@@ -52,13 +52,18 @@ pub(super) async fn answer(door: &Door, port: u16, request: Request<Incoming>) -
 }
 
 fn refused(door: &Door, refusal: Refusal, method: &Method, path: &str) -> Response {
+    let is_crowded = refusal.code == TOO_MANY_REFUSALS;
     let refusal = door.form.in_our_words(refusal);
     let (code, status) = (refusal.code, refusal.status.as_u16());
     match &refusal.cause {
         Some(error) => tracing::error!(code, status, %method, path, error, "Request failed"),
         None => tracing::warn!(code, status, %method, path, "Request refused"),
     }
-    door.form.answer(refusal)
+    let mut response = door.form.answer(refusal);
+    if is_crowded {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(Refusals::AGAIN_S));
+    }
+    response
 }
 
 /// A refusal is written afresh; what layers around a route said of who may read its answers holds for it, too.
@@ -130,7 +135,7 @@ async fn pass(
         if token.admits(headers) {
             return Ok(());
         }
-        door.world.sleep_ms(REFUSAL_MS).await;
+        door.refusals.wait(&*door.world, REFUSAL_MS).await.map_err(|TooMany| Refusal::too_many_refusals())?;
         return Err(Refusal::unauthorized());
     }
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("").to_ascii_lowercase();

@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use windlass_engine::core::secret::Secret;
 use windlass_engine::world::World;
-use windlass_listen::{House, Seats};
+use windlass_listen::{House, Refusals, Seats};
 
 pub use windlass_listen::Limits;
 
@@ -55,6 +55,7 @@ pub struct Door {
     router: Router,
     world: Arc<dyn World>,
     token: Option<Token>,
+    refusals: Refusals,
     form: Arc<dyn AnswerForm>,
     crowded: &'static [u8],
     limits: Limits,
@@ -102,6 +103,7 @@ impl Door {
             router,
             world,
             token: None,
+            refusals: Refusals::default(),
             form: Arc::new(JsonErrors),
             crowded: refusal::CROWDED,
             limits: Limits::default(),

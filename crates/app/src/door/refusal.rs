@@ -18,6 +18,9 @@ pub(super) const CROWDED: &[u8] =
     content-type: application/json\r\ncontent-length: 81\r\n\r\n\
     {\"error\":{\"code\":\"busy\",\"message\":\"Too many connections; try again in a second\"}}";
 
+/// The code of a refusal that could not wait its time.
+pub(super) const TOO_MANY_REFUSALS: &str = "too_many_refusals";
+
 /// Why a request was not done.
 #[derive(Debug)]
 pub struct Refusal {
@@ -71,6 +74,11 @@ impl Refusal {
     pub(super) fn unauthorized() -> Self {
         let message = "A token is needed: send the header `Authorization: Bearer …`";
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
+    pub(super) fn too_many_refusals() -> Self {
+        let message = "Too many refused tokens at once; come again later";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_REFUSALS, message)
     }
 
     pub(super) fn too_large(bytes_max: usize) -> Self {

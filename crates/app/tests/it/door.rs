@@ -6,10 +6,13 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::{get, post};
 use http::StatusCode;
+use tokio::task::JoinSet;
 use windlass_app::Stop;
 use windlass_app::door::{BodyLimits, Door, DoorError, Guarded, Refusal, bind, text};
 use windlass_engine::core::secret::Secret;
-use windlass_engine::world::RealWorld;
+use windlass_engine::world::{RealWorld, SimWorld};
+use windlass_listen::Refusals;
+use windlass_testkit::eventually::eventually;
 
 use crate::ask::ask;
 
@@ -105,6 +108,35 @@ async fn fault_69_a_token_is_asked_for() {
     bind("0.0.0.0:0", Guarded { by_token: true, ..LOCAL }).await.unwrap();
     let taken = bind(&addr.to_string(), LOCAL).await.unwrap_err().to_string();
     assert!(taken.contains("choose an address that is free with LISTEN"), "{taken}");
+}
+
+/// Fault 69: of many who guess at once so many wait for their answer, the others are told to come again, and whoever
+/// knows the token is served meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_69_who_guesses_crowds_out_nobody() {
+    const GUESSES: usize = 4 * Refusals::WAITING_MAX;
+    let (world, token) = (SimWorld::new(7), Secret::new("a-long-random-text".to_owned()));
+    let door = Door::new(routes(), Arc::new(world.clone())).token(Some(&token));
+    let Open { addr, .. } = open(door).await;
+    let mut guessing = JoinSet::new();
+    for at in 0..GUESSES {
+        let wrong = format!("authorization: Bearer guess-{at}\r\n");
+        guessing.spawn(async move { ask(addr, "POST /echo", &wrong, "x").await });
+    }
+    // Time stands still, so that whoever waits waits until it is moved.
+    for _ in Refusals::WAITING_MAX..GUESSES {
+        let answer = guessing.join_next().await.unwrap().unwrap();
+        has(&answer, 429, &["\"too_many_refusals\"", "retry-after: 5", "come again later"]);
+        let right = "authorization: Bearer a-long-random-text\r\n";
+        has(&ask(addr, "POST /echo", right, "said").await, 200, &["said"]);
+    }
+    for _ in 0..Refusals::WAITING_MAX {
+        let answer = eventually("those who waited are answered", || {
+            world.advance(250);
+            std::future::ready(guessing.try_join_next())
+        });
+        has(&answer.await.unwrap(), 401, &["\"unauthorized\""]);
+    }
 }
 
 /// What is public is public to pages of all sites; the rest asks for the token as before.

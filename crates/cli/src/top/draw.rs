@@ -7,7 +7,8 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Row, Sparkline, Table};
 
-use super::model::{Look, SECONDS, Screen};
+use super::model::Look;
+use super::screen::{SECONDS, Screen};
 use crate::output::{ago, plain, thousands};
 
 /// Draws everything.

@@ -103,8 +103,12 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+fn document(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap()
+}
+
 fn page(name: &str) -> String {
-    std::fs::read_to_string(root().join("docs/guide").join(name)).unwrap()
+    document(&format!("docs/guide/{name}"))
 }
 
 /// The blocks of a page that begin so.
@@ -162,6 +166,48 @@ fn the_guide_to_testing_as_it_is_written() {
     assert!(done, "{said}\n{errors}");
 }
 
+/// The programs of README and of the page on workers, with what the quickstart lists; their doc tests have run them.
+#[test]
+fn the_programs_of_the_pages_need_no_more_than_the_quickstart_lists() {
+    let (readme, workers, quickstart) = (document("README.md"), page("workers.md"), page("quickstart.md"));
+    let [dependencies] = blocks(&quickstart, "```toml\n")[..] else { panic!("one list of dependencies") };
+    let programs = [blocks(&readme, "```rust\n"), blocks(&workers, "```rust\n")].concat();
+    assert_eq!(programs.len(), 4);
+    let project = Project::new(dependencies);
+    project.write("src/lib.rs", "");
+    for (at, program) in programs.iter().enumerate() {
+        let end = if program.contains("fn main") { "" } else { "fn main() {}" };
+        project.write(&format!("src/bin/program_{at}.rs"), &format!("{program}\n{end}\n"));
+    }
+    let (done, said, errors) = project.cargo(&["build", "--bins"]);
+    assert!(done, "{said}\n{errors}");
+}
+
+/// Every example, with the dependencies that stand beside it.
+#[test]
+fn the_examples_need_no_more_than_is_listed() {
+    let readme = document("examples/README.md");
+    let [of_most, of_app] = blocks(&readme, "```toml\n")[..] else { panic!("two lists of dependencies") };
+    let (most, app) = (Project::new(of_most), Project::new(of_app));
+    let mut found = 0;
+    for entry in std::fs::read_dir(root().join("examples")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if let Some(name) = name.strip_suffix(".rs") {
+            assert!(readme.contains(&format!("| `{name}.rs` |")), "{name} is not in the table");
+            let project = if name == "app" { &app } else { &most };
+            project.write(&format!("src/bin/{name}.rs"), &std::fs::read_to_string(&path).unwrap());
+            found += 1;
+        }
+    }
+    assert!(found >= 7, "{found}");
+    for project in [most, app] {
+        project.write("src/lib.rs", "");
+        let (done, said, errors) = project.cargo(&["build", "--bins"]);
+        assert!(done, "{said}\n{errors}");
+    }
+}
+
 /// What the compiler says of wrong jobs and handlers: every line below a block of the page, word for word.
 #[test]
 fn wrong_handlers_are_told_what_to_do() {
@@ -169,7 +215,7 @@ fn wrong_handlers_are_told_what_to_do() {
     let [dependencies] = blocks(&quickstart, "```toml\n")[..] else { panic!("one list of dependencies") };
     let wrong = blocks(&own, "```rust,compile_fail,");
     let said = blocks(&own, &format!("<!-- run: {} -->\n```text\n", "said by the compiler"));
-    assert_eq!((wrong.len(), said.len()), (4, 4));
+    assert_eq!((wrong.len(), said.len()), (5, 5));
     let project = Project::new(dependencies);
     project.write("src/lib.rs", "");
     for (at, wrong) in wrong.iter().enumerate() {

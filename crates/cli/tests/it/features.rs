@@ -153,6 +153,10 @@ fn without_default_features_there_is_sqlite_alone() {
             "windlass-sqlite"
         ]
     );
+    // Nor what takes long to build for something that few need.
+    let heavy = ["ratatui ", "regex", "ring ", "rustls ", "tokio-postgres "];
+    let found = release.keys().filter(|package| heavy.iter().any(|name| package.starts_with(name)));
+    assert_eq!(found.collect::<Vec<_>>(), Vec::<&String>::new());
 }
 
 /// Every crate of ours that the demo names is there when it is built without the apps, which bring most of them.

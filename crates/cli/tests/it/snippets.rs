@@ -29,6 +29,11 @@ const RUN: &[(&str, &str, &str)] = &[
 
 /// Which test runs the blocks that have a name.
 const NAMED: &[(&str, &str, &str)] = &[
+    ("docs/guide/migrating.md", "after agenda", "sdk/typescript/tests/guides.test.mjs"),
+    ("docs/guide/migrating.md", "after graphile-worker", "sdk/typescript/tests/guides.test.mjs"),
+    ("docs/guide/migrating.md", "after graphile-worker, in SQL", "crates/windlass/tests/transactions.rs"),
+    ("docs/guide/migrating.md", "after pg-boss", "sdk/typescript/tests/guides.test.mjs"),
+    ("docs/guide/migrating.md", "after sidekiq", "sdk/python/tests/test_guides.py"),
     ("docs/guide/migrating.md", "agenda", "sdk/python/tests/test_guides.py"),
     ("docs/guide/migrating.md", "cron", "sdk/python/tests/test_guides.py"),
     ("docs/guide/migrating.md", "cron in a file", "crates/cli/tests/it/documents.rs"),

@@ -306,7 +306,7 @@ impl Said {
             };
         }
         // A program that ends badly after it was told to stop ends because of that.
-        context.go_on()?;
+        context.goes_on()?;
         match (self.park, status.code()) {
             (Some(after), _) => Err(Failure::park(after)),
             (None, Some(EXIT_PERMANENT)) => Err(Failure::permanent(error)),

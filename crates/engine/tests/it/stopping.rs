@@ -17,7 +17,7 @@ async fn cancel_is_heard_at_once() {
     let id = stage.enqueue("listens").await;
     let worker = stage.worker().handle(async |_: Note, ctx: Context| {
         ctx.canceled().await;
-        ctx.go_on()
+        ctx.go_on().await
     });
     let running = stage.start(worker);
     stage.until_state(id, StateName::Running).await;
@@ -75,7 +75,7 @@ async fn a_timeout_costs_an_attempt() {
         }
         ctx.stopping().await;
         assert_eq!(ctx.stop(), Some(Stop::Timeout));
-        ctx.go_on()
+        ctx.go_on().await
     });
     let running = stage.start(worker);
     let job = stage.until_state(id, StateName::Failed).await;

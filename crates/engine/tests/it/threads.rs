@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use windlass_engine::core::state::StateName;
-use windlass_engine::{Context, Worker};
+use windlass_engine::{Context, Failure, Stop, Worker};
 
 use crate::faulty::Faulty;
 use crate::stage::{Note, Stage};
@@ -92,9 +92,10 @@ async fn a_blocking_handler_is_told_of_an_outage() {
         let told = told.clone();
         move |_: Note, ctx: Context| {
             while ctx.fence() == 1 {
-                if let Err(told_to) = ctx.go_on() {
+                if let Some(stop) = ctx.stop() {
+                    assert_eq!(stop, Stop::LeaseLost);
                     told.store(true, Ordering::SeqCst);
-                    return Err(told_to);
+                    return Err(Failure::LeaseLost);
                 }
                 std::thread::yield_now();
             }

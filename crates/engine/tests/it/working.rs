@@ -302,7 +302,7 @@ async fn a_waiting_worker_claims_in_the_commit_of_the_enqueue() {
     let stage = Stage::new();
     let running = stage.start(stage.worker().slots(4).handle(async |_: Note, ctx: Context| {
         ctx.stopping().await;
-        ctx.go_on()
+        ctx.go_on().await
     }));
     for at in 0..2 {
         stage.world().advance(Duration::from_secs(1)).await;

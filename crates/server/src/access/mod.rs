@@ -11,6 +11,7 @@ use http::header::{AUTHORIZATION, COOKIE, HOST};
 use http::{HeaderMap, Method, StatusCode};
 use windlass_engine::core::id::QueueName;
 use windlass_engine::core::time::Time;
+use windlass_listen::{Refusals, TooMany};
 
 use crate::answer::Refusal;
 use crate::secret::SecretHash;
@@ -187,9 +188,11 @@ impl Door {
 }
 
 /// 429.
-pub(crate) fn too_many_refusals() -> Refusal {
-    let message = "too many refused tokens at once; come again later";
-    Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many_refusals", message).retry_after(5)
+impl From<TooMany> for Refusal {
+    fn from(_: TooMany) -> Self {
+        let message = "too many refused tokens at once; come again later";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_refusals", message).retry_after(Refusals::AGAIN_S)
+    }
 }
 
 /// 401.

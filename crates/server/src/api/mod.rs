@@ -81,7 +81,7 @@ pub(crate) struct Api {
     /// Claims that ask the store at the same time: a wake must not become a stampede.
     pub claims: Semaphore,
     /// Refusals that wait for their answer.
-    pub refusals: Semaphore,
+    pub refusals: windlass_listen::Refusals,
     /// True once the server is told to stop.
     pub stop: watch::Sender<bool>,
     /// What there is to see when there is nothing else.
@@ -92,8 +92,6 @@ pub(crate) struct Api {
 const WAITING_MS: u64 = 1_000;
 /// How many claims ask the store at the same time.
 const CLAIMS_MAX: usize = 8;
-/// How many refused callers wait at the same time; further ones are told to come back later.
-const REFUSALS_MAX: usize = 64;
 
 impl Api {
     pub(crate) fn new(store: Arc<dyn Store>, settings: Settings, world: Arc<dyn World>) -> Self {
@@ -116,13 +114,18 @@ impl Api {
             rooms: Rooms::new(&limits),
             polls: Semaphore::new(limits.polls_max),
             claims: Semaphore::new(CLAIMS_MAX),
-            refusals: Semaphore::new(REFUSALS_MAX),
+            refusals: windlass_listen::Refusals::default(),
             stop: watch::Sender::new(false),
             sample: OnceLock::new(),
             store,
             world,
             settings,
         }
+    }
+
+    /// Lets a caller with a wrong token wait, as all of them do.
+    pub(crate) async fn refused(&self) -> Result<(), Refusal> {
+        Ok(self.refusals.wait(&*self.world, self.settings.limits.refusal_ms).await?)
     }
 
     /// Whether the inside of such a job is hidden from this caller.

@@ -6,7 +6,7 @@ use http::{HeaderValue, StatusCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::access::{cookie_cleared, cookie_set, too_many_refusals, unknown_caller};
+use crate::access::{cookie_cleared, cookie_set, unknown_caller};
 use crate::answer::{Answered, Refusal, nothing};
 use crate::ask::{Ask, decoded};
 use crate::pages::place_of;
@@ -33,8 +33,7 @@ pub(crate) async fn sign_in(ask: Ask) -> Answered {
     let now = ask.api.world.wall();
     let Some(caller) = ask.api.door.by_token(token.as_bytes(), now) else {
         // A wrong one waits among the wrong ones, and crowds out nobody else.
-        let Ok(_waiting) = ask.api.refusals.try_acquire() else { return Err(too_many_refusals()) };
-        ask.api.world.sleep_ms(ask.api.settings.limits.refusal_ms).await;
+        ask.api.refused().await?;
         return if form { Ok(to("/sign-in?refused=1", None)) } else { Err(unknown_caller()) };
     };
     tracing::info!(by = ?caller.name, "signed in");

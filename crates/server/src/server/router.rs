@@ -15,7 +15,7 @@ use hyper::body::Body as _;
 use tower_service::Service;
 use windlass_listen::{BodyError, BodyLimits, read_body};
 
-use crate::access::{Caller, Need, secure, too_many_refusals, unknown_caller};
+use crate::access::{Caller, Need, secure, unknown_caller};
 use crate::answer::{Answered, Refusal};
 use crate::api::Api;
 use crate::api::actions::Action;
@@ -109,9 +109,7 @@ async fn pass(
         // session is too long to be guessed.)
         None if !headers.contains_key(AUTHORIZATION) => Err(unknown_caller()),
         None => {
-            let Ok(_waiting) = api.refusals.try_acquire() else { return Err(too_many_refusals()) };
-            // The same wait for every wrong token makes guessing slow.
-            api.world.sleep_ms(api.settings.limits.refusal_ms).await;
+            api.refused().await?;
             Err(unknown_caller())
         }
     }

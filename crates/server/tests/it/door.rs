@@ -1,9 +1,16 @@
 //! Who is let in.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use windlass_engine::core::id::QueueName;
+use windlass_engine::core::memory::MemoryStore;
 use windlass_engine::core::time::Time;
+use windlass_engine::world::SimWorld;
+use windlass_listen::Refusals;
 use windlass_server::{Limits, Role, Secret, Server, Settings, Token, serve};
+use windlass_testkit::eventually::eventually;
 
 use crate::house::{House, Reply, TOKEN, send};
 
@@ -88,6 +95,52 @@ async fn fault_68_other_sites() {
         ("x-frame-options", "DENY"),
     ] {
         assert_eq!(reply.headers[name], value);
+    }
+}
+
+/// Fault 69: of many who guess at once, by header and by the form, so many wait for their answer, the others are told to
+/// come again, and whoever knows the token is served and signs in meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_69_who_guesses_crowds_out_nobody() {
+    const GUESSES: usize = 4 * Refusals::WAITING_MAX;
+    let world = SimWorld::new(7);
+    let store = Arc::new(MemoryStore::new(Arc::new(world.clone())));
+    let token = Some(Secret::new(TOKEN));
+    let settings = Settings { token, no_housekeeping: true, ..Settings::default() };
+    let server = Server::in_world(store, settings, Arc::new(world.clone()));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    tokio::spawn(serve(listener, std::future::pending(), server));
+
+    let mut guessing = JoinSet::new();
+    for at in 0..GUESSES {
+        guessing.spawn(async move {
+            let (bearer, form) = (format!("Bearer guess-{at}"), format!(r#"{{"token":"guess-{at}"}}"#));
+            match at % 2 {
+                0 => send(addr, "GET", "/v1/jobs", &[("authorization", &bearer)], b"").await,
+                _ => send(addr, "POST", "/sign-in", &[JSON], form.as_bytes()).await,
+            }
+        });
+    }
+    // Time stands still, so that whoever waits waits until it is moved.
+    for at in Refusals::WAITING_MAX..GUESSES {
+        let reply = guessing.join_next().await.unwrap().unwrap();
+        assert_eq!((reply.status, reply.code().as_str()), (429, "too_many_refusals"), "{}", reply.text);
+        assert_eq!(reply.headers["retry-after"], "5");
+        let (bearer, form) = (format!("Bearer {TOKEN}"), format!(r#"{{"token":"{TOKEN}"}}"#));
+        let served = match at % 2 {
+            0 => send(addr, "GET", "/v1/jobs", &[("authorization", &bearer)], b"").await,
+            _ => send(addr, "POST", "/sign-in", &[JSON], form.as_bytes()).await,
+        };
+        assert!([200, 204].contains(&served.status), "{}", served.text);
+    }
+    for _ in 0..Refusals::WAITING_MAX {
+        let reply = eventually("those who waited are answered", || {
+            world.advance(Limits::default().refusal_ms);
+            std::future::ready(guessing.try_join_next())
+        });
+        let reply = reply.await.unwrap();
+        assert_eq!((reply.status, reply.code().as_str()), (401, "unauthorized"), "{}", reply.text);
     }
 }
 
