@@ -5,7 +5,7 @@ use uuid::Uuid;
 use windlass_core::ticket::Ticket;
 
 /// The form of these tickets; another is as none.
-const FORM: u8 = 2;
+const FORM: u8 = 3;
 /// Form, tag of the instance, number of the job.
 const BYTES: usize = 1 + 4 + 8;
 

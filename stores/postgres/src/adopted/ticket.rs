@@ -7,7 +7,7 @@ use windlass_core::ticket::{TICKET_BYTES_MAX, Ticket};
 
 use super::codec::job_id;
 
-/// The form of these tickets; another is as none. (The store's own have 1.)
+/// The form of these tickets; another is as none. (The store's own have 3, and had 1.)
 const FORM: u8 = 2;
 /// Form, check, length of the lease; the id of the row comes behind.
 const HEAD_BYTES: usize = 1 + 4 + 4;
