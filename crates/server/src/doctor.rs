@@ -12,15 +12,17 @@ use windlass_engine::core::state::{FailureReason, State, StateName};
 use windlass_engine::core::store::{EpochStatus, Risk, Store};
 use windlass_engine::core::time::{Span, Time};
 
-use crate::pages::{encoded, number};
+use crate::pages::encoded;
 use crate::search::find;
 use crate::waiting::{self, Waiting};
+use crate::words::{agreeing, counted, number};
 
 /// A lease that ran out this long ago should have been taken back.
 const OVERDUE_MS: u64 = 30_000;
 /// A job that could run waits too long after this.
 const WAITING_MS: u64 = 300_000;
-/// Without any worker it is too long after this.
+/// Where nobody works any more it is too long after this: a program may just be starting again. Where nobody ever did, it
+/// is at once.
 const ALONE_MS: u64 = 10_000;
 
 /// Something that is wrong.
@@ -72,10 +74,11 @@ pub(crate) async fn look_beside(
     let alive: Vec<&WorkerStatus> =
         workers.iter().filter(|worker| now.ms_since(worker.seen_at) <= WORKER_ALIVE_MS).collect();
     let mut findings = Vec::new();
-    match alone(&queues, queued, &alive, now) {
+    let crew = Crew { now, known: &workers, alive: &alive };
+    match alone(&queues, queued, &crew) {
         Some(finding) => findings.push(finding),
         None => {
-            findings.extend(queues.iter().filter_map(|queue| slow(queue, queued, &alive, now)));
+            findings.extend(queues.iter().filter_map(|queue| slow(queue, queued, &crew)));
             unknown_kinds(queued, &alive, &mut findings);
         }
     }
@@ -130,10 +133,35 @@ async fn jobs_in(store: &dyn Store, state: StateName, jobs_max: usize) -> Result
     find(store, &JobFilter { states: vec![state], ..JobFilter::default() }.into(), jobs_max).await
 }
 
+/// Who works, and who was heard of in the last hour.
+struct Crew<'a> {
+    now: Time,
+    known: &'a [WorkerStatus],
+    alive: &'a [&'a WorkerStatus],
+}
+
+impl Crew<'_> {
+    /// Whether somebody works for a queue.
+    fn serves(&self, queue: &QueueName) -> bool {
+        self.alive.iter().any(|worker| worker.queues.contains(queue))
+    }
+
+    /// How long a job of a queue for which nobody works may be due before that is said.
+    fn patience_ms(&self, queue: &QueueName) -> u64 {
+        let known = self.known.iter().any(|worker| worker.queues.contains(queue));
+        if known { ALONE_MS } else { 0 }
+    }
+
+    /// Whether a job of this queue waits for a worker.
+    fn lacks(&self, queue: &QueueStatus) -> bool {
+        let waits_ms = queue.oldest_due.map(|at| self.now.ms_since(at));
+        !self.serves(&queue.name) && waits_ms.is_some_and(|ms| ms >= self.patience_ms(&queue.name))
+    }
+}
+
 /// Nobody works at all, and jobs could run.
-fn alone(queues: &[QueueStatus], queued: &Waiting, alive: &[&WorkerStatus], now: Time) -> Option<Finding> {
-    let old = |queue: &QueueStatus| queue.oldest_due.is_some_and(|at| now.ms_since(at) > ALONE_MS);
-    if !alive.is_empty() || !queues.iter().any(old) {
+fn alone(queues: &[QueueStatus], queued: &Waiting, crew: &Crew<'_>) -> Option<Finding> {
+    if !crew.alive.is_empty() || !queues.iter().any(|queue| crew.lacks(queue)) {
         return None;
     }
     let mut kinds = queued.kinds.iter();
@@ -151,14 +179,13 @@ fn due(queued: &Waiting) -> String {
     let Waiting { due, queued, partly, .. } = queued;
     match due {
         due if *partly => format!("at least {} of {} queued jobs wait", number(*due), number(*queued)),
-        1 => "1 job waits".to_owned(),
-        due => format!("{} jobs wait", number(*due)),
+        due => format!("{} {}", jobs(*due), agreeing(*due, "waits", "wait")),
     }
 }
 
 /// So many jobs, in words.
 fn jobs(count: u64) -> String {
-    if count == 1 { "1 job".to_owned() } else { format!("{} jobs", number(count)) }
+    counted(count, "job")
 }
 
 fn work(kind: &Kind, queue: &QueueName) -> String {
@@ -178,24 +205,31 @@ fn one_more(queue: &QueueStatus, queued: &Waiting) -> String {
     }
 }
 
-fn slow(queue: &QueueStatus, queued: &Waiting, alive: &[&WorkerStatus], now: Time) -> Option<Finding> {
-    let oldest = queue.oldest_due.filter(|at| now.ms_since(*at) > WAITING_MS)?;
-    let (name, waits) = (&queue.name, Span::from_ms(now.ms_since(oldest) / 60_000 * 60_000));
-    let served = alive.iter().any(|worker| worker.queues.contains(name));
-    let wrong =
-        |why: &str| format!("The queue {name} has {}, the oldest due for {waits}: {why}", jobs(queue.queued));
+fn slow(queue: &QueueStatus, queued: &Waiting, crew: &Crew<'_>) -> Option<Finding> {
+    let name = &queue.name;
+    let waits_ms = crew.now.ms_since(queue.oldest_due?);
+    let lacks = !queue.paused && crew.lacks(queue);
+    if waits_ms <= WAITING_MS && !lacks {
+        return None;
+    }
+    // In minutes, once there are some: a sentence that changed every second would be another each time.
+    let waits = match waits_ms / 60_000 {
+        0 => String::new(),
+        minutes => format!(", the oldest due for {}", Span::from_ms(minutes * 60_000)),
+    };
+    let wrong = |why: &str| format!("The queue {name} has {}{waits}: {why}", jobs(queue.queued));
     let link = format!("/jobs?state=queued&queue={}", encoded(name.as_str()));
-    Some(match (queue.paused, served) {
+    Some(match (queue.paused, lacks) {
         (true, _) => Finding {
             act: Some(("Resume", format!("/v1/queues/{}/resume", encoded(name.as_str())))),
             ..Finding::new(wrong("it is paused"), "Resume it")
         }
         .command(format!("windlass queues resume {}", quoted(name.as_str())))
         .link(link),
-        (false, false) => Finding::new(wrong("no live worker claims from it"), "Start a worker for it")
+        (false, true) => Finding::new(wrong("no live worker claims from it"), "Start a worker for it")
             .command(one_more(queue, queued))
             .link(link),
-        (false, true) => {
+        (false, false) => {
             let full = queue.policy.limit.filter(|limit| queue.running >= u64::from(*limit));
             let command = match full {
                 Some(limit) => {
@@ -214,7 +248,7 @@ fn slow(queue: &QueueStatus, queued: &Waiting, alive: &[&WorkerStatus], now: Tim
 
 fn overfull(queue: &QueueStatus) -> Option<Finding> {
     let limit = queue.policy.limit.filter(|limit| queue.running > u64::from(*limit))?;
-    let wrong = format!("The queue {} runs {} jobs, and its limit is {limit}", queue.name, queue.running);
+    let wrong = format!("The queue {} runs {}, and its limit is {limit}", queue.name, jobs(queue.running));
     let next = "This passes when the limit was lowered just now; if it stays, it is a fault of ours";
     Some(Finding::new(wrong, next).link("/queues".to_owned()))
 }
@@ -226,7 +260,7 @@ fn unknown_kinds(queued: &Waiting, alive: &[&WorkerStatus], findings: &mut Vec<F
         serving.peek().is_some() && !serving.any(knows)
     });
     findings.extend(unknown.map(|((queue, kind), (count, _))| {
-        let wait = if *count == 1 { "waits" } else { "wait" };
+        let wait = agreeing(*count, "waits", "wait");
         let wrong = format!(
             "{} of the kind {kind} {wait} in the queue {queue}, and no live worker knows that kind",
             jobs(*count)
@@ -263,7 +297,11 @@ fn overdue(running: &[Job], now: Time) -> Option<Finding> {
         |job: &&Job| job.lease().is_some_and(|lease| now.ms_since(lease.expires_at) > OVERDUE_MS);
     let overdue = running.iter().filter(is_overdue).count();
     (overdue > 0).then(|| {
-        let wrong = format!("{overdue} leases ran out, and nobody took them back");
+        let wrong = format!(
+            "{} ran out, and nobody took {} back",
+            counted(overdue as u64, "lease"),
+            agreeing(overdue as u64, "it", "them")
+        );
         Finding::new(wrong, "Start a worker or a server: any takes them back within seconds")
             .link("/jobs?state=running".to_owned())
     })
@@ -274,9 +312,9 @@ fn quarantined(failed: &[Job]) -> Option<Finding> {
         |job: &&Job| matches!(job.state, State::Failed { reason: FailureReason::Quarantined, .. });
     let quarantined = failed.iter().filter(is_quarantined).count();
     (quarantined > 0).then(|| {
-        let wrong =
-            format!("{quarantined} jobs are quarantined: their workers were lost three times in a row");
-        Finding::new(wrong, "Look at one, mend what kills its worker, then retry them")
+        let (count, are) = (jobs(quarantined as u64), agreeing(quarantined as u64, "is", "are"));
+        let wrong = format!("{count} {are} quarantined: the workers were lost three times in a row");
+        Finding::new(wrong, "Look at one, mend what kills its worker, then retry")
             .command("windlass retry --state failed --dry-run".to_owned())
             .link("/jobs?state=failed".to_owned())
     })
@@ -297,6 +335,7 @@ mod tests {
     use windlass_engine::core::job::{JobSpec, NewJob, Start};
     use windlass_engine::core::json::Json;
     use windlass_engine::core::memory::MemoryStore;
+    use windlass_engine::core::query::ListRequest;
     use windlass_engine::core::store::WorkerBeat;
     use windlass_engine::core::time::Clock;
     use windlass_engine::world::{Ids, SimWorld};
@@ -315,7 +354,6 @@ mod tests {
         };
         let later = Start::At(world.wall().plus_ms(3_600_000));
         store.enqueue(vec![job(Start::Now), job(later), job(later)]).await.unwrap();
-        world.advance(ALONE_MS + 1);
         let said = async |pages_max| {
             let waiting = waiting::look(&store, pages_max).await.unwrap();
             look_beside(&store, &waiting, 200).await.unwrap()[0].wrong.clone()
@@ -324,6 +362,49 @@ mod tests {
         store.enqueue((0..1_000).map(|_| job(Start::Now)).collect()).await.unwrap();
         assert_eq!(said(100).await, "No worker is alive, and 1,001 jobs wait");
         assert_eq!(said(2).await, "No worker is alive, and at least 400 of 1,003 queued jobs wait");
+    }
+
+    /// Who never had a worker is told so at once; who had one a moment ago is given time to start it again.
+    #[tokio::test]
+    async fn a_queue_without_a_worker_is_told_of_at_once() {
+        let world = SimWorld::new(1);
+        let store = MemoryStore::new(Arc::new(world.clone()));
+        let job = |queue: &str| NewJob {
+            id: Ids::new(&world).make(),
+            spec: JobSpec::new(Kind::new("send").unwrap(), QueueName::new(queue).unwrap(), Json::null()),
+            start: Start::Now,
+        };
+        let beat = async |queue: &str| {
+            let (name, queues) = (WorkerName::new("w").unwrap(), vec![QueueName::new(queue).unwrap()]);
+            let (kinds, version, host) = (None, None, None);
+            let beat = WorkerBeat { name, queues, kinds, slots: 1, running: 0, version, host };
+            store.beat(beat).await.unwrap();
+        };
+        let said = async || {
+            let found = look(&store, 200).await.unwrap();
+            found.into_iter().map(|finding| finding.wrong).collect::<Vec<_>>()
+        };
+        beat("mail").await;
+        store.enqueue(vec![job("mail")]).await.unwrap();
+        assert_eq!(said().await, [""; 0], "somebody works for it");
+        store.enqueue(vec![job("film")]).await.unwrap();
+        assert_eq!(said().await, ["The queue film has 1 job: no live worker claims from it"]);
+        store.pause_queue(QueueName::new("film").unwrap(), true).await.unwrap();
+        assert_eq!(said().await, [""; 0], "it was paused just now");
+        store.pause_queue(QueueName::new("film").unwrap(), false).await.unwrap();
+        store
+            .delete_all(store.list(everything()).await.unwrap().jobs.iter().map(|job| job.id).collect())
+            .await
+            .unwrap();
+        world.advance(WORKER_ALIVE_MS + 1);
+        store.enqueue(vec![job("mail")]).await.unwrap();
+        assert_eq!(said().await, [""; 0], "its worker may be starting again");
+        world.advance(ALONE_MS);
+        assert_eq!(said().await, ["No worker is alive, and 1 job waits"]);
+    }
+
+    fn everything() -> ListRequest {
+        ListRequest { filter: JobFilter::default(), limit: 200, after: None }
     }
 
     #[test]
@@ -365,8 +446,9 @@ mod tests {
         let now = store.now().await.unwrap();
         let mut full = store.queues().await.unwrap().remove(0);
         (full.policy.limit, full.running) = (Some(4), 4);
-        let worker = &store.workers().await.unwrap()[0];
-        let full = slow(&full, &Waiting::default(), &[worker], now).unwrap();
+        let workers = store.workers().await.unwrap();
+        let crew = Crew { now, known: &workers, alive: &[&workers[0]] };
+        let full = slow(&full, &Waiting::default(), &crew).unwrap();
         assert_eq!(full.command.as_deref(), Some("windlass queues set mail --limit 8"), "{full:?}");
     }
 }

@@ -39,6 +39,7 @@ pub mod search;
 pub mod text;
 mod waiting;
 mod wake;
+pub mod words;
 
 pub use sample::Sample;
 pub use secret::Secret;

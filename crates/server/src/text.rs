@@ -3,15 +3,17 @@
 
 use serde::Serialize;
 use windlass_engine::core::eligible::Explanation;
+use windlass_engine::core::error::StoreError;
 use windlass_engine::core::id::JobId;
 use windlass_engine::core::job::Job;
 use windlass_engine::core::policy::schedule::Schedule;
 use windlass_engine::core::query::{QueueStatus, WorkerStatus};
-use windlass_engine::core::store::BudgetStatus;
+use windlass_engine::core::store::{BudgetStatus, Store};
 use windlass_engine::core::time::Time;
 
 use crate::api::jobs::ExplainView;
-use crate::view::{BudgetView, Detail, JobView, QueueView, ScheduleView, WorkerView};
+use crate::feed::Crashes;
+use crate::view::{BudgetView, CrashView, Detail, JobView, QueueView, ScheduleView, WorkerView};
 
 /// A job with all that is known of it, as `GET /v1/jobs/{id}` answers it.
 pub fn job(job: Job) -> impl Serialize {
@@ -43,7 +45,28 @@ pub fn schedule(schedule: Schedule) -> impl Serialize {
     ScheduleView::new(schedule, false)
 }
 
-/// A worker, as `GET /v1/workers` answers it; of crashes only a server knows, which has seen them.
-pub fn worker(status: WorkerStatus, now: Time) -> impl Serialize {
-    WorkerView::new(status, None, now)
+/// The workers of a store, each with its last crash.
+pub async fn workers(store: &dyn Store) -> Result<Vec<Worker>, StoreError> {
+    let (workers, crashes) = tokio::try_join!(store.workers(), Crashes::of_store(store))?;
+    let with_crash = |status: WorkerStatus| Worker { crash: crashes.of(&status), status };
+    Ok(workers.into_iter().map(with_crash).collect())
+}
+
+/// A worker, and its last crash.
+pub struct Worker {
+    /// As it last said of itself.
+    pub status: WorkerStatus,
+    crash: Option<CrashView>,
+}
+
+impl Worker {
+    /// When it, or another of its host, last crashed.
+    pub fn crashed_at(&self) -> Option<Time> {
+        self.crash.as_ref().map(|crash| crash.at)
+    }
+
+    /// As `GET /v1/workers` answers it.
+    pub fn text(self, now: Time) -> impl Serialize {
+        WorkerView::new(self.status, self.crash, now)
+    }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use windlass_server::words::counted;
 
 use super::serve::LISTEN;
 use crate::config::{Config, FILE, find};
@@ -49,7 +50,7 @@ pub async fn run(args: ConfigArgs, json: bool) -> anyhow::Result<Code> {
         print_json(&counts.into_iter().collect::<std::collections::BTreeMap<_, _>>())?;
         return Ok(Code::Done);
     }
-    let said: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    let said = counts.map(|(name, count)| counted(count as u64, name.trim_end_matches('s')));
     say!("{} is right: {}", file.display(), said.join(", "));
     Ok(Code::Done)
 }

@@ -8,6 +8,7 @@ use windlass_engine::core::store::Store;
 use windlass_engine::core::time::Time;
 use windlass_server::search::find;
 use windlass_server::text;
+use windlass_server::words::counted;
 
 use super::which::{ShortId, short};
 use crate::args::PlaceArgs;
@@ -82,7 +83,8 @@ pub fn sentence(explanation: &Explanation, now: Time) -> String {
             )
         }
         Explanation::Ready { workers, ahead } => {
-            format!("it could run: {ahead} before it, {workers} workers for it; it waits for a free slot")
+            let workers = counted(u64::from(*workers), "worker");
+            format!("it could run: {ahead} before it, {workers} for it; it waits for a free slot")
         }
     }
 }

@@ -3,6 +3,7 @@
 use clap::Args;
 use windlass_engine::core::log::{Log, LogPage};
 use windlass_engine::world::{RealWorld, World};
+use windlass_server::words::{agreeing, counted};
 
 use super::which::ShortId;
 use crate::args::PlaceArgs;
@@ -77,7 +78,8 @@ fn written(news: &Log, before: Before) -> String {
         text.push_str("--- next attempt ---\n");
     }
     if missed > 0 {
-        text.push_str(&format!("… {missed} bytes are not kept …\n"));
+        let are = agreeing(missed, "is", "are");
+        text.push_str(&format!("… {} {are} not kept …\n", counted(missed, "byte")));
     }
     text + &news.text
 }

@@ -6,6 +6,7 @@ use windlass_engine::core::id::JobId;
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::{STEER_MAX, Store};
 use windlass_engine::world::{RealWorld, World};
+use windlass_server::words::counted;
 
 use super::which::WhichArgs;
 use crate::args::PlaceArgs;
@@ -78,7 +79,7 @@ pub async fn run<V: Steer>(args: &SteerArgs, verb: V, json: bool) -> anyhow::Res
     if args.dry_run {
         match json {
             true => print_json(&serde_json::json!({ format!("would_{}", V::VERB): ids.len(), "ids": ids }))?,
-            false => say!("would {} {} jobs", V::VERB, ids.len()),
+            false => say!("would {} {}", V::VERB, counted(ids.len() as u64, "job")),
         }
         return Ok(Code::Done);
     }
@@ -100,7 +101,7 @@ pub async fn run<V: Steer>(args: &SteerArgs, verb: V, json: bool) -> anyhow::Res
     bar.finish_and_clear();
     match V::SUM {
         Some(sum) if json => print_json(&serde_json::json!({ sum: done, "asked": ids.len() }))?,
-        Some(sum) => say!("{sum} {done} of {} jobs", ids.len()),
+        Some(sum) => say!("{sum} {done} of {}", counted(ids.len() as u64, "job")),
         None => {}
     }
     Ok(worst)

@@ -8,6 +8,7 @@ use clap::{ArgGroup, Args};
 use windlass_engine::Worker;
 use windlass_engine::core::time::Span;
 use windlass_engine::process::{Command, sweep_orphans};
+use windlass_server::words::counted;
 
 use super::spoken;
 use crate::args::PlaceArgs;
@@ -100,7 +101,8 @@ pub async fn run(args: WorkArgs, json: bool) -> anyhow::Result<Code> {
             "event": "over", "attempts": summary.claimed, "settled": summary.settled, "lost": summary.lost,
         }))?,
         false => {
-            eprintln!("{} attempts, {} settled, {} lost", summary.claimed, summary.settled, summary.lost)
+            let attempts = counted(summary.claimed, "attempt");
+            eprintln!("{attempts}, {} settled, {} lost", summary.settled, summary.lost)
         }
     }
     Ok(Code::Done)

@@ -20,18 +20,17 @@ pub struct WorkersArgs {
 /// Lists them.
 pub async fn run(args: WorkersArgs, json: bool) -> anyhow::Result<Code> {
     let store = open_place(&args.place).await?;
-    let workers = store.workers().await?;
+    let (workers, now) = (text::workers(&*store).await?, store.now().await?);
     if json {
-        let now = store.now().await?;
-        workers.into_iter().try_for_each(|worker| print_json(&text::worker(worker, now)))?;
+        workers.into_iter().try_for_each(|worker| print_json(&worker.text(now)))?;
         return Ok(Code::Done);
     }
     if workers.is_empty() {
         eprintln!("no worker is there; `windlass work --kind KIND -- PROGRAM` starts one");
         return Ok(Code::Done);
     }
-    let now = store.now().await?;
     let rows = workers.iter().map(|worker| {
+        let (crashed, worker) = (worker.crashed_at(), &worker.status);
         let queues: Vec<String> = worker.queues.iter().map(|queue| plain(queue.as_str())).collect();
         let alive = now.ms_since(worker.seen_at) <= WORKER_ALIVE_MS;
         vec![
@@ -42,9 +41,11 @@ pub async fn run(args: WorkersArgs, json: bool) -> anyhow::Result<Code> {
             if alive { "alive" } else { "silent" }.into(),
             plain(worker.version.as_deref().unwrap_or_default()),
             plain(worker.host.as_deref().unwrap_or_default()),
+            crashed.map(|at| ago(at, now)).unwrap_or_default(),
         ]
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    say!("{}", fitted(&["worker", "running", "queues", "seen", "status", "version", "host"], &rows));
+    let head = ["worker", "running", "queues", "seen", "status", "version", "host", "last crash"];
+    say!("{}", fitted(&head, &rows));
     Ok(Code::Done)
 }

@@ -155,7 +155,7 @@ async fn run(store: &dyn Store, name: &str, given: &Value) -> anyhow::Result<Val
         }
         "list_workers" => {
             let now = store.now().await?;
-            all("workers", store.workers().await?, |worker| text::worker(worker, now))
+            all("workers", text::workers(store).await?, |worker| worker.text(now))
         }
         "list_budgets" => {
             let now = store.now().await?;

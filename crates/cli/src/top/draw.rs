@@ -6,6 +6,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Row, Sparkline, Table};
+use windlass_server::words::counted;
 
 use super::model::Look;
 use super::screen::{SECONDS, Screen};
@@ -46,11 +47,11 @@ fn draw_head(frame: &mut Frame, area: Rect, screen: &Screen, accent: Style) {
         let queued: u64 = look.queues.iter().map(|queue| queue.queued).sum();
         let running: u64 = look.queues.iter().map(|queue| queue.running).sum();
         second = format!(
-            "{} queued   {} running   {} workers alive with {} slots",
+            "{} queued   {} running   {} alive with {}",
             thousands(queued as f64),
             thousands(running as f64),
-            look.workers,
-            look.slots
+            counted(look.workers as u64, "worker"),
+            counted(u64::from(look.slots), "slot")
         );
     }
     frame.render_widget(Paragraph::new(vec![Line::from(first), Line::from(second)]), area);

@@ -34,7 +34,7 @@ impl Shell {
     }
 
     /// From now on it speaks to a server with these variables.
-    fn serves(&mut self, env: &[(&str, &str)]) {
+    pub fn serves(&mut self, env: &[(&str, &str)]) {
         let (child, said) = self.serve(env);
         let address = said.split("http://").nth(1).unwrap().split(' ').next().unwrap();
         self.server = Some(Served { child, url: format!("http://{address}") });
@@ -121,7 +121,7 @@ fn a_job_from_enqueue_to_result() {
         assert_eq!(job["result"]["name"], "Ada");
         assert!(shell.says(0, &["job", &id]).contains("completed"));
         assert!(shell.says(4, &["cancel", &id]).contains("final"));
-        assert_eq!(shell.says(0, &["retry", &id]), "retried 1 of 1 jobs\n");
+        assert_eq!(shell.says(0, &["retry", &id]), "retried 1 of 1 job\n");
         assert!(shell.says(0, &["cancel", &id]).contains("canceled"));
     }
 }
@@ -394,7 +394,7 @@ fn a_closed_pipe_is_no_fault() {
 fn the_doctor_finds_what_is_wrong() {
     for shell in Shell::both() {
         assert_eq!(shell.says(0, &["doctor"]), "nothing is wrong\n");
-        shell.says(0, &["enqueue", "x", "--budget", "typo", "--run-at", "2020-01-01T00:00:00Z"]);
+        shell.says(0, &["enqueue", "x", "--budget", "typo"]);
         let said = shell.says(1, &["doctor"]);
         assert!(said.contains("No worker is alive, and 1 job waits"), "{said}");
         assert!(said.contains("windlass work --kind x -- PROGRAM") && said.contains("budget typo"), "{said}");
@@ -459,7 +459,7 @@ fn a_file_says_what_a_server_is_like() {
          [commands.greet]\nexec = [\"{script}\"]\nenv = [\"WHO\"]\n"
     ));
     let right = shell.says(0, &["config", "check"]);
-    assert_eq!(right, "windlass.toml is right: 1 queues, 1 budgets, 1 schedules, 1 commands, 0 tokens\n");
+    assert_eq!(right, "windlass.toml is right: 1 queue, 1 budget, 1 schedule, 1 command, 0 tokens\n");
 
     let mut shell = shell;
     shell.serves(&[("WHO", "Ada")]);

@@ -68,7 +68,7 @@ fn the_quickstart_works_as_it_is_written() {
         "say_hello: not found",
         "greeting with",
         "failed",
-        "retried 1 of 1 jobs",
+        "retried 1 of 1 job",
         "Hello!",
         "completed",
         "collected before",

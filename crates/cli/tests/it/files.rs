@@ -51,8 +51,9 @@ impl Place {
         (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&text).into_owned())
     }
 
+    /// A job for later: that nobody works on it is nothing to tell of.
     fn enqueue(&self, url: &str, n: u32) -> (i32, String) {
-        self.says(&["enqueue", "greet", &format!("{{\"n\":{n}}}"), "--url", url])
+        self.says(&["enqueue", "greet", &format!("{{\"n\":{n}}}"), "--delay", "1h", "--url", url])
     }
 
     /// How many jobs a file has.

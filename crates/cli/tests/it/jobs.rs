@@ -122,27 +122,3 @@ fn a_folder_to_begin_in() {
     assert!(shell.says(0, &["init"]).contains("kept ./greet.sh"));
     assert_eq!(std::fs::read_to_string(shell.folder.path().join("greet.sh")).unwrap(), "mine");
 }
-
-#[test]
-fn assistants_look_and_act_when_they_may() {
-    use std::io::Write;
-    use std::process::{Command, Stdio};
-    let shell = Shell::served();
-    shell.says(0, &["enqueue", "greet", "--delay", "1h"]);
-    let talk = |more: &[&str], lines: &str| {
-        let mut command: Command = shell.command(&[&["mcp"][..], more].concat());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
-        text(&child.wait_with_output().unwrap().stdout)
-    };
-    let call = |name: &str| {
-        format!(
-            "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{{\"name\":\"{name}\",\"arguments\":{{\"kind\":\"greet\"}}}}}}\n"
-        )
-    };
-    assert!(talk(&[], &call("list_jobs")).contains("greet"));
-    assert!(talk(&[], &call("enqueue_job")).contains("there is no tool"));
-    assert!(talk(&[], &call("cancel_jobs")).contains("would_cancel"));
-    assert!(talk(&["--act"], &call("cancel_jobs")).contains("would_cancel"));
-    assert_eq!(shell.list(&["jobs", "--state", "queued"]).len(), 1, "it was only counted");
-}

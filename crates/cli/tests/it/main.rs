@@ -14,6 +14,7 @@ mod idle;
 mod jobs;
 mod left_out;
 mod listening;
+mod mcp;
 mod snippets;
 mod soak;
 mod steer;

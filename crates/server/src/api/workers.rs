@@ -47,7 +47,7 @@ pub(crate) fn seen(api: &Api, workers: Vec<WorkerStatus>, now: Time) -> Vec<Work
                 (worker.slots, worker.running, worker.seen_at) = (news.slots, news.running, heard_at);
             }
         }
-        let crash = api.feed.crashes(|crashes| crashes.of(&worker.name, worker.host.as_deref()));
+        let crash = api.feed.crashes(|crashes| crashes.of(&worker));
         WorkerView::new(worker, crash, now)
     };
     workers.into_iter().map(newest).collect()

@@ -19,6 +19,7 @@ use windlass_engine::core::record::{
 use windlass_engine::core::store::{EVENTS_KEPT, EVENTS_MAX};
 use windlass_engine::world::new_id;
 
+use super::crashes;
 use super::history::{BLOCK_MINUTES, Block, History, MINUTES, oldest_block};
 use crate::api::Api;
 
@@ -51,13 +52,18 @@ pub(crate) async fn keep(api: Arc<Api>) {
     loop {
         api.world.sleep_ms(EVERY_MS).await;
         write(&api).await;
+        crashes::write(&api).await;
     }
 }
 
 /// Writes down what is left when the server ends.
 pub(crate) async fn keep_rest(api: &Api) {
+    let all = async {
+        write(api).await;
+        crashes::write(api).await;
+    };
     tokio::select! {
-        () = write(api) => {}
+        () = all => {}
         () = api.world.sleep_ms(END_MS) => tracing::warn!("the newest minutes of the charts are not kept: the store does not answer"),
     }
 }

@@ -42,6 +42,7 @@ pub(crate) use kept::{keep, keep_rest};
 pub(crate) use rings::{Latency, LatencyPoints, Percentiles, Rings, Throughput};
 pub(crate) use troubles::{FAILURES_MS, Failures};
 
+use crashes::Suspects;
 use crew::Crew;
 use ongoing::Ongoing;
 use troubles::Picks;
@@ -270,6 +271,8 @@ async fn begun(api: &Api) -> Result<Position, StoreError> {
         let now = api.store.now().await?;
         api.feed.lock().recall(history, now);
     }
+    let crashes = Crashes::of_store(&*api.store).await?;
+    api.feed.crashes(|known| known.take_over(crashes));
     // What runs already is awaited, too; of very many some are, which is enough.
     let filter = JobFilter { states: vec![StateName::Running], ..JobFilter::default() };
     let running = api.store.list(ListRequest { filter, limit: PAGE_MAX, after: None }).await?;
@@ -307,26 +310,21 @@ pub(crate) async fn read_on(api: &Api, last: &mut Option<Position>) -> Result<()
             break;
         }
     }
-    let Samples { ended, troubled } = samples;
+    let Samples { ended, troubled, suspects } = samples;
     for id in ended {
         if let Some(job) = api.store.get(id).await? {
             api.feed.lock().sample(&job);
         }
     }
     let (troubled, weight) = troubled.picked();
-    let mut crashes = Vec::new();
     for id in troubled {
         if let Some(job) = api.store.get(id).await? {
             let sensitive = api.settings.is_sensitive(&job.spec.kind);
             api.feed.lock().troubles.note(&job, weight, sensitive);
-            crashes.extend(crashes::told_by(&job));
         }
     }
-    if !crashes.is_empty() {
-        // Whoever crashed is known for an hour: its host is kept with the crash.
-        let workers = api.store.workers().await?;
-        api.feed.crashes(|known| crashes.into_iter().for_each(|crash| known.note(crash, &workers)));
-    }
+    let crashes = suspects.crashes(&*api.store).await?;
+    api.feed.crashes(|known| known.note(crashes, since));
     Ok(())
 }
 
@@ -335,10 +333,12 @@ pub(crate) async fn read_on(api: &Api, last: &mut Option<Position>) -> Result<()
 struct Samples {
     ended: Vec<JobId>,
     troubled: Picks,
+    suspects: Suspects,
 }
 
 impl Samples {
     fn consider(&mut self, event: &Event) {
+        self.suspects.consider(event);
         match event.what {
             What::Completed => {
                 let room = SAMPLES_MAX.saturating_sub(self.ended.len());

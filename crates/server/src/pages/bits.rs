@@ -91,19 +91,6 @@ pub(super) fn length(ms: u64) -> String {
     }
 }
 
-/// A number with its thousands apart.
-pub(crate) fn number(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
 /// How much of something is used.
 pub(super) fn bar(part: u64, whole: u64) -> Markup {
     let share = if whole == 0 { 0.0 } else { (part as f64 / whole as f64).min(1.0) };
@@ -165,10 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_addresses() {
-        for (value, expected) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(number(value), expected);
-        }
+    fn addresses() {
         assert_eq!(encoded("a b/ü&"), "a%20b%2F%C3%BC%26");
         assert_eq!(short_id("0198c0de-0000-7000-8000-0123456789ab"), "0123456789ab");
     }

@@ -4,7 +4,7 @@ use http::StatusCode;
 use maud::{Markup, html};
 use windlass_engine::core::time::Time;
 
-use super::bits::{bar, dash, encoded, moment, number};
+use super::bits::{bar, dash, encoded, moment};
 use super::empty;
 use super::form::{self, Field};
 use super::frame::{Sheet, Watch, answer};
@@ -13,6 +13,7 @@ use crate::answer::Answered;
 use crate::ask::Ask;
 use crate::settings::Role;
 use crate::view::BudgetView;
+use crate::words::number;
 
 /// What was spent in the last second is soon free again.
 const TICK_SECONDS: u32 = 2;

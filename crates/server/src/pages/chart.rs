@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 
-use super::bits::{length, number};
+use super::bits::length;
+use crate::words::number;
 
 /// The drawing's own units; the page stretches it.
 const WIDTH: f64 = 600.0;

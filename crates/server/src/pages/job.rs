@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::time::Time;
 
-use super::bits::{budget_at, encoded, length, moment, moment_or_dash, number, state};
+use super::bits::{budget_at, encoded, length, moment, moment_or_dash, state};
 use super::frame::{Sheet, Watch, answer};
 use super::{json_text, life, new_job, why};
 use crate::answer::{Answered, Refusal};
@@ -13,6 +13,7 @@ use crate::api::log::{LogView, logs};
 use crate::ask::Ask;
 use crate::settings::Role;
 use crate::view::{Detail, JobView};
+use crate::words::{agreeing, counted, number};
 
 /// Progress is no event: a running job is looked at this often.
 const TICK_SECONDS: u32 = 1;
@@ -82,7 +83,7 @@ fn output(job: &JobView, logs: &[LogView], now: Time) -> Markup {
                         }
                         div.json {
                             button.copy type="button" data-copy=(log.text) { "Copy" }
-                            @if log.dropped > 0 { p.quiet { (number(log.dropped)) " bytes before this are not kept" } }
+                            @if log.dropped > 0 { p.quiet { (counted(log.dropped, "byte")) " before this " (agreeing(log.dropped, "is", "are")) " not kept" } }
                             pre tabindex="0" { (log.text) }
                         }
                     }

@@ -7,7 +7,7 @@ use windlass_engine::core::query::{Cursor, JobFilter, Page};
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::time::Time;
 
-use super::bits::{dash, encoded, length, moment, number, outcome, short_id, since, state};
+use super::bits::{dash, encoded, length, moment, outcome, short_id, since, state};
 use super::counts::Numbers;
 use super::filter::View;
 use super::frame::{Sheet, Watch, answer};
@@ -19,6 +19,7 @@ use crate::ask::Ask;
 use crate::settings::Role;
 use crate::view::{Detail, JobView};
 use crate::waiting::Split;
+use crate::words::{counted, number};
 
 /// Delays and progress move without events.
 const TICK_SECONDS: u32 = 5;
@@ -268,7 +269,7 @@ fn nothing(view: &View, after: Option<Cursor>) -> Markup {
 fn pages(view: &View, after: Option<Cursor>, next: Option<Cursor>, shown: usize) -> Markup {
     html! {
         p.pages {
-            span.quiet { (shown) @if shown == 1 { " job" } @else { " jobs" } ", newest first" }
+            span.quiet { (counted(shown as u64, "job")) ", newest first" }
             @if after.is_some() { a href=(view.address(None)) { "← newest" } }
             @if next.is_some() { a rel="next" href=(view.address(next)) { "older →" } }
         }

@@ -4,7 +4,7 @@ use http::StatusCode;
 use maud::{Markup, html};
 use windlass_engine::core::time::Time;
 
-use super::bits::{bar, dash, encoded, length, moment, number, shape, short_id, since};
+use super::bits::{bar, dash, encoded, length, moment, shape, short_id, since};
 use super::chart::{Chart, Line, Unit, chart, lifted};
 use super::frame::{Sheet, Watch, answer};
 use super::{budgets, empty, trend};
@@ -17,6 +17,7 @@ use crate::feed::{Failures, Span};
 use crate::sample::may_start;
 use crate::settings::Role;
 use crate::view::{BudgetView, QueueView, WorkerView};
+use crate::words::{counted, number};
 
 /// How often it is made anew when nothing happens, so that its charts move.
 const TICK_SECONDS: u32 = 5;
@@ -80,7 +81,7 @@ fn show(stats: &StatsView, findings: &[Finding], charts: Markup, admin: bool) ->
         }
         section {
             h2 { "Failures " small {
-                (number(failed_attempts(stats))) " failed attempts in the last " (stats.failures_ms / 60_000) " minutes, by what they say"
+                (counted(failed_attempts(stats), "failed attempt")) " in the last " (stats.failures_ms / 60_000) " minutes, by what they say"
             } }
             @if stats.failures.is_empty() { p.quiet { "None." } } @else { (failures(&stats.failures, now, admin)) }
         }

@@ -2,9 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::bits::{encoded, number};
+use super::bits::encoded;
 use crate::answer::Refusal;
 use crate::ask::Ask;
+use crate::words::number;
 
 /// How many things a page shows.
 const PAGE_MAX: usize = 200;

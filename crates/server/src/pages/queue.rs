@@ -6,7 +6,7 @@ use windlass_engine::core::id::QueueName;
 use windlass_engine::core::query::QueueStatus;
 use windlass_engine::core::time::Time;
 
-use super::bits::{bar, dash, encoded, number, shape, since};
+use super::bits::{bar, dash, encoded, shape, since};
 use super::frame::{Sheet, Watch, answer};
 use super::queues::{acts, facts};
 use super::trend;
@@ -14,6 +14,7 @@ use crate::answer::{Answered, Refusal};
 use crate::ask::Ask;
 use crate::feed::Span;
 use crate::settings::Role;
+use crate::words::number;
 
 const TICK_SECONDS: u32 = 5;
 

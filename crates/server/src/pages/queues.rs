@@ -6,7 +6,7 @@ use windlass_engine::core::policy::queue::{OnCrash, QueuePolicy};
 use windlass_engine::core::query::QueueStatus;
 use windlass_engine::core::time::Time;
 
-use super::bits::{bar, dash, encoded, number, since};
+use super::bits::{bar, dash, encoded, since};
 use super::empty;
 use super::form::{self, Field};
 use super::frame::{Sheet, Watch, answer};
@@ -14,6 +14,7 @@ use super::part::Part;
 use crate::answer::Answered;
 use crate::ask::Ask;
 use crate::settings::Role;
+use crate::words::number;
 
 const TICK_SECONDS: u32 = 5;
 

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use maud::{Markup, html};
 
-use super::bits::{bar, encoded, number, short_id};
+use super::bits::{bar, encoded, short_id};
 use super::empty;
 use super::frame::{Sheet, Watch, answer};
 use crate::answer::Answered;
 use crate::ask::Ask;
 use crate::waiting::{Group, Rank, Waiting};
+use crate::words::{counted, number};
 
 const TICK_SECONDS: u32 = 5;
 /// How many reasons are shown: each key is one.
@@ -29,6 +30,7 @@ pub(super) async fn page(ask: Ask) -> Answered {
         } @else {
             p.quiet #looked {
                 @if *partly { "The newest " (number(*looked)) " of " (number(*queued)) " queued jobs were looked at." }
+                @else if *looked == 1 { "The one queued job was looked at." }
                 @else { "All " (number(*looked)) " queued jobs were looked at." }
             }
             (table(groups, *looked))
@@ -57,7 +59,7 @@ fn table(groups: &BTreeMap<(Rank, String), Group>, looked: u64) -> Markup {
                 }
                 @if !rest.is_empty() {
                     @let count = rest.iter().map(|(_, group)| group.count).sum::<u64>();
-                    tr { td.num { (number(count)) } td.wide { (bar(count, looked)) } td.text.quiet { "for " (number(rest.len() as u64)) " more reasons" } td.w {} td {} }
+                    tr { td.num { (number(count)) } td.wide { (bar(count, looked)) } td.text.quiet { "for " (counted(rest.len() as u64, "more reason")) } td.w {} td {} }
                 }
             }
         }

@@ -5,7 +5,8 @@ use windlass_engine::core::eligible::{Explanation, Hold};
 use windlass_engine::core::job::Job;
 use windlass_engine::core::time::Time;
 
-use super::bits::{budget_at, moment, number, short_id, since};
+use super::bits::{budget_at, moment, short_id, since};
+use crate::words::{agreeing, counted, number};
 
 /// The sentence; nothing for a job that is over, whose state says it all.
 pub(super) fn line(explanation: &Explanation, job: &Job, now: Time) -> Option<Markup> {
@@ -33,7 +34,7 @@ pub(super) fn line(explanation: &Explanation, job: &Job, now: Time) -> Option<Ma
         },
         Explanation::Ready { ahead, workers } => html! {
             "Next: nothing holds it back. " (number(u64::from(*ahead))) @if *ahead >= 1_000 { " or more" }
-            " go first, " (number(u64::from(*workers))) @if *workers == 1 { " worker" } @else { " workers" } " could take it."
+            " " (agreeing(u64::from(*ahead), "goes", "go")) " first, " (counted(u64::from(*workers), "worker")) " could take it."
         },
     })
 }

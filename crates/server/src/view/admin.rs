@@ -215,7 +215,7 @@ pub(crate) struct WorkerView {
     pub version: Option<String>,
     /// The machine that it runs on. Null: it does not say.
     pub host: Option<String>,
-    /// The last crash that this server has seen of it, or of another worker of its host.
+    /// The last crash of it, or of another worker of its host.
     pub last_crash: Option<CrashView>,
 }
 

@@ -1,7 +1,8 @@
 // A server of its own with a fresh file, and a browser of its own, for tests.
 
 import { spawn } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -40,6 +41,27 @@ export async function openHouse({ token, sample = false } = {}) {
   return { url, pid: child.pid, call, close, enqueue: (job) => call("POST", "/v1/jobs", job) };
 }
 
+/** Starts `windlass demo` and waits until it says where its page is. The program with everything, where there is one. */
+export async function openDemo() {
+  const folder = await mkdtemp(join(tmpdir(), "windlass-demo-"));
+  const args = ["demo", "--speed", "10", "--port", "0", "--folder", join(folder, "demo")];
+  const { DATABASE_URL, MONGODB_URI, ...env } = process.env;
+  const program = process.env.WINDLASS_FULL_BIN ?? need("WINDLASS_BIN");
+  const child = spawn(program, args, { cwd: folder, env, stdio: ["ignore", "pipe", "inherit"] });
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  const lines = createInterface({ input: child.stdout });
+  const url = await new Promise((resolve, reject) => {
+    lines.on("line", (line) => line.includes("all workers on one page") && resolve(line.match(/http:\/\/[^/\s]+\/?\S*/)[0]));
+    ended.then((code) => reject(new Error(`windlass demo ended with ${code}`)));
+  });
+  const close = async () => {
+    child.kill("SIGINT");
+    await ended;
+    await rm(folder, { recursive: true, force: true });
+  };
+  return { url, close };
+}
+
 /** One browser for all tests of a file. */
 export function openBrowser() {
   return chromium.launch({ executablePath: need("CHROMIUM"), args: FLAGS });
@@ -63,6 +85,15 @@ export async function openPage(browser, options = {}) {
 /** Waits until the page hears the events. */
 export async function live(page) {
   await page.locator("#live", { hasText: "live" }).waitFor();
+}
+
+const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** What is wrong on a page, by the rules of axe. */
+export async function violations(page) {
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map(({ html }) => html).join(" ")}`);
 }
 
 function need(name) {

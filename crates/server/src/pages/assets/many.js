@@ -128,16 +128,16 @@ async function actOnAll(verb) {
   try {
     const dry = await call("POST", `/v1/jobs/${verb}`, { filter, dry_run: true });
     if (!dry.matched) return said(`No job that matches is ${filter.state.join(" or ")}`, "bad");
-    const number = `${dry.matched.toLocaleString("en")}${dry.capped ? " or more" : ""}`;
+    const number = `${jobs(dry.matched)}${dry.capped ? " or more" : ""}`;
     const pace = make("input", { type: "number", min: "1", max: "10000", value: "100", "aria-label": "Jobs per second" });
     const body = [
-      make("p", {}, `${number} that match are ${filter.state.join(" or ")}. The newest of them:`),
+      make("p", {}, `${number} that ${dry.matched === 1 ? "matches is" : "match are"} ${filter.state.join(" or ")}. The newest:`),
       make("ul", { class: "sample" }, ...dry.sample.map((id) => make("li", {}, make("a", { href: `/jobs/${id}` }, id)))),
       make("label", {}, pace, " jobs per second"),
     ];
-    if (!(await confirm(`${VERBS[verb].title} ${number} jobs?`, body, VERBS[verb].yes))) return;
+    if (!(await confirm(`${VERBS[verb].title} ${number}?`, body, VERBS[verb].yes))) return;
     await call("POST", `/v1/jobs/${verb}`, { filter, pace: Number(pace.value) || 100 });
-    said(`${VERBS[verb].going} ${number} jobs`);
+    said(`${VERBS[verb].going} ${number}`);
     unselect();
   } catch (error) {
     said(error.message, "bad");

@@ -1,0 +1,59 @@
+// The demo in a browser: its own page and that of every worker that has one, by the rules of axe, light and dark, wide and narrow.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { openBrowser, openDemo, openPage, violations } from "./house.mjs";
+
+let browser;
+let demo;
+before(async () => {
+  browser = await openBrowser();
+  demo = await openDemo();
+});
+after(async () => {
+  await browser.close();
+  await demo.close();
+});
+
+/** Waits until the traffic has begun, so that there is something on each page. */
+async function begun(page) {
+  await page.goto(demo.url);
+  await page.waitForFunction(() => document.querySelectorAll("#workers .up").length >= 4, null, { timeout: 120_000 });
+}
+
+/** The pages of the workers, as the demo links them: whoever answers with something else than a page has none. */
+async function links(page) {
+  const all = await page.locator("#workers h3 a").evaluateAll((links) => links.map((link) => [link.textContent, link.href]));
+  const pages = [];
+  for (const [name, href] of all) {
+    const answer = await fetch(href);
+    if ((answer.headers.get("content-type") ?? "").startsWith("text/html")) pages.push([name, href]);
+  }
+  return pages;
+}
+
+for (const colorScheme of ["light", "dark"]) {
+  for (const width of [1280, 390]) {
+    test(`axe finds nothing, ${colorScheme}, ${width} px`, async () => {
+      const page = await openPage(browser, { colorScheme, viewport: { width, height: 900 }, reducedMotion: "reduce" });
+      await begun(page);
+      const found = [];
+      const note = async (name) => (await violations(page)).forEach((one) => found.push(`${name}: ${one}`));
+      await note("the demo's own page");
+      const pages = await links(page);
+      const names = pages.map(([name]) => name);
+      for (const needed of ["serve", "bitcoin-news", "vela"]) assert.ok(names.includes(needed), `${needed} of ${names}`);
+      for (const [name, href] of pages) {
+        await page.goto(href);
+        await page.waitForLoadState("load");
+        await page.locator("tbody tr, article, li, dl").first().waitFor();
+        await note(name);
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        if (overflow > 0) found.push(`${name}: ${overflow} px too wide`);
+      }
+      assert.deepEqual(found, []);
+      await page.context().close();
+    });
+  }
+}
