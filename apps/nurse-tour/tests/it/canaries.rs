@@ -3,7 +3,10 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 use windlass_engine::world::RealWorld;
 use windlass_standins::{Fault, OpenAi, Reply};
 
@@ -42,10 +45,9 @@ impl MakeWriter<'_> for Kept {
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_71_72_canaries_in_every_output() {
     let kept = Kept::default();
-    let ours = tracing_subscriber::EnvFilter::new(
-        "off,windlass=trace,windlass_nurse_tour=trace,windlass_outside=trace,windlass_postgres=trace",
-    );
-    tracing_subscriber::fmt().with_writer(kept.clone()).with_env_filter(ours).init();
+    let ours = Targets::new().with_target("windlass", LevelFilter::TRACE);
+    let said = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(kept.clone());
+    said.finish().with(ours).init();
     let mut scene = Scene::new().await;
     let port = free_port();
     scene.set("WORKER_HTTP_LISTEN", &format!("127.0.0.1:{port}"));
