@@ -220,7 +220,7 @@ mod tests {
         for says in [
             "12,345 queued",
             "2 running",
-            "1 workers alive with 4 slots",
+            "1 worker alive with 4 slots",
             "completed: 40/s",
             "2/5",
             "90 s ago",

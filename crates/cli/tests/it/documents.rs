@@ -98,7 +98,7 @@ fn the_file_for_a_crontab_is_right() {
     let output =
         Command::new(windlass()).args(["config", "check"]).current_dir(folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
-    assert!(said(&output).contains("1 schedules, 1 commands"), "{}", said(&output));
+    assert!(said(&output).contains("1 schedule, 1 command"), "{}", said(&output));
 }
 
 /// The words in the first column of the table under a heading.

@@ -40,6 +40,7 @@ for (const colorScheme of ["light", "dark"]) {
       await page.locator("tr[data-id]").evaluateAll((rows) => rows.forEach((row) => row.style.setProperty("background", "var(--accent-soft)")));
       assert.deepEqual(await violations(page), [], "rows in the colour of their first second");
       await page.goto(`${house.url}/jobs?state=completed`);
+      await live(page);
       await page.locator("#select-all").check();
       await page.locator("[data-many=delete]").click();
       await page.locator("#ask[open]").waitFor();

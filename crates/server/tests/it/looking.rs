@@ -49,7 +49,7 @@ async fn nobody_works_is_said_first() {
     );
     let waiting = house.get("/waiting").await.text;
     assert!(
-        waiting.contains("All 1 queued jobs were looked at") && waiting.contains("for a worker"),
+        waiting.contains("The one queued job was looked at") && waiting.contains("for a worker"),
         "{waiting}"
     );
     house.send("POST", "/v1/queues/default/pause", &[], "").await;
