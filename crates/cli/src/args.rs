@@ -172,7 +172,24 @@ pub fn placed(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
 mod tests {
     use std::ffi::OsStr;
 
+    use clap::CommandFactory;
+
     use super::*;
+
+    /// The help of each verb ends with what to type.
+    #[test]
+    fn every_verb_shows_how_it_is_used() {
+        let command = Args::command();
+        let mute: Vec<&str> = command
+            .get_subcommands()
+            .filter(|verb| {
+                let typed = format!("windlass {}", verb.get_name());
+                !verb.get_after_help().is_some_and(|help| help.to_string().contains(&typed))
+            })
+            .map(|verb| verb.get_name())
+            .collect();
+        assert_eq!(mute, Vec::<&str>::new());
+    }
 
     #[test]
     fn what_is_said_goes_before_what_is_exported() {

@@ -16,6 +16,7 @@ use crate::wiring::not_opened;
 
 /// What to do with it.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  windlass config check --config windlass.toml")]
 pub struct ConfigArgs {
     #[command(subcommand)]
     act: Act,

@@ -28,6 +28,9 @@ struct Report {
 
 /// Which store.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exits with 1 when something is wrong.\n\nExamples:\n  windlass doctor\n  windlass doctor --store postgres://db.example/jobs --json"
+)]
 pub struct DoctorArgs {
     #[command(flatten)]
     place: PlaceArgs,

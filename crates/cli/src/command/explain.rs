@@ -22,6 +22,7 @@ const WAITING_MAX: usize = 20;
 
 /// Which.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  windlass explain\n  windlass explain 3fa9c21b")]
 pub struct ExplainArgs {
     /// The job's id, or its last digits; without one, the newest that wait
     #[arg(add = crate::names::jobs())]

@@ -20,6 +20,7 @@ const FILES: [(&str, &str, u32); 2] = [
 
 /// Where.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  windlass init hello && cd hello && windlass serve")]
 pub struct InitArgs {
     /// The folder; it is made when it is not there
     #[arg(default_value = ".")]

@@ -15,6 +15,7 @@ use crate::wiring::open_place;
 
 /// Which.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  windlass job 3fa9c21b\n  windlass job 3fa9c21b --json")]
 pub struct JobArgs {
     /// The job's id, or its last digits
     #[arg(add = crate::names::jobs())]

@@ -9,6 +9,9 @@ use crate::wiring::{make_store, without_password};
 
 /// Which store.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  windlass migrate\n  windlass migrate --store postgres://db.example/jobs"
+)]
 pub struct MigrateArgs {
     #[command(flatten)]
     place: PlaceArgs,

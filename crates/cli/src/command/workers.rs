@@ -12,6 +12,9 @@ use crate::wiring::open_place;
 
 /// Which store.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  windlass workers\n  windlass workers --url http://127.0.0.1:7717 --json"
+)]
 pub struct WorkersArgs {
     #[command(flatten)]
     place: PlaceArgs,
