@@ -32,23 +32,27 @@ pub async fn run(args: WorkersArgs, json: bool) -> anyhow::Result<Code> {
         eprintln!("no worker is there; `windlass work --kind KIND -- PROGRAM` starts one");
         return Ok(Code::Done);
     }
+    // A column that says nothing of anybody would make the others narrower.
+    let crashed = workers.iter().any(|worker| worker.crashed_at().is_some());
     let rows = workers.iter().map(|worker| {
-        let (crashed, worker) = (worker.crashed_at(), &worker.status);
+        let (last_crash, worker) = (worker.crashed_at(), &worker.status);
         let queues: Vec<String> = worker.queues.iter().map(|queue| plain(queue.as_str())).collect();
         let alive = now.ms_since(worker.seen_at) <= WORKER_ALIVE_MS;
-        vec![
+        let mut row = vec![
             plain(worker.name.as_str()),
             format!("{}/{}", worker.running, worker.slots),
             queues.join(","),
             ago(worker.seen_at, now),
             if alive { "alive" } else { "silent" }.into(),
-            plain(worker.version.as_deref().unwrap_or_default()),
-            plain(worker.host.as_deref().unwrap_or_default()),
-            crashed.map(|at| ago(at, now)).unwrap_or_default(),
-        ]
+        ];
+        row.extend(crashed.then(|| last_crash.map(|at| ago(at, now)).unwrap_or_default()));
+        row.extend([&worker.version, &worker.host].map(|text| plain(text.as_deref().unwrap_or_default())));
+        row
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    let head = ["worker", "running", "queues", "seen", "status", "version", "host", "last crash"];
+    let mut head = vec!["worker", "running", "queues", "seen", "status"];
+    head.extend(crashed.then_some("last crash"));
+    head.extend(["version", "host"]);
     say!("{}", fitted(&head, &rows));
     Ok(Code::Done)
 }
