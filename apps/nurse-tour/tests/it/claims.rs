@@ -61,8 +61,8 @@ async fn messages_that_wait_are_not_read() {
     let told = async || Some(read(&scene).await - before).filter(|read| *read >= 5);
     let read = eventually("the statistics are told", told).await;
     // Five are found and written; the sweep looks at 256 locks for the next that runs out, of which it may pass
-    // some messages without one.
-    assert!(read <= 1_000, "{read} messages were read to claim 5");
+    // some messages without one, and so does whoever watches the table.
+    assert!(read <= 2_000, "{read} messages were read to claim 5");
 }
 
 /// The oldest first, by the moment and not by the letters.

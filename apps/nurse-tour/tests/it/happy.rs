@@ -18,7 +18,7 @@ async fn a_message_becomes_one_document() {
         ("transcript_model", "whisper-1"),
         ("retry_count", "0"),
         ("crash_count", "0"),
-        ("fence", "1"),
+        ("(fence > 0)", "true"),
     ] {
         scene.is("SM1", column, expected).await;
     }
@@ -59,7 +59,7 @@ async fn the_audit_tells_the_whole_story() {
     let rows = scene
         .client
         .query(
-            "SELECT concat_ws(' ', from_stage, to_stage, outcome, provider, model, worker, fence, attempt), \
+            "SELECT concat_ws(' ', from_stage, to_stage, outcome, provider, model, worker, dense_rank() OVER (ORDER BY fence), attempt), \
              duration_ms IS NOT NULL, output_sha256, input_sha256, to_status FROM nurse_tour_audit ORDER BY seq",
             &[],
         )
