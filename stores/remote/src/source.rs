@@ -148,6 +148,10 @@ struct SpentWire {
 impl Source for RemoteStore {
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
         let ClaimRequest { request_id, worker, queues, kinds, limit, lease_ms } = request;
+        // The API has no word for a claim of nothing.
+        if limit == 0 {
+            return Ok(ClaimAnswer::default());
+        }
         let limit = limit.min(LEASES_MAX as u32);
         let wish = ClaimWire { worker, queues, kinds, limit, lease_ms, request_id };
         let answer: LeasesWire = self.caller.send_json(Method::POST, "/v1/claim", &wish).await?;

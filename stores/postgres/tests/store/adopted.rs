@@ -100,7 +100,7 @@ impl Tours {
         self.open_as(mapping(fence)).await
     }
 
-    async fn open_as(&self, mapping: Mapping) -> Arc<AdoptedTable> {
+    pub async fn open_as(&self, mapping: Mapping) -> Arc<AdoptedTable> {
         let options = Options { clock: Some(Arc::new(self.clock.clone())), ..Options::default() };
         AdoptedTable::open(&self.scene.database.url(), options, mapping).await.expect("an adopted table")
     }

@@ -3,6 +3,7 @@
 
 mod adopted;
 mod adopted_leases;
+mod adopted_model;
 mod adopted_plan;
 mod audit;
 mod claims;

@@ -36,20 +36,7 @@ const CASES: u32 = 100;
 /// and what fails says by which seed.
 pub async fn p21_generated_sequences_match_the_book<S: Subject>() {
     let scene = Mutex::new(Scene::<S>::new().await);
-    let config = Config {
-        cases: number("WINDLASS_PROPTEST_CASES").unwrap_or(CASES),
-        failure_persistence: None,
-        max_shrink_iters: 4_000,
-        // What is found is shown after so long, however much shorter it could still be made.
-        max_shrink_time: 60_000,
-        ..Config::default()
-    };
-    let drawn = number("WINDLASS_PROPTEST_SEED").unwrap_or_else(draw);
-    println!("WINDLASS_PROPTEST_SEED={drawn}");
-    let mut seed = [7; 32];
-    seed[..4].copy_from_slice(&drawn.to_le_bytes());
-    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
-    let mut runner = TestRunner::new_with_rng(config, rng);
+    let (mut runner, drawn) = generator(CASES);
     let handle = runtime::Handle::current();
     let outcome = tokio::task::block_in_place(|| {
         runner.run(&strategy::plans(OPS_MAX), |plan| {
@@ -65,6 +52,24 @@ pub async fn p21_generated_sequences_match_the_book<S: Subject>() {
         ),
         Err(TestError::Abort(why)) => panic!("no sequences were made: {why}"),
     }
+}
+
+/// What makes sequences, as the environment asks for, and by which seed. Without one they are others in each run.
+pub fn generator(cases: u32) -> (TestRunner, u32) {
+    let config = Config {
+        cases: number("WINDLASS_PROPTEST_CASES").unwrap_or(cases),
+        failure_persistence: None,
+        max_shrink_iters: 4_000,
+        // What is found is shown after so long, however much shorter it could still be made.
+        max_shrink_time: 60_000,
+        ..Config::default()
+    };
+    let drawn = number("WINDLASS_PROPTEST_SEED").unwrap_or_else(draw);
+    println!("WINDLASS_PROPTEST_SEED={drawn}");
+    let mut seed = [7; 32];
+    seed[..4].copy_from_slice(&drawn.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
+    (TestRunner::new_with_rng(config, rng), drawn)
 }
 
 async fn play<S: Subject>(scene: &mut Scene<S>, plan: &Plan) -> Same {

@@ -1,6 +1,9 @@
 //! A store, a server in front of it, and the store that speaks to the server:
 //! whatever is asked of the one is what the other says.
 
+mod generated;
+mod served;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
