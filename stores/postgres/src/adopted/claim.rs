@@ -26,16 +26,20 @@ impl AdoptedTable {
             None => (format!("{}#", request.worker), request_digits(request.request_id)),
         };
         let now = self.connections.given_now();
+        let lease_ms = i64::from(request.lease_ms.unwrap_or(self.mapping.lease_ms));
         let link = self.connections.link().await?;
         if self.knows_requests() && self.asked.again(request.request_id) {
-            let params: [Param<'_>; 3] =
-                [(&now, Type::INT8), (&owner, Type::TEXT), (&request_id, Type::TEXT)];
+            let params: [Param<'_>; 4] = [
+                (&now, Type::INT8),
+                (&owner, Type::TEXT),
+                (&request_id, Type::TEXT),
+                (&lease_ms, Type::INT8),
+            ];
             let before = link.rows(&self.statements.again, &params).await?;
             if !before.is_empty() {
                 return self.answer(&link, request, &before).await;
             }
         }
-        let lease_ms = i64::from(request.lease_ms.unwrap_or(self.mapping.lease_ms));
         let (tries_max, limit) = (i64::from(self.mapping.tries_max), i64::from(request.limit));
         let mut params: Vec<Param<'_>> = vec![
             (&now, Type::INT8),

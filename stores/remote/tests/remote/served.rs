@@ -248,6 +248,7 @@ impl Store for Served {
     }
 
     async fn prune(&self) -> Result<u64, StoreError> {
+        self.alive.prune().await?;
         self.near.prune().await
     }
 
