@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use serde::Deserialize;
+use windlass_engine::core::decorate::SourceDecorator;
 use windlass_engine::core::error::StoreError;
-use windlass_engine::core::id::{BudgetName, JobId};
+use windlass_engine::core::id::JobId;
 use windlass_engine::core::job::Start;
 use windlass_engine::core::store::{
-    ClaimAnswer, ClaimRequest, Expired, LeaseRef, Leased, ProgressWrite, RenewAnswer, Settlement, Source,
-    Spent, StepWrite, WakeFn, Written,
+    Capabilities, ClaimAnswer, ClaimRequest, Expired, LeaseRef, Leased, RenewAnswer, Settlement, Source,
+    StepWrite, Written,
 };
 use windlass_engine::core::transition::Outcome;
-use windlass_engine::core::wake::Registration;
 use windlass_engine::world::World;
 
 use crate::meter::Meter;
@@ -462,7 +462,17 @@ fn word(outcome: &Outcome) -> &'static str {
 }
 
 #[async_trait]
-impl Source for Gate {
+impl SourceDecorator for Gate {
+    fn source(&self) -> &dyn Source {
+        &*self.source
+    }
+
+    /// How often the table is asked is a setting, whoever tells of new rows.
+    fn capabilities(&self) -> Capabilities {
+        let Capabilities { tells: _, claims_at_once, shares_commits } = self.source.capabilities();
+        Capabilities { tells: false, claims_at_once, shares_commits }
+    }
+
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
         let (tries, claimed) = match self.pass().await {
             Pass::All => (false, self.source.claim(request).await),
@@ -512,10 +522,6 @@ impl Source for Gate {
         })
     }
 
-    async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
-        self.source.cancels(leases).await
-    }
-
     async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
         let store = async |step: StepWrite| {
             let job = step.lease.job_id;
@@ -531,26 +537,10 @@ impl Source for Gate {
         futures::future::try_join_all(steps.into_iter().map(store)).await
     }
 
-    async fn progress(&self, reports: Vec<ProgressWrite>) -> Result<Vec<Written>, StoreError> {
-        self.source.progress(reports).await
-    }
-
     async fn expire(&self) -> Result<Expired, StoreError> {
         match self.source.expire().await {
             Err(error) if is_of_the_table(&error) => Ok(Expired::default()),
             expired => expired,
         }
-    }
-
-    async fn spend(&self, budget: BudgetName, amount: u32) -> Result<Spent, StoreError> {
-        self.source.spend(budget, amount).await
-    }
-
-    async fn cool_down(&self, budget: BudgetName, for_ms: u64) -> Result<(), StoreError> {
-        self.source.cool_down(budget, for_ms).await
-    }
-
-    fn on_work(&self, wake: WakeFn) -> Registration {
-        self.source.on_work(wake)
     }
 }

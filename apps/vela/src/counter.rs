@@ -17,8 +17,8 @@ use windlass_engine::core::job::{Job, JobSpec, Start};
 use windlass_engine::core::json::Json;
 use windlass_engine::core::state::Lease;
 use windlass_engine::core::store::{
-    ClaimAnswer, ClaimRequest, Expired, LeaseRef, Leased, ProgressWrite, RenewAnswer, Settlement, Spent,
-    StepWrite, WakeFn, Written,
+    Capabilities, ClaimAnswer, ClaimRequest, Expired, LeaseRef, Leased, OfferFn, ProgressWrite, RenewAnswer,
+    Settlement, Spent, StepWrite, WakeFn, Written,
 };
 use windlass_engine::core::transition::Outcome;
 use windlass_engine::core::wake::Registration;
@@ -206,6 +206,14 @@ impl Source for Counter {
 
     fn on_work(&self, _: WakeFn) -> Registration {
         Registration::none()
+    }
+
+    fn on_commit(&self, _: OfferFn) -> Registration {
+        Registration::none()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::PLAIN
     }
 }
 

@@ -37,6 +37,7 @@ pub mod policy;
 pub mod book;
 
 pub mod audit;
+pub mod decorate;
 pub mod event;
 pub mod log;
 pub mod memory;

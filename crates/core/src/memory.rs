@@ -12,16 +12,17 @@ use crate::error::StoreError;
 use crate::event::{Action, Event, Position};
 use crate::id::{BudgetName, JobId, Label, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName};
 use crate::job::{Job, NewJob};
+use crate::log::{self, LogPage, LogWrite};
 use crate::policy::budget::BudgetPolicy;
 use crate::policy::queue::QueuePolicy;
 use crate::policy::schedule::{Schedule, SchedulePolicy};
 use crate::query::{Counted, JobFilter, ListRequest, Page, QueueStatus, WorkerStatus};
 use crate::record::{BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan, check_read, check_text};
 use crate::store::{
-    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, DeleteAnswer, Enqueued, EpochStatus, Expired,
-    Fired, LeaseRef, Offer, OfferFn, OfferFns, ProgressWrite, QueueDeletion, RenewAnswer, Rerun, RerunAnswer,
-    RetryAnswer, RunNowAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn, WakeFns, WorkerBeat,
-    Written, check_steered,
+    BudgetStatus, CancelAnswer, Capabilities, ClaimAnswer, ClaimRequest, DeleteAnswer, Enqueued, EpochStatus,
+    Expired, Fired, Holder, LeaseRef, Offer, OfferFn, OfferFns, ProgressWrite, QueueDeletion, RenewAnswer,
+    Rerun, RerunAnswer, RetryAnswer, Risk, RunNowAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn,
+    WakeFns, WorkerBeat, Written, check_steered,
 };
 use crate::time::{Clock, Time};
 use crate::wake::{Registration, Work};
@@ -79,12 +80,7 @@ impl Source for MemoryStore {
     }
 
     async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
-        let book = self.book();
-        let asked = |lease: &LeaseRef| {
-            let held = book.job(lease.job_id).and_then(|job| job.lease_for(lease.fence));
-            held.filter(|held| held.cancel_requested).map(|_| lease.job_id)
-        };
-        Ok(leases.iter().filter_map(asked).collect())
+        Ok(self.book().cancels(&leases))
     }
 
     async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
@@ -125,12 +121,24 @@ impl Source for MemoryStore {
     fn on_commit(&self, offer: OfferFn) -> Registration {
         self.offers.add(offer)
     }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::PLAIN
+    }
 }
 
 #[async_trait]
 impl Store for MemoryStore {
     fn records(&self) -> Result<&dyn Records, StoreError> {
         Ok(self)
+    }
+
+    async fn put_log(&self, write: LogWrite) -> Result<Written, StoreError> {
+        log::put(self.records()?, write).await
+    }
+
+    async fn logs(&self, job: JobId) -> Result<Vec<LogPage>, StoreError> {
+        log::read(self.records()?, job).await
     }
 
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
@@ -142,6 +150,10 @@ impl Store for MemoryStore {
 
     async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         Ok(self.book().job(id).cloned())
+    }
+
+    async fn holders(&self, jobs: Vec<JobId>) -> Result<Vec<Holder>, StoreError> {
+        Ok(self.book().holders(&jobs))
     }
 
     async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
@@ -281,6 +293,14 @@ impl Store for MemoryStore {
 
     async fn now(&self) -> Result<Time, StoreError> {
         Ok(self.time())
+    }
+
+    async fn accepts(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn risks(&self) -> Result<Vec<Risk>, StoreError> {
+        Ok(Vec::new())
     }
 
     async fn epoch(&self) -> Result<EpochStatus, StoreError> {

@@ -25,7 +25,7 @@ use crate::policy::budget::BudgetPolicy;
 use crate::policy::queue::QueuePolicy;
 use crate::policy::schedule::{Schedule, SchedulePolicy};
 pub use crate::query::WorkerBeat;
-use crate::query::{Counted, JobFilter, ListRequest, PAGE_MAX, Page, QueueStatus, WorkerStatus};
+use crate::query::{Counted, JobFilter, ListRequest, Page, QueueStatus, WorkerStatus};
 use crate::record::Records;
 use crate::ticket::Ticket;
 use crate::time::Time;
@@ -253,7 +253,31 @@ pub type OfferFn = Arc<dyn Fn(&Work) -> Option<Offer> + Send + Sync>;
 /// Those that a source asks by [`Source::on_commit`].
 pub type OfferFns = Registered<dyn Fn(&Work) -> Option<Offer> + Send + Sync>;
 
+/// What a source is good for beyond its verbs. It changes while the source is used: whoever listens may lose the line. So it
+/// is asked for each time, and kept by nobody.
+///
+/// Whatever passes one on takes it apart without `..`, so that a new field demands a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Whoever is registered by [`Source::on_work`] is called now, by whatever process there is new work, a cancel, or
+    /// something else that a worker waits for. Then nobody needs to ask often; asking from time to time stays the net.
+    pub tells: bool,
+    /// How many claims of one worker are worth having under way at once, when there is more to do than one
+    /// gives: more than one where the store works on them side by side.
+    pub claims_at_once: usize,
+    /// Enqueues that come at the same time share a commit by themselves. Otherwise whoever calls does well to gather them.
+    pub shares_commits: bool,
+}
+
+impl Capabilities {
+    /// What every source can do: it has to be asked, one claim at a time, and commits each call by itself.
+    pub const PLAIN: Self = Self { tells: false, claims_at_once: 1, shares_commits: false };
+}
+
 /// Where a worker claims from. An adopted table is a source and not a store.
+///
+/// Every verb is required, here and in [`Store`], but for those that say another in fewer words and that no store writes by
+/// itself. So nothing is lost in silence by who stands around one; [`crate::decorate`] is the short way to do so.
 #[async_trait]
 pub trait Source: Send + Sync {
     /// Gives leases of jobs that may run, in order, and no more than asked for.
@@ -262,11 +286,9 @@ pub trait Source: Send + Sync {
     /// Moves the expiry of leases.
     async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError>;
 
-    /// Of these leases, the jobs that are asked to cancel. Workers ask often;
-    /// a store that can answer by a read alone says so here.
-    async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
-        Ok(self.renew(leases).await?.cancel_requested)
-    }
+    /// Of these leases, the jobs that are asked to cancel. Workers ask often: it must cost no more than a read, and may
+    /// tell nothing, since every renewal tells it as well.
+    async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError>;
 
     /// Stores outputs of steps, and answers in the order asked.
     async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError>;
@@ -294,25 +316,13 @@ pub trait Source: Send + Sync {
     /// means nothing: a worker also asks from time to time.
     fn on_work(&self, wake: WakeFn) -> Registration;
 
-    /// Whether whoever is registered is called now, by whatever process there is new work, a cancel, or something else that a
-    /// worker waits for. Then nobody needs to ask often; asking from time to time stays the net.
-    fn tells(&self) -> bool {
-        false
-    }
-
-    /// How many claims of one worker are worth having under way at once, when there is more to do than one
-    /// gives: more than one where the store works on them side by side.
-    fn claims_at_once(&self) -> usize {
-        1
-    }
-
     /// Registers who may be asked for a claim inside the commit that brings new work: then a job that an idle
-    /// worker waits for costs one commit until it starts, and not two. A source that cannot do that need not:
-    /// it calls by [`Source::on_work`] after the commit in any case. It ends with what is returned.
-    fn on_commit(&self, offer: OfferFn) -> Registration {
-        drop(offer);
-        Registration::none()
-    }
+    /// worker waits for costs one commit until it starts, and not two. A source that cannot do that registers nobody
+    /// ([`Registration::none`]): it calls by [`Source::on_work`] after the commit in any case. It ends with what is returned.
+    fn on_commit(&self, offer: OfferFn) -> Registration;
+
+    /// What it is good for beyond its verbs, at this moment.
+    fn capabilities(&self) -> Capabilities;
 }
 
 /// What an expiry did.
@@ -352,50 +362,27 @@ pub trait Store: Source {
     /// Accepts jobs, all or none, at most [`ENQUEUE_MAX`], and answers in the order asked.
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError>;
 
-    /// The records that workers keep beside their jobs, where the store can keep any.
-    fn records(&self) -> Result<&dyn Records, StoreError> {
-        Err(StoreError::Unsupported("keep records"))
-    }
+    /// The records that workers keep beside their jobs; where the store can keep none, what to do instead.
+    fn records(&self) -> Result<&dyn Records, StoreError>;
 
-    /// Keeps what an attempt said, under its lease; see [`crate::log`].
-    async fn put_log(&self, write: LogWrite) -> Result<Written, StoreError> {
-        crate::log::put(self.records()?, write).await
-    }
+    /// Keeps what an attempt said, under its lease: by [`crate::log::put`], where the store keeps records.
+    async fn put_log(&self, write: LogWrite) -> Result<Written, StoreError>;
 
-    /// What the newest attempts of a job said, oldest first.
-    async fn logs(&self, job: JobId) -> Result<Vec<LogPage>, StoreError> {
-        crate::log::read(self.records()?, job).await
-    }
-
-    /// Whether enqueues that come at the same time share a commit by themselves. Otherwise whoever calls
-    /// does well to gather them.
-    fn shares_commits(&self) -> bool {
-        false
-    }
+    /// What the newest attempts of a job said, oldest first: by [`crate::log::read`], where the store keeps records.
+    async fn logs(&self, job: JobId) -> Result<Vec<LogPage>, StoreError>;
 
     /// One job with all that is known of it.
     async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError>;
 
     /// Whose these jobs are; those that are not there are left out. For whoever has to know before a
     /// remote worker may write: one question for all of them.
-    async fn holders(&self, jobs: Vec<JobId>) -> Result<Vec<Holder>, StoreError> {
-        let mut holders = Vec::with_capacity(jobs.len());
-        for id in jobs {
-            if let Some(job) = self.get(id).await? {
-                holders.push(Holder { job_id: id, queue: job.spec.queue, worker: job.worker });
-            }
-        }
-        Ok(holders)
-    }
+    async fn holders(&self, jobs: Vec<JobId>) -> Result<Vec<Holder>, StoreError>;
 
     /// A page of jobs, newest first.
     async fn list(&self, request: ListRequest) -> Result<Page, StoreError>;
 
     /// How many jobs that a filter admits are in each state, of as many as one question looks at.
-    async fn count_jobs(&self, filter: JobFilter) -> Result<Counted, StoreError> {
-        let page = self.list(ListRequest { filter, limit: PAGE_MAX, after: None }).await?;
-        Ok(Counted::of_page(&page))
-    }
+    async fn count_jobs(&self, filter: JobFilter) -> Result<Counted, StoreError>;
 
     /// Asks for jobs to be canceled, at most [`STEER_MAX`], and answers in the order asked.
     async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError>;
@@ -523,15 +510,11 @@ pub trait Store: Source {
 
     /// Whether it would accept a job now, as far as that can be told without writing one. For whoever decides where jobs are
     /// sent to: it is asked often.
-    async fn accepts(&self) -> Result<(), StoreError> {
-        self.now().await.map(drop)
-    }
+    async fn accepts(&self) -> Result<(), StoreError>;
 
     /// What of its set-up may lose something, or slow it down. For people; it asks the machine or the server, and
     /// may take a moment. A store that knows of nothing says nothing.
-    async fn risks(&self) -> Result<Vec<Risk>, StoreError> {
-        Ok(Vec::new())
-    }
+    async fn risks(&self) -> Result<Vec<Risk>, StoreError>;
 
     /// The epoch that the store is in.
     async fn epoch(&self) -> Result<EpochStatus, StoreError>;

@@ -45,7 +45,7 @@ impl Batcher {
     }
 
     async fn enqueued(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
-        if jobs.len() > SHARED_MAX / 2 || self.store.shares_commits() {
+        if jobs.len() > SHARED_MAX / 2 || self.store.capabilities().shares_commits {
             return self.store.enqueue(jobs).await;
         }
         let (answer, answered) = oneshot::channel();

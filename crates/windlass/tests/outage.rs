@@ -107,7 +107,7 @@ impl Listening {
     /// Waits until others are heard, or are not; answers how long that took.
     async fn until(&self, what: &str, tells: bool) -> u64 {
         let from = self.clock.boot_ms();
-        eventually(what, async || (self.store.tells() == tells).then_some(())).await;
+        eventually(what, async || (self.store.capabilities().tells == tells).then_some(())).await;
         self.clock.boot_ms() - from
     }
 
@@ -141,7 +141,7 @@ async fn a_connection_that_listens_to_nobody_is_noticed() {
     let ms = listening.until("it is noticed", false).await;
     assert!(ms <= NOTICED_MS, "noticed after {ms} ms");
     listening.picks_up().await;
-    assert!(!listening.store.tells(), "nobody can be heard yet");
+    assert!(!listening.store.capabilities().tells, "nobody can be heard yet");
     relay.heal();
     listening.until("others are heard again", true).await;
     listening.picks_up().await;

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use windlass_core::error::StoreError;
 use windlass_core::id::{BudgetName, JobId};
 use windlass_core::store::{
-    ClaimAnswer, ClaimRequest, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, Source, Spent,
-    StepWrite, WakeFn, Written,
+    Capabilities, ClaimAnswer, ClaimRequest, Expired, LeaseRef, OfferFn, ProgressWrite, RenewAnswer,
+    Settlement, Source, Spent, StepWrite, WakeFn, Written,
 };
 use windlass_core::wake::{Registration, Work};
 
@@ -33,13 +33,7 @@ impl Source for JsonStore {
     }
 
     async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
-        self.read(|book, _| {
-            let asked = |lease: &LeaseRef| {
-                let held = book.job(lease.job_id).and_then(|job| job.lease_for(lease.fence));
-                held.filter(|held| held.cancel_requested).map(|_| lease.job_id)
-            };
-            leases.iter().filter_map(asked).collect()
-        })
+        self.read(|book, _| book.cancels(&leases))
     }
 
     async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
@@ -94,6 +88,14 @@ impl Source for JsonStore {
 
     fn on_work(&self, wake: WakeFn) -> Registration {
         self.wakes.add(wake)
+    }
+
+    fn on_commit(&self, _: OfferFn) -> Registration {
+        Registration::none()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::PLAIN
     }
 }
 

@@ -9,14 +9,15 @@ use windlass_core::event::{Action, Event, Position};
 use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
 use windlass_core::incarnation;
 use windlass_core::job::{Job, NewJob};
+use windlass_core::log::{self, LogPage, LogWrite};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{Counted, JobFilter, ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::record::Records;
 use windlass_core::store::{
-    BudgetStatus, CancelAnswer, DeleteAnswer, Enqueued, EpochStatus, Fired, QueueDeletion, Rerun,
-    RerunAnswer, RetryAnswer, Risk, RunNowAnswer, Store, WorkerBeat, check_steered,
+    BudgetStatus, CancelAnswer, DeleteAnswer, Enqueued, EpochStatus, Fired, Holder, QueueDeletion, Rerun,
+    RerunAnswer, RetryAnswer, Risk, RunNowAnswer, Store, WorkerBeat, Written, check_steered,
 };
 use windlass_core::time::Time;
 use windlass_core::wake::Work;
@@ -35,6 +36,14 @@ impl Store for JsonStore {
         ))
     }
 
+    async fn put_log(&self, write: LogWrite) -> Result<Written, StoreError> {
+        log::put(self.records()?, write).await
+    }
+
+    async fn logs(&self, job: JobId) -> Result<Vec<LogPage>, StoreError> {
+        log::read(self.records()?, job).await
+    }
+
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
         let work = Work::in_queues(jobs.iter().map(|job| &job.spec.queue));
         self.write_and_wake(work, |book, now| {
@@ -48,6 +57,10 @@ impl Store for JsonStore {
 
     async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         self.read(|book, _| book.job(id).cloned())
+    }
+
+    async fn holders(&self, jobs: Vec<JobId>) -> Result<Vec<Holder>, StoreError> {
+        self.read(|book, _| book.holders(&jobs))
     }
 
     async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {

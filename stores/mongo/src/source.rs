@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use windlass_core::error::StoreError;
 use windlass_core::id::{BudgetName, JobId};
 use windlass_core::store::{
-    ClaimAnswer, ClaimRequest, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, Source, Spent,
-    StepWrite, WakeFn, Written,
+    Capabilities, ClaimAnswer, ClaimRequest, Expired, LeaseRef, OfferFn, ProgressWrite, RenewAnswer,
+    Settlement, Source, Spent, StepWrite, WakeFn, Written,
 };
 use windlass_core::wake::{Registration, Work};
 
@@ -24,14 +24,7 @@ impl Source for MongoStore {
     }
 
     async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
-        self.look(|book, _| {
-            let asked = |lease: &LeaseRef| {
-                let held = book.job(lease.job_id).and_then(|job| job.lease_for(lease.fence));
-                held.filter(|held| held.cancel_requested).map(|_| lease.job_id)
-            };
-            leases.iter().filter_map(asked).collect()
-        })
-        .await
+        self.look(|book, _| book.cancels(&leases)).await
     }
 
     async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
@@ -64,5 +57,14 @@ impl Source for MongoStore {
 
     fn on_work(&self, wake: WakeFn) -> Registration {
         self.shared.wakes.add(wake)
+    }
+
+    fn on_commit(&self, _: OfferFn) -> Registration {
+        Registration::none()
+    }
+
+    /// Calls that come at the same time share an entry.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { tells: false, claims_at_once: 1, shares_commits: true }
     }
 }

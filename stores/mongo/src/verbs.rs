@@ -8,14 +8,15 @@ use windlass_core::error::StoreError;
 use windlass_core::event::{Action, Event, Position};
 use windlass_core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
 use windlass_core::job::{Job, NewJob};
+use windlass_core::log::{self, LogPage, LogWrite};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
 use windlass_core::query::{Counted, JobFilter, ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::record::Records;
 use windlass_core::store::{
-    BudgetStatus, CancelAnswer, DeleteAnswer, Enqueued, EpochStatus, Fired, QueueDeletion, Rerun,
-    RerunAnswer, RetryAnswer, RunNowAnswer, Store, WorkerBeat, check_jobs, check_steered,
+    BudgetStatus, CancelAnswer, DeleteAnswer, Enqueued, EpochStatus, Fired, Holder, QueueDeletion, Rerun,
+    RerunAnswer, RetryAnswer, Risk, RunNowAnswer, Store, WorkerBeat, Written, check_jobs, check_steered,
 };
 use windlass_core::time::Time;
 use windlass_core::wake::Work;
@@ -42,9 +43,12 @@ impl Store for MongoStore {
         Ok(self)
     }
 
-    /// Calls that come at the same time share an entry.
-    fn shares_commits(&self) -> bool {
-        true
+    async fn put_log(&self, write: LogWrite) -> Result<Written, StoreError> {
+        log::put(self.records()?, write).await
+    }
+
+    async fn logs(&self, job: JobId) -> Result<Vec<LogPage>, StoreError> {
+        log::read(self.records()?, job).await
     }
 
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
@@ -56,6 +60,10 @@ impl Store for MongoStore {
 
     async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         self.look(|book, _| book.job(id).cloned()).await
+    }
+
+    async fn holders(&self, jobs: Vec<JobId>) -> Result<Vec<Holder>, StoreError> {
+        self.look(|book, _| book.holders(&jobs)).await
     }
 
     async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
@@ -195,6 +203,14 @@ impl Store for MongoStore {
 
     async fn now(&self) -> Result<Time, StoreError> {
         self.look(|_, now| now).await
+    }
+
+    async fn accepts(&self) -> Result<(), StoreError> {
+        self.now().await.map(drop)
+    }
+
+    async fn risks(&self) -> Result<Vec<Risk>, StoreError> {
+        Ok(Vec::new())
     }
 
     async fn epoch(&self) -> Result<EpochStatus, StoreError> {

@@ -13,6 +13,7 @@ use windlass_core::id::{
     BudgetName, JobId, Label, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName,
 };
 use windlass_core::job::{Job, NewJob};
+use windlass_core::log::{self, LogPage, LogWrite};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
@@ -21,8 +22,8 @@ use windlass_core::record::{
     BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan, check_read, check_text,
 };
 use windlass_core::store::{
-    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, DeleteAnswer, Enqueued, EpochStatus, Expired,
-    Fired, Holder, LeaseRef, OfferFn, ProgressWrite, QueueDeletion, RenewAnswer, Rerun, RerunAnswer,
+    BudgetStatus, CancelAnswer, Capabilities, ClaimAnswer, ClaimRequest, DeleteAnswer, Enqueued, EpochStatus,
+    Expired, Fired, Holder, LeaseRef, OfferFn, ProgressWrite, QueueDeletion, RenewAnswer, Rerun, RerunAnswer,
     RetryAnswer, Risk, RunNowAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn, WorkerBeat,
     Written, check_jobs, check_steered,
 };
@@ -124,10 +125,6 @@ impl Source for PostgresStore {
         call!(self, self.claim_once(&request))
     }
 
-    fn claims_at_once(&self) -> usize {
-        2
-    }
-
     async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
         call!(self, self.renew_once(&leases))
     }
@@ -164,12 +161,12 @@ impl Source for PostgresStore {
         self.wake.register(wake)
     }
 
-    fn tells(&self) -> bool {
-        self.wake.listens()
-    }
-
     fn on_commit(&self, offer: OfferFn) -> Registration {
         self.offers.0.add(offer)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { tells: self.wake.listens(), claims_at_once: 2, shares_commits: true }
     }
 }
 
@@ -177,6 +174,14 @@ impl Source for PostgresStore {
 impl Store for PostgresStore {
     fn records(&self) -> Result<&dyn Records, StoreError> {
         Ok(self)
+    }
+
+    async fn put_log(&self, write: LogWrite) -> Result<Written, StoreError> {
+        log::put(self.records()?, write).await
+    }
+
+    async fn logs(&self, job: JobId) -> Result<Vec<LogPage>, StoreError> {
+        log::read(self.records()?, job).await
     }
 
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
@@ -189,10 +194,6 @@ impl Store for PostgresStore {
             self.wake.work(work);
         }
         Ok(answers)
-    }
-
-    fn shares_commits(&self) -> bool {
-        true
     }
 
     async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {

@@ -10,8 +10,8 @@ use windlass_core::id::{BudgetName, JobId, Kind, QueueName, WorkerName};
 use windlass_core::job::Start;
 use windlass_core::json::Json;
 use windlass_core::store::{
-    ClaimAnswer, ClaimRequest, Expired, LeaseRef, Leased, ProgressWrite, RenewAnswer, Settlement, Source,
-    Spent, StepWrite, WakeFn, Written,
+    Capabilities, ClaimAnswer, ClaimRequest, Expired, LeaseRef, Leased, OfferFn, ProgressWrite, RenewAnswer,
+    Settlement, Source, Spent, StepWrite, WakeFn, Written,
 };
 use windlass_core::time::{Span, Time};
 use windlass_core::transition::Outcome;
@@ -253,6 +253,14 @@ impl Source for RemoteStore {
 
     fn on_work(&self, wake: WakeFn) -> Registration {
         self.listen(wake)
+    }
+
+    fn on_commit(&self, _: OfferFn) -> Registration {
+        Registration::none()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::PLAIN
     }
 }
 

@@ -17,10 +17,12 @@ use windlass_core::log::{LogPage, LogWrite};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
-use windlass_core::query::{Cursor, ListRequest, Page, QueueStatus, WorkerStatus};
+use windlass_core::query::{
+    Counted, Cursor, JobFilter, ListRequest, PAGE_MAX, Page, QueueStatus, WorkerStatus,
+};
 use windlass_core::record::Records;
 use windlass_core::store::{
-    BudgetStatus, CancelAnswer, DeleteAnswer, Enqueued, EpochStatus, Fired, QueueDeletion, Rerun,
+    BudgetStatus, CancelAnswer, DeleteAnswer, Enqueued, EpochStatus, Fired, Holder, QueueDeletion, Rerun,
     RerunAnswer, RetryAnswer, Risk, RunNowAnswer, Store, WorkerBeat, Written, check_steered,
 };
 use windlass_core::time::Time;
@@ -91,6 +93,56 @@ impl RemoteStore {
             Err(refused) => Err(refused.into()),
         }
     }
+
+    async fn cancel_one(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
+        let path = format!("/v1/jobs/{id}/cancel");
+        match self.caller.ask::<OutcomeWire>(Method::POST, &path, NOTHING).await? {
+            Ok(done) if done.outcome == "canceled" => Ok(CancelAnswer::Canceled),
+            Ok(_) => Ok(CancelAnswer::Requested),
+            Err(refused) if refused.is_not_found() => Ok(CancelAnswer::NotFound),
+            Err(refused) if refused.code() == "final" => Ok(CancelAnswer::Final),
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
+    async fn retry_one(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
+        let path = format!("/v1/jobs/{id}/retry");
+        match self.caller.ask::<OutcomeWire>(Method::POST, &path, NOTHING).await? {
+            Ok(_) => Ok(RetryAnswer::Retried),
+            Err(refused) if refused.is_not_found() => Ok(RetryAnswer::NotFound),
+            Err(refused) if refused.code() == "not_final" => Ok(RetryAnswer::NotFinal),
+            Err(refused) => match (refused.code(), refused.other()) {
+                ("dedupe_key_taken", Some(other)) => Ok(RetryAnswer::Taken(other)),
+                _ => Err(refused.into()),
+            },
+        }
+    }
+
+    async fn run_now_one(&self, id: JobId) -> Result<RunNowAnswer, StoreError> {
+        let path = format!("/v1/jobs/{id}/run");
+        match self.caller.ask::<OutcomeWire>(Method::POST, &path, NOTHING).await? {
+            Ok(done) if done.outcome == "made_due" => Ok(RunNowAnswer::Due),
+            Ok(_) => Ok(RunNowAnswer::AlreadyDue),
+            Err(refused) if refused.is_not_found() => Ok(RunNowAnswer::NotFound),
+            Err(refused) if refused.code() == "running" => Ok(RunNowAnswer::Running),
+            Err(refused) if refused.code() == "final" => Ok(RunNowAnswer::Final),
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
+    async fn rerun_one(&self, Rerun { job_id, from }: Rerun) -> Result<RerunAnswer, StoreError> {
+        let path = format!("/v1/jobs/{job_id}/rerun");
+        match self.caller.ask::<OutcomeWire>(Method::POST, &path, Some(&RerunWire { from })).await? {
+            Ok(_) => Ok(RerunAnswer::Retried),
+            Err(refused) if refused.code() == "no_step" => Ok(RerunAnswer::NoStep),
+            Err(refused) if refused.is_not_found() => Ok(RerunAnswer::NotFound),
+            Err(refused) if refused.code() == "not_final" => Ok(RerunAnswer::NotFinal),
+            Err(refused) => match (refused.code(), refused.other()) {
+                ("dedupe_key_taken", Some(other)) => Ok(RerunAnswer::Taken(other)),
+                _ => Err(refused.into()),
+            },
+        }
+    }
 }
 
 #[async_trait]
@@ -135,6 +187,16 @@ impl Store for RemoteStore {
         }
     }
 
+    /// For servers, before a worker of theirs may write: nobody asks it of a server.
+    async fn holders(&self, jobs: Vec<JobId>) -> Result<Vec<Holder>, StoreError> {
+        let mut holders = Vec::with_capacity(jobs.len());
+        for id in jobs {
+            let job = self.get(id).await?;
+            holders.extend(job.map(|job| Holder { job_id: id, queue: job.spec.queue, worker: job.worker }));
+        }
+        Ok(holders)
+    }
+
     async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
         let page: PageWire = self.caller.get(&format!("/v1/jobs?{}", query(&request))).await?;
         let cursor = |text: String| text.parse().map(Cursor).map_err(|_| odd("a cursor"));
@@ -142,11 +204,17 @@ impl Store for RemoteStore {
         Ok(Page { jobs: page.jobs.into_iter().map(JobWire::job).collect(), next })
     }
 
+    /// Of the newest alone: the API counts none.
+    async fn count_jobs(&self, filter: JobFilter) -> Result<Counted, StoreError> {
+        let page = self.list(ListRequest { filter, limit: PAGE_MAX, after: None }).await?;
+        Ok(Counted::of_page(&page))
+    }
+
     async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
         check_steered(&ids)?;
         let mut answers = Vec::with_capacity(ids.len());
         for id in ids {
-            answers.push(self.cancel(id).await?);
+            answers.push(self.cancel_one(id).await?);
         }
         Ok(answers)
     }
@@ -155,77 +223,27 @@ impl Store for RemoteStore {
         check_steered(&ids)?;
         let mut answers = Vec::with_capacity(ids.len());
         for id in ids {
-            answers.push(self.retry(id).await?);
+            answers.push(self.retry_one(id).await?);
         }
         Ok(answers)
-    }
-
-    async fn cancel(&self, id: JobId) -> Result<CancelAnswer, StoreError> {
-        let path = format!("/v1/jobs/{id}/cancel");
-        match self.caller.ask::<OutcomeWire>(Method::POST, &path, NOTHING).await? {
-            Ok(done) if done.outcome == "canceled" => Ok(CancelAnswer::Canceled),
-            Ok(_) => Ok(CancelAnswer::Requested),
-            Err(refused) if refused.is_not_found() => Ok(CancelAnswer::NotFound),
-            Err(refused) if refused.code() == "final" => Ok(CancelAnswer::Final),
-            Err(refused) => Err(refused.into()),
-        }
-    }
-
-    async fn retry(&self, id: JobId) -> Result<RetryAnswer, StoreError> {
-        let path = format!("/v1/jobs/{id}/retry");
-        match self.caller.ask::<OutcomeWire>(Method::POST, &path, NOTHING).await? {
-            Ok(_) => Ok(RetryAnswer::Retried),
-            Err(refused) if refused.is_not_found() => Ok(RetryAnswer::NotFound),
-            Err(refused) if refused.code() == "not_final" => Ok(RetryAnswer::NotFinal),
-            Err(refused) => match (refused.code(), refused.other()) {
-                ("dedupe_key_taken", Some(other)) => Ok(RetryAnswer::Taken(other)),
-                _ => Err(refused.into()),
-            },
-        }
     }
 
     async fn run_now_all(&self, ids: Vec<JobId>) -> Result<Vec<RunNowAnswer>, StoreError> {
         check_steered(&ids)?;
         let mut answers = Vec::with_capacity(ids.len());
         for id in ids {
-            answers.push(self.run_now(id).await?);
+            answers.push(self.run_now_one(id).await?);
         }
         Ok(answers)
-    }
-
-    async fn run_now(&self, id: JobId) -> Result<RunNowAnswer, StoreError> {
-        let path = format!("/v1/jobs/{id}/run");
-        match self.caller.ask::<OutcomeWire>(Method::POST, &path, NOTHING).await? {
-            Ok(done) if done.outcome == "made_due" => Ok(RunNowAnswer::Due),
-            Ok(_) => Ok(RunNowAnswer::AlreadyDue),
-            Err(refused) if refused.is_not_found() => Ok(RunNowAnswer::NotFound),
-            Err(refused) if refused.code() == "running" => Ok(RunNowAnswer::Running),
-            Err(refused) if refused.code() == "final" => Ok(RunNowAnswer::Final),
-            Err(refused) => Err(refused.into()),
-        }
     }
 
     async fn rerun_all(&self, wishes: Vec<Rerun>) -> Result<Vec<RerunAnswer>, StoreError> {
         check_steered(&wishes)?;
         let mut answers = Vec::with_capacity(wishes.len());
         for wish in wishes {
-            answers.push(self.rerun(wish).await?);
+            answers.push(self.rerun_one(wish).await?);
         }
         Ok(answers)
-    }
-
-    async fn rerun(&self, Rerun { job_id, from }: Rerun) -> Result<RerunAnswer, StoreError> {
-        let path = format!("/v1/jobs/{job_id}/rerun");
-        match self.caller.ask::<OutcomeWire>(Method::POST, &path, Some(&RerunWire { from })).await? {
-            Ok(_) => Ok(RerunAnswer::Retried),
-            Err(refused) if refused.code() == "no_step" => Ok(RerunAnswer::NoStep),
-            Err(refused) if refused.is_not_found() => Ok(RerunAnswer::NotFound),
-            Err(refused) if refused.code() == "not_final" => Ok(RerunAnswer::NotFinal),
-            Err(refused) => match (refused.code(), refused.other()) {
-                ("dedupe_key_taken", Some(other)) => Ok(RerunAnswer::Taken(other)),
-                _ => Err(refused.into()),
-            },
-        }
     }
 
     async fn delete_all(&self, ids: Vec<JobId>) -> Result<Vec<DeleteAnswer>, StoreError> {
@@ -377,6 +395,10 @@ impl Store for RemoteStore {
 
     async fn now(&self) -> Result<Time, StoreError> {
         Ok(self.caller.get::<NowWire>("/v1/now").await?.at)
+    }
+
+    async fn accepts(&self) -> Result<(), StoreError> {
+        self.now().await.map(drop)
     }
 
     async fn epoch(&self) -> Result<EpochStatus, StoreError> {

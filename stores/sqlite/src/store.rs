@@ -14,6 +14,7 @@ use windlass_core::id::{
 };
 use windlass_core::incarnation;
 use windlass_core::job::{Job, NewJob};
+use windlass_core::log::{self, LogPage, LogWrite};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
@@ -22,8 +23,8 @@ use windlass_core::record::{
     BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan, check_read, check_text,
 };
 use windlass_core::store::{
-    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, DeleteAnswer, Enqueued, EpochStatus, Expired,
-    Fired, Holder, LeaseRef, OfferFn, PRUNE_MAX, ProgressWrite, QueueDeletion, RenewAnswer, Rerun,
+    BudgetStatus, CancelAnswer, Capabilities, ClaimAnswer, ClaimRequest, DeleteAnswer, Enqueued, EpochStatus,
+    Expired, Fired, Holder, LeaseRef, OfferFn, PRUNE_MAX, ProgressWrite, QueueDeletion, RenewAnswer, Rerun,
     RerunAnswer, RetryAnswer, Risk, RunNowAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn,
     WorkerBeat, Written, check_steered,
 };
@@ -145,12 +146,24 @@ impl Source for SqliteStore {
     fn on_commit(&self, offer: OfferFn) -> Registration {
         self.wakers.offers.add(offer)
     }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::PLAIN
+    }
 }
 
 #[async_trait]
 impl Store for SqliteStore {
     fn records(&self) -> Result<&dyn Records, StoreError> {
         Ok(self)
+    }
+
+    async fn put_log(&self, write: LogWrite) -> Result<Written, StoreError> {
+        log::put(self.records()?, write).await
+    }
+
+    async fn logs(&self, job: JobId) -> Result<Vec<LogPage>, StoreError> {
+        log::read(self.records()?, job).await
     }
 
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {

@@ -7,18 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
-use windlass_engine::core::audit::{AuditBite, AuditFrom};
-use windlass_engine::core::eligible::Explanation;
-use windlass_engine::core::event::{Action, Event, Position};
+use windlass_engine::core::decorate::{Call, SourceDecorator, StoreDecorator};
 use windlass_engine::core::id::{Label, RecordKey, ShelfName};
-use windlass_engine::core::job::{Job, NewJob};
-use windlass_engine::core::policy::schedule::{Schedule, SchedulePolicy};
-use windlass_engine::core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_engine::core::record::{BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan};
-use windlass_engine::core::store::*;
+use windlass_engine::core::store::OfferFn;
 use windlass_engine::core::wake::Registration;
 use windlass_engine::testing::MemoryStore;
-use windlass_engine::*;
+use windlass_engine::{Source, Store, StoreError};
 
 /// When a process dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,169 +75,28 @@ impl Dying {
     }
 }
 
-#[async_trait]
-impl Source for Dying {
-    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
-        self.op(self.store.claim(request)).await
+impl SourceDecorator for Dying {
+    fn source(&self) -> &dyn Source {
+        &*self.store
     }
 
-    async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
-        self.op(self.store.renew(leases)).await
+    fn around<'a, T: Send + 'a>(&'a self, call: Call<'a, T>) -> Call<'a, T> {
+        Box::pin(self.op(call))
     }
 
-    async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
-        self.op(self.store.store_steps(steps)).await
-    }
-
-    async fn progress(&self, reports: Vec<ProgressWrite>) -> Result<Vec<Written>, StoreError> {
-        self.op(self.store.progress(reports)).await
-    }
-
-    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
-        self.op(self.store.settle(settlements)).await
-    }
-
-    async fn expire(&self) -> Result<Expired, StoreError> {
-        self.op(self.store.expire()).await
-    }
-
-    async fn spend(&self, budget: BudgetName, amount: u32) -> Result<Spent, StoreError> {
-        self.op(self.store.spend(budget, amount)).await
-    }
-
-    async fn cool_down(&self, budget: BudgetName, for_ms: u64) -> Result<(), StoreError> {
-        self.op(self.store.cool_down(budget, for_ms)).await
-    }
-
-    fn on_work(&self, wake: WakeFn) -> Registration {
-        self.store.on_work(wake)
+    /// Nobody claims for a process inside of the commits of others: they would do so for one that is dead.
+    fn on_commit(&self, _: OfferFn) -> Registration {
+        Registration::none()
     }
 }
 
-#[async_trait]
-impl Store for Dying {
-    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
-        self.op(self.store.enqueue(jobs)).await
+impl StoreDecorator for Dying {
+    fn store(&self) -> &dyn Store {
+        &*self.store
     }
 
     fn records(&self) -> Result<&dyn Records, StoreError> {
         Ok(self)
-    }
-
-    async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
-        self.op(self.store.get(id)).await
-    }
-
-    async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
-        self.op(self.store.list(request)).await
-    }
-
-    async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
-        self.op(self.store.cancel_all(ids)).await
-    }
-
-    async fn retry_all(&self, ids: Vec<JobId>) -> Result<Vec<RetryAnswer>, StoreError> {
-        self.op(self.store.retry_all(ids)).await
-    }
-
-    async fn run_now_all(&self, ids: Vec<JobId>) -> Result<Vec<RunNowAnswer>, StoreError> {
-        self.op(self.store.run_now_all(ids)).await
-    }
-
-    async fn rerun_all(&self, wishes: Vec<Rerun>) -> Result<Vec<RerunAnswer>, StoreError> {
-        self.op(self.store.rerun_all(wishes)).await
-    }
-
-    async fn delete_all(&self, ids: Vec<JobId>) -> Result<Vec<DeleteAnswer>, StoreError> {
-        self.op(self.store.delete_all(ids)).await
-    }
-
-    async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
-        self.op(self.store.explain(id)).await
-    }
-
-    async fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
-        self.op(self.store.queues()).await
-    }
-
-    async fn put_queue(&self, name: QueueName, policy: QueuePolicy) -> Result<(), StoreError> {
-        self.op(self.store.put_queue(name, policy)).await
-    }
-
-    async fn pause_queue(&self, name: QueueName, paused: bool) -> Result<(), StoreError> {
-        self.op(self.store.pause_queue(name, paused)).await
-    }
-
-    async fn delete_queue(&self, name: QueueName) -> Result<QueueDeletion, StoreError> {
-        self.op(self.store.delete_queue(name)).await
-    }
-
-    async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
-        self.op(self.store.budgets()).await
-    }
-
-    async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
-        self.op(self.store.put_budget(name, policy)).await
-    }
-
-    async fn delete_budget(&self, name: BudgetName) -> Result<bool, StoreError> {
-        self.op(self.store.delete_budget(name)).await
-    }
-
-    async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {
-        self.op(self.store.schedules()).await
-    }
-
-    async fn put_schedule(&self, name: ScheduleName, policy: SchedulePolicy) -> Result<(), StoreError> {
-        self.op(self.store.put_schedule(name, policy)).await
-    }
-
-    async fn delete_schedule(&self, name: ScheduleName) -> Result<bool, StoreError> {
-        self.op(self.store.delete_schedule(name)).await
-    }
-
-    async fn fire_schedules(&self) -> Result<Fired, StoreError> {
-        self.op(self.store.fire_schedules()).await
-    }
-
-    async fn beat(&self, worker: WorkerBeat) -> Result<(), StoreError> {
-        self.op(self.store.beat(worker)).await
-    }
-
-    async fn workers(&self) -> Result<Vec<WorkerStatus>, StoreError> {
-        self.op(self.store.workers()).await
-    }
-
-    async fn forget_worker(&self, name: WorkerName) -> Result<(), StoreError> {
-        self.op(self.store.forget_worker(name)).await
-    }
-
-    async fn prune(&self) -> Result<u64, StoreError> {
-        self.op(self.store.prune()).await
-    }
-
-    async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
-        self.op(self.store.events(since, limit)).await
-    }
-
-    async fn act(&self, action: Action) -> Result<(), StoreError> {
-        self.op(self.store.act(action)).await
-    }
-
-    async fn events_end(&self) -> Result<Position, StoreError> {
-        self.op(self.store.events_end()).await
-    }
-
-    async fn audit_bite(&self, from: AuditFrom) -> Result<AuditBite, StoreError> {
-        self.op(self.store.audit_bite(from)).await
-    }
-
-    async fn now(&self) -> Result<Time, StoreError> {
-        self.op(self.store.now()).await
-    }
-
-    async fn epoch(&self) -> Result<windlass_engine::core::store::EpochStatus, StoreError> {
-        self.op(self.store.epoch()).await
     }
 }
 

@@ -8,6 +8,7 @@ use crate::id::JobId;
 use crate::job::Job;
 use crate::query::{Counted, Cursor, JobFilter, ListRequest, PAGE_MAX, Page, WORKER_ALIVE_MS};
 use crate::state::State;
+use crate::store::{Holder, LeaseRef};
 use crate::time::Time;
 
 /// `explain` counts the jobs that go first up to this.
@@ -30,6 +31,22 @@ impl Book {
         }
         let next = jobs.last().filter(|_| more).map(|job| Cursor(job.seq));
         Page { jobs, next }
+    }
+
+    /// Of these leases, the jobs that are asked to cancel.
+    pub fn cancels(&self, leases: &[LeaseRef]) -> Vec<JobId> {
+        let asked = |lease: &&LeaseRef| {
+            let held = self.job(lease.job_id).and_then(|job| job.lease_for(lease.fence));
+            held.is_some_and(|held| held.cancel_requested)
+        };
+        leases.iter().filter(asked).map(|lease| lease.job_id).collect()
+    }
+
+    /// Whose these jobs are, of those that are there.
+    pub fn holders(&self, jobs: &[JobId]) -> Vec<Holder> {
+        let holder =
+            |job: &Job| Holder { job_id: job.id, queue: job.spec.queue.clone(), worker: job.worker.clone() };
+        jobs.iter().filter_map(|id| self.job(*id)).map(holder).collect()
     }
 
     /// How many jobs that a filter admits are in each state.

@@ -12,7 +12,7 @@ const LOOK_MS: u64 = 1;
 const LOOKS_MAX: u32 = 20;
 
 pub(super) async fn run(engine: Arc<Engine>, pool: Arc<Pool>) {
-    if engine.source.claims_at_once() < 2 {
+    if engine.source.capabilities().claims_at_once < 2 {
         return;
     }
     loop {

@@ -168,7 +168,7 @@ impl Housekeeper {
     fn longest(&self, rest: &Rest) -> u64 {
         match self.world.runs_in_place() {
             true => PAUSE_IN_PLACE_MS,
-            false if self.source.tells() => rest.told,
+            false if self.source.capabilities().tells => rest.told,
             false => rest.untold,
         }
     }

@@ -184,7 +184,7 @@ async fn wait(
         // Nobody tells that there is nothing left: who ends then has to ask.
         // Nor what a claim gave whose answer was lost.
         false
-            if engine.source.tells()
+            if engine.source.capabilities().tells
                 && engine.settings.until == Until::Shutdown
                 && !pool.doubts.is_any(engine.world.boot_ms()) =>
         {

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
+use windlass_engine::core::decorate::SourceDecorator;
 use windlass_engine::core::error::StoreError;
 use windlass_engine::core::id::{BudgetName, JobId};
 use windlass_engine::core::store::{
-    ClaimAnswer, ClaimRequest, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, Source, Spent,
-    StepWrite, WakeFn, Written,
+    Capabilities, ClaimAnswer, ClaimRequest, Expired, LeaseRef, OfferFn, ProgressWrite, RenewAnswer,
+    Settlement, Source, Spent, StepWrite, Written,
 };
 use windlass_engine::core::wake::Registration;
 use windlass_engine::testing::TestWorld;
@@ -121,9 +122,23 @@ impl Faulty {
 }
 
 #[async_trait]
-impl Source for Faulty {
-    fn claims_at_once(&self) -> usize {
-        self.claims_at_once.load(Ordering::SeqCst)
+impl SourceDecorator for Faulty {
+    fn source(&self) -> &dyn Source {
+        &*self.inner
+    }
+
+    /// Workers of these tests ask, and claim for themselves.
+    fn capabilities(&self) -> Capabilities {
+        let Capabilities { tells: _, claims_at_once: _, shares_commits } = self.inner.capabilities();
+        Capabilities {
+            tells: false,
+            claims_at_once: self.claims_at_once.load(Ordering::SeqCst),
+            shares_commits,
+        }
+    }
+
+    fn on_commit(&self, _: OfferFn) -> Registration {
+        Registration::none()
     }
 
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
@@ -133,7 +148,7 @@ impl Source for Faulty {
             self.later.lock().unwrap().push(request);
             return Err(StoreError::Unavailable("the server stands still".into()));
         }
-        if self.claims_at_once() > 1 {
+        if self.claims_at_once.load(Ordering::SeqCst) > 1 {
             self.stay_a_while().await;
         }
         let answer = self.inner.claim(request).await?;
@@ -204,9 +219,5 @@ impl Source for Faulty {
     async fn cool_down(&self, budget: BudgetName, for_ms: u64) -> Result<(), StoreError> {
         self.reach()?;
         self.inner.cool_down(budget, for_ms).await
-    }
-
-    fn on_work(&self, wake: WakeFn) -> Registration {
-        self.inner.on_work(wake)
     }
 }

@@ -150,7 +150,7 @@ async fn wait_for_work(api: &Arc<Api>, body: &ClaimBody, agent: &Agent) -> Resul
             return Ok(answer);
         }
         let due_ms = answer.next_due_in_ms.map_or(u64::MAX, |ms| ms.max(1));
-        let poll_ms = if api.store.tells() { TOLD_MS } else { POLL_MS };
+        let poll_ms = if api.store.capabilities().tells { TOLD_MS } else { POLL_MS };
         let pause_ms = jittered(&*api.world, poll_ms).min(due_ms).min(left_ms);
         tokio::select! {
             () = waiter.woken() => {}

@@ -228,7 +228,7 @@ pub(crate) async fn run(api: Arc<Api>) {
         }
         let listened = api.feed.is_listened_to();
         let awaited = listened && api.feed.ongoing().is_any();
-        let quiet = api.store.tells() && api.feed.told() == before && !awaited;
+        let quiet = api.store.capabilities().tells && api.feed.told() == before && !awaited;
         idle = if quiet { (idle + 1).min(QUIET_MAX) } else { 0 };
         api.feed.quiet.store(idle >= QUIET_AFTER, Ordering::Relaxed);
         let now_ms = api.world.boot_ms();

@@ -3,22 +3,16 @@
 use std::marker::PhantomData;
 
 use async_trait::async_trait;
-use windlass_core::audit::{AuditBite, AuditFrom};
-use windlass_core::eligible::Explanation;
+use windlass_core::decorate::{SourceDecorator, StoreDecorator};
 use windlass_core::error::StoreError;
-use windlass_core::event::{Action, Event, Position};
-use windlass_core::id::{
-    BudgetName, JobId, Label, QueueName, RecordKey, ScheduleName, ShelfName, WorkerName,
-};
+use windlass_core::event::{Event, Position};
+use windlass_core::id::{BudgetName, JobId, Label, QueueName, RecordKey, ShelfName};
 use windlass_core::job::{Job, NewJob};
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
-use windlass_core::policy::schedule::{Schedule, SchedulePolicy};
-use windlass_core::query::{ListRequest, Page, QueueStatus, WorkerStatus};
 use windlass_core::record::{BatchAnswer, Record, RecordBatch, RecordPage, Records, Scan};
 use windlass_core::store::*;
 use windlass_core::time::Time;
-use windlass_core::wake::Registration;
 use windlass_testkit::memory::MemoryStore;
 
 use super::Flaw;
@@ -36,51 +30,39 @@ impl<F: Flaw> Broken<F> {
 }
 
 #[async_trait]
-impl<F: Flaw> Source for Broken<F> {
+impl<F: Flaw> SourceDecorator for Broken<F> {
+    fn source(&self) -> &dyn Source {
+        &self.inner
+    }
+
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
-        let now = self.now().await?;
+        let now = self.inner.now().await?;
         F::claimed(&mut self.inner.book(), now);
         let ClaimAnswer { leases, next_due_in_ms, instance } = self.inner.claim(F::claim(request)).await?;
         Ok(ClaimAnswer { leases: F::leases(leases), next_due_in_ms, instance })
     }
 
     async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
-        let now = self.now().await?;
+        let now = self.inner.now().await?;
         self.inner.renew(leases.into_iter().map(|lease| self.lease(lease, now)).collect()).await
     }
 
     async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
-        let now = self.now().await?;
+        let now = self.inner.now().await?;
         let fix = |step: StepWrite| F::step(StepWrite { lease: self.lease(step.lease, now), ..step });
         self.inner.store_steps(steps.into_iter().map(fix).collect()).await
     }
 
-    async fn progress(&self, reports: Vec<ProgressWrite>) -> Result<Vec<Written>, StoreError> {
-        self.inner.progress(reports).await
-    }
-
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
-        let now = self.now().await?;
+        let now = self.inner.now().await?;
         let fix = |one: Settlement| F::settlement(Settlement { lease: self.lease(one.lease, now), ..one });
         Ok(F::settled(self.inner.settle(settlements.into_iter().map(fix).collect()).await?))
     }
 
     async fn expire(&self) -> Result<Expired, StoreError> {
-        let now = self.now().await?;
+        let now = self.inner.now().await?;
         F::looked(&mut self.inner.book(), now);
         if F::EXPIRES { self.inner.expire().await } else { Ok(Expired::default()) }
-    }
-
-    async fn spend(&self, budget: BudgetName, amount: u32) -> Result<Spent, StoreError> {
-        self.inner.spend(budget, amount).await
-    }
-
-    async fn cool_down(&self, budget: BudgetName, for_ms: u64) -> Result<(), StoreError> {
-        self.inner.cool_down(budget, for_ms).await
-    }
-
-    fn on_work(&self, wake: WakeFn) -> Registration {
-        self.inner.on_work(wake)
     }
 }
 
@@ -104,7 +86,11 @@ impl<F: Flaw> Records for Broken<F> {
 }
 
 #[async_trait]
-impl<F: Flaw> Store for Broken<F> {
+impl<F: Flaw> StoreDecorator for Broken<F> {
+    fn store(&self) -> &dyn Store {
+        &self.inner
+    }
+
     fn records(&self) -> Result<&dyn Records, StoreError> {
         Ok(self)
     }
@@ -117,20 +103,12 @@ impl<F: Flaw> Store for Broken<F> {
         Ok(self.inner.get(id).await?.map(F::found))
     }
 
-    async fn list(&self, request: ListRequest) -> Result<Page, StoreError> {
-        self.inner.list(request).await
-    }
-
     async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
         if F::CANCELS {
             self.inner.cancel_all(ids).await
         } else {
             Ok(vec![CancelAnswer::Canceled; ids.len()])
         }
-    }
-
-    async fn retry_all(&self, ids: Vec<JobId>) -> Result<Vec<RetryAnswer>, StoreError> {
-        self.inner.retry_all(ids).await
     }
 
     async fn run_now_all(&self, ids: Vec<JobId>) -> Result<Vec<RunNowAnswer>, StoreError> {
@@ -149,64 +127,12 @@ impl<F: Flaw> Store for Broken<F> {
         if F::DELETES { self.inner.delete_all(ids).await } else { Ok(vec![DeleteAnswer::Deleted; ids.len()]) }
     }
 
-    async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
-        self.inner.explain(id).await
-    }
-
-    async fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
-        self.inner.queues().await
-    }
-
     async fn put_queue(&self, name: QueueName, policy: QueuePolicy) -> Result<(), StoreError> {
         self.inner.put_queue(name, F::policy(policy)).await
     }
 
-    async fn pause_queue(&self, name: QueueName, paused: bool) -> Result<(), StoreError> {
-        self.inner.pause_queue(name, paused).await
-    }
-
-    async fn delete_queue(&self, name: QueueName) -> Result<QueueDeletion, StoreError> {
-        self.inner.delete_queue(name).await
-    }
-
-    async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
-        self.inner.budgets().await
-    }
-
     async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
         self.inner.put_budget(name, F::budget(policy)).await
-    }
-
-    async fn delete_budget(&self, name: BudgetName) -> Result<bool, StoreError> {
-        self.inner.delete_budget(name).await
-    }
-
-    async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {
-        self.inner.schedules().await
-    }
-
-    async fn put_schedule(&self, name: ScheduleName, policy: SchedulePolicy) -> Result<(), StoreError> {
-        self.inner.put_schedule(name, policy).await
-    }
-
-    async fn delete_schedule(&self, name: ScheduleName) -> Result<bool, StoreError> {
-        self.inner.delete_schedule(name).await
-    }
-
-    async fn fire_schedules(&self) -> Result<Fired, StoreError> {
-        self.inner.fire_schedules().await
-    }
-
-    async fn beat(&self, worker: WorkerBeat) -> Result<(), StoreError> {
-        self.inner.beat(worker).await
-    }
-
-    async fn workers(&self) -> Result<Vec<WorkerStatus>, StoreError> {
-        self.inner.workers().await
-    }
-
-    async fn forget_worker(&self, name: WorkerName) -> Result<(), StoreError> {
-        self.inner.forget_worker(name).await
     }
 
     async fn prune(&self) -> Result<u64, StoreError> {
@@ -215,25 +141,5 @@ impl<F: Flaw> Store for Broken<F> {
 
     async fn events(&self, since: Option<Position>, limit: u32) -> Result<Vec<Event>, StoreError> {
         Ok(F::events(self.inner.events(since, limit).await?))
-    }
-
-    async fn act(&self, action: Action) -> Result<(), StoreError> {
-        self.inner.act(action).await
-    }
-
-    async fn events_end(&self) -> Result<Position, StoreError> {
-        self.inner.events_end().await
-    }
-
-    async fn audit_bite(&self, from: AuditFrom) -> Result<AuditBite, StoreError> {
-        self.inner.audit_bite(from).await
-    }
-
-    async fn now(&self) -> Result<Time, StoreError> {
-        self.inner.now().await
-    }
-
-    async fn epoch(&self) -> Result<EpochStatus, StoreError> {
-        self.inner.epoch().await
     }
 }

@@ -9,8 +9,8 @@ use mongodb::{Client, Collection, Database, IndexModel};
 use windlass_core::error::StoreError;
 use windlass_core::id::{BudgetName, JobId, Kind};
 use windlass_core::store::{
-    ClaimAnswer, ClaimRequest, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, Source, Spent,
-    StepWrite, WakeFn, WakeFns, Written,
+    Capabilities, ClaimAnswer, ClaimRequest, Expired, LeaseRef, OfferFn, ProgressWrite, RenewAnswer,
+    Settlement, Source, Spent, StepWrite, WakeFn, WakeFns, Written,
 };
 use windlass_core::wake::{Registration, Work};
 
@@ -161,8 +161,12 @@ impl Source for AgendaRows {
         self.wakes.add(wake)
     }
 
+    fn on_commit(&self, _: OfferFn) -> Registration {
+        Registration::none()
+    }
+
     /// Claims of one program take other rows than each other, and meanwhile the others wait for a majority.
-    fn claims_at_once(&self) -> usize {
-        2
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { tells: false, claims_at_once: 2, shares_commits: false }
     }
 }

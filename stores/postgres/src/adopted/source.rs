@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 use windlass_core::error::StoreError;
 use windlass_core::id::{BudgetName, JobId};
 use windlass_core::store::{
-    ClaimAnswer, ClaimRequest, Expired, LeaseRef, ProgressWrite, RenewAnswer, Settlement, Source, Spent,
-    StepWrite, WakeFn, Written,
+    Capabilities, ClaimAnswer, ClaimRequest, Expired, LeaseRef, OfferFn, ProgressWrite, RenewAnswer,
+    Settlement, Source, Spent, StepWrite, WakeFn, Written,
 };
 use windlass_core::wake::Registration;
 
@@ -158,8 +158,13 @@ impl Source for AdoptedTable {
         }
     }
 
+    fn on_commit(&self, _: OfferFn) -> Registration {
+        Registration::none()
+    }
+
     /// While the table is looked at, nobody needs to ask.
-    fn tells(&self) -> bool {
-        self.wake.as_ref().is_some_and(Wake::listens)
+    fn capabilities(&self) -> Capabilities {
+        let tells = self.wake.as_ref().is_some_and(Wake::listens);
+        Capabilities { tells, claims_at_once: 1, shares_commits: false }
     }
 }

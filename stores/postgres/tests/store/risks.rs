@@ -139,7 +139,7 @@ async fn a_connection_that_listens_no_more_is_told() {
     let database = server.fresh_database().await;
     let store = PostgresStore::connect(&database.url()).await.expect("a store");
     assert!(!is_told(&store, Limits::default(), SAYS).await, "it has only begun");
-    eventually("the store listens", async || store.tells().then_some(())).await;
+    eventually("the store listens", async || store.capabilities().tells.then_some(())).await;
     let allow = |whether: bool| format!("ALTER DATABASE {} ALLOW_CONNECTIONS {whether}", database.name());
     server.sql(&allow(false)).await;
     server
@@ -149,8 +149,10 @@ async fn a_connection_that_listens_no_more_is_told() {
         .await;
     let told = async || is_told(&store, Limits::default(), SAYS).await.then_some(());
     eventually("it is told", told).await;
-    assert!(!store.tells());
+    assert!(!store.capabilities().tells);
     server.sql(&allow(true)).await;
-    let healed = async || (!is_told(&store, Limits::default(), SAYS).await && store.tells()).then_some(());
+    let healed = async || {
+        (!is_told(&store, Limits::default(), SAYS).await && store.capabilities().tells).then_some(())
+    };
     eventually("it listens again", healed).await;
 }
