@@ -1,18 +1,24 @@
-//! Budgets. A claim spends in the database; everything else is decided by
-//! `core` on the locked row.
+//! Budgets: what is spent of them is decided by `core`, on locked rows.
 
+use serde::Deserialize;
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use windlass_core::book::admin::{budget_status, spend};
 use windlass_core::id::BudgetName;
-use windlass_core::policy::budget::{Budget, BudgetPolicy};
+use windlass_core::policy::budget::{Budget, BudgetPolicy, Window};
 use windlass_core::store::{BudgetStatus, Spent};
 use windlass_core::time::Time;
 use windlass_core::wake::Work;
 
 use crate::error::Fault;
 use crate::find::now;
+use crate::link::{Link, Param};
 use crate::store::PostgresStore;
+
+/// What [`save`] asks, and what it is given.
+pub(crate) const SAVE: &str = include_str!("../sql/save_budgets.sql");
+pub(crate) const SAVE_TYPES: [Type; 4] =
+    [Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::TEXT_ARRAY];
 
 impl PostgresStore {
     pub(crate) async fn budgets_once(&self) -> Result<Vec<BudgetStatus>, Fault> {
@@ -75,41 +81,82 @@ impl PostgresStore {
         let now = now(&link, self.given_now()).await?;
         let answer = spend(&mut budget, amount, now);
         if answer == Spent::Granted {
-            let second = to_json(&budget.second)?;
-            let minute = to_json(&budget.minute)?;
-            let day = to_json(&budget.day)?;
-            let params: [crate::link::Param<'_>; 4] = [
-                (&name.as_str(), Type::TEXT),
-                (&second, Type::TEXT),
-                (&minute, Type::TEXT),
-                (&day, Type::TEXT),
-            ];
-            link.rows(include_str!("../sql/save_budget.sql"), &params).await?;
+            save(&link, &[budget]).await?;
         }
         link.commit().await?;
         Ok(answer)
     }
 }
 
-/// Reads a budget and how many running jobs name it.
-pub(crate) fn read_budget(row: &Row) -> Result<(Budget, u32), Fault> {
-    let unreadable = |why: &dyn std::fmt::Display| Fault::unreadable("a budget", why);
-    let bound = |at: usize| Ok::<_, Fault>(row.try_get::<_, Option<i64>>(at)?.map(|n| n as u32));
-    let name = BudgetName::new(row.try_get::<_, &str>(0)?).map_err(|why| unreadable(&why))?;
-    let window = |at: usize| serde_json::from_str(row.try_get(at)?).map_err(|why| unreadable(&why));
-    let policy =
-        BudgetPolicy { slots: bound(1)?, per_second: bound(2)?, per_minute: bound(3)?, per_day: bound(4)? };
-    let budget = Budget {
-        name,
-        policy,
-        cooling_until: row.try_get::<_, Option<i64>>(5)?.map(Time::from_ms),
-        second: window(6)?,
-        minute: window(7)?,
-        day: window(8)?,
-    };
-    Ok((budget, row.try_get::<_, i64>(9)? as u32))
+/// A row of the store: name, slots, bounds per second, minute and day, until when it cools down, what was spent in each
+/// of these windows, and how many running jobs name it.
+#[derive(Deserialize)]
+pub(crate) struct BudgetRow(
+    String,
+    Option<u32>,
+    Option<u32>,
+    Option<u32>,
+    Option<u32>,
+    Option<i64>,
+    Window,
+    Window,
+    Window,
+    u32,
+);
+
+impl BudgetRow {
+    /// The budget, and how many running jobs name it.
+    pub(crate) fn read(self) -> Result<(Budget, u32), Fault> {
+        let Self(name, slots, per_second, per_minute, per_day, cooling_ms, second, minute, day, slots_used) =
+            self;
+        let name = BudgetName::new(name).map_err(|why| Fault::unreadable("a budget", why))?;
+        let policy = BudgetPolicy { slots, per_second, per_minute, per_day };
+        let cooling_until = cooling_ms.map(Time::from_ms);
+        Ok((Budget { name, policy, cooling_until, second, minute, day }, slots_used))
+    }
 }
 
-fn to_json<T: serde::Serialize>(window: &T) -> Result<String, Fault> {
-    serde_json::to_string(window).map_err(|why| Fault::unreadable("a budget", why))
+/// Reads a budget and how many running jobs name it.
+pub(crate) fn read_budget(row: &Row) -> Result<(Budget, u32), Fault> {
+    let bound = |at: usize| Ok::<_, Fault>(row.try_get::<_, Option<i64>>(at)?.map(|n| n as u32));
+    let window =
+        |at: usize| serde_json::from_str(row.try_get(at)?).map_err(|why| Fault::unreadable("a budget", why));
+    BudgetRow(
+        row.try_get(0)?,
+        bound(1)?,
+        bound(2)?,
+        bound(3)?,
+        bound(4)?,
+        row.try_get(5)?,
+        window(6)?,
+        window(7)?,
+        window(8)?,
+        row.try_get::<_, i64>(9)? as u32,
+    )
+    .read()
+}
+
+/// Writes what was spent of budgets whose rows are locked.
+pub(crate) async fn save(link: &Link, spent: &[Budget]) -> Result<(), Fault> {
+    let bounded = |budget: &&Budget| {
+        let BudgetPolicy { slots: _, per_second, per_minute, per_day } = budget.policy;
+        [per_second, per_minute, per_day].iter().any(Option::is_some)
+    };
+    let spent: Vec<&Budget> = spent.iter().filter(bounded).collect();
+    if spent.is_empty() {
+        return Ok(());
+    }
+    let windows = |of: fn(&Budget) -> &Window| {
+        let text = |budget: &&Budget| serde_json::to_string(of(budget));
+        spent
+            .iter()
+            .map(text)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|why| Fault::unreadable("a budget", why))
+    };
+    let names: Vec<&str> = spent.iter().map(|budget| budget.name.as_str()).collect();
+    let (second, minute, day) = (windows(|b| &b.second)?, windows(|b| &b.minute)?, windows(|b| &b.day)?);
+    let values: [&(dyn ToSql + Sync); SAVE_TYPES.len()] = [&names, &second, &minute, &day];
+    let params: Vec<Param<'_>> = values.into_iter().zip(SAVE_TYPES).collect();
+    link.rows(SAVE, &params).await.map(drop)
 }

@@ -1,7 +1,9 @@
-//! Claims: one round trip, whatever limits and budgets there are.
+//! Claims. One that nothing but its own wish bounds is one statement, which picks by itself; one that limits, budgets or
+//! crossed keys bound is picked by `core`, between two calls of one transaction ([`crate::survey`]).
 
 use std::collections::HashMap;
 
+use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 use windlass_core::book::claim::leased;
@@ -14,12 +16,14 @@ use crate::error::Fault;
 use crate::link::{Link, Param};
 use crate::row::{Stored, read_job};
 use crate::store::PostgresStore;
+use crate::survey;
 use crate::ticket::{Spot, tag};
 
 pub(crate) const SQL: &str = include_str!("../sql/claim.sql");
 const INSTANCE: usize = 2;
+const BOUNDED: usize = 3;
 /// Where the columns of the job begin, with its number; its rank is one of them.
-const SEQ: usize = 3;
+const SEQ: usize = 4;
 const RANK: usize = SEQ + 12;
 /// What [`SQL`] is given.
 pub(crate) const TYPES: [Type; 10] = [
@@ -40,20 +44,56 @@ impl PostgresStore {
         let link = self.link().await?;
         let mut request = request.clone();
         loop {
-            match claim(&link, &request, self.given_now()).await {
+            match self.claim_by(&link, &request).await {
                 // Never less than one, so this ends.
                 Err(Fault::TooMuch(fit)) if fit < request.limit => request.limit = fit,
                 claimed => return claimed,
             }
         }
     }
+
+    /// By the way that the last claim of the same queues and kinds had to go, and by the other where that is not it.
+    async fn claim_by(&self, link: &Link, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
+        if request.limit == 0 || !self.bounds.are_likely(request) {
+            let claimed = claim(link, request, self.given_now()).await?;
+            self.bounds.note(request, claimed.is_none());
+            if let Some(answer) = claimed {
+                return Ok(answer);
+            }
+        }
+        let surveyed = survey::claim(link, request, self.given_now()).await?;
+        match surveyed {
+            Some((answer, bounded)) => {
+                self.bounds.note(request, bounded);
+                Ok(answer)
+            }
+            // It was answered before: that is not bounded by anything.
+            None => claim(link, request, self.given_now()).await?.ok_or_else(|| {
+                Fault::Collided("a request was forgotten while it was asked again".to_owned())
+            }),
+        }
+    }
 }
 
+/// A claim in one statement; nothing when limits, budgets or crossed keys bound it, and then nothing was given.
 pub(crate) async fn claim(
     link: &Link,
     request: &ClaimRequest,
     now: Option<i64>,
-) -> Result<ClaimAnswer, Fault> {
+) -> Result<Option<ClaimAnswer>, Fault> {
+    let rows = rows(link, SQL, request, now, &[]).await?;
+    let bounded = rows.first().map(|row| row.try_get::<_, bool>(BOUNDED)).transpose()?.unwrap_or(false);
+    if bounded { Ok(None) } else { answer(&rows).map(Some) }
+}
+
+/// Asks for a claim, with what else its statement is given.
+pub(crate) async fn rows(
+    link: &Link,
+    sql: &str,
+    request: &ClaimRequest,
+    now: Option<i64>,
+    more: &[Param<'_>],
+) -> Result<Vec<Row>, Fault> {
     let ClaimRequest { request_id, worker, queues, kinds, limit, lease_ms } = request;
     let queues: Vec<&str> = queues.iter().map(|queue| queue.as_str()).collect();
     let kinds: Option<Vec<&str>> =
@@ -63,13 +103,15 @@ pub(crate) async fn claim(
     let (worker, limit, promote_max) = (worker.as_str(), *limit as i32, PROMOTE_MAX as i32);
     let values: [&(dyn ToSql + Sync); TYPES.len()] =
         [&now, request_id, &worker, &queues, &kinds, &limit, &lease_ms, &promote_max, &asked, &bytes_max];
-    let params: Vec<Param<'_>> = values.into_iter().zip(TYPES).collect();
-    answer(&link.rows(SQL, &params).await?)
+    let mut params: Vec<Param<'_>> = values.into_iter().zip(TYPES).collect();
+    params.extend(more.iter().cloned());
+    link.rows(sql, &params).await
 }
 
-fn answer(rows: &[tokio_postgres::Row]) -> Result<ClaimAnswer, Fault> {
+/// What a claim answered: its leases, in order.
+pub(crate) fn answer(rows: &[Row]) -> Result<ClaimAnswer, Fault> {
     // A claim answers as it finds them.
-    let mut found: Vec<((i64, i64), &tokio_postgres::Row)> = Vec::with_capacity(rows.len());
+    let mut found: Vec<((i64, i64), &Row)> = Vec::with_capacity(rows.len());
     for row in rows {
         if let Some(seq) = row.try_get::<_, Option<i64>>(SEQ)? {
             found.push(((row.try_get(RANK)?, seq), row));

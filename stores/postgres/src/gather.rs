@@ -144,8 +144,11 @@ impl Shared {
         };
         match connections.pulse().wait(both).await {
             Ok(Ok(Some((answers, claimed)))) => {
-                let taken = batch.is_among(&claimed);
-                answer(Ok(claimed));
+                let taken = claimed.as_ref().is_some_and(|claimed| batch.is_among(claimed));
+                // What bounds a claim would be locked up to the commit of others: then the worker claims by itself, now.
+                answer(Ok(
+                    claimed.unwrap_or(ClaimAnswer { next_due_in_ms: Some(0), ..ClaimAnswer::default() })
+                ));
                 Some(Ok(Entered { answers, taken }))
             }
             Ok(Ok(None)) => None,

@@ -3,7 +3,8 @@
 //! The database decides: its clock is the clock, its locks and unique indexes
 //! are the last guard, and what has to happen in one piece is one function in
 //! the database (`sql/functions`), so that a claim, an enqueue and a completion
-//! are one round trip each. Statements have names, which the server keeps for a
+//! are one round trip each; a claim that limits, budgets or crossed keys bound is
+//! picked by `windlass_core::pick`, in two (`survey.rs`). Statements have names, which the server keeps for a
 //! session; where a transaction pooler stands in between (`pooler.rs`), each is
 //! sent unnamed with its types, and none relies on one before it in its session.
 //!
@@ -21,6 +22,7 @@
 
 pub mod adopted;
 mod audit;
+mod bounds;
 mod budgets;
 mod claim;
 mod connect;
@@ -51,6 +53,7 @@ mod scribe;
 mod settle;
 mod steer;
 mod store;
+mod survey;
 mod ticket;
 mod tls;
 mod wake;

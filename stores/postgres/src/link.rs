@@ -89,6 +89,11 @@ impl Link {
         Ok(())
     }
 
+    /// Whether a transaction has begun and not ended.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.in_transaction.load(Ordering::Relaxed)
+    }
+
     pub(crate) async fn simple(&self, sql: &str) -> Result<(), Fault> {
         let Some(object) = &self.object else { return Err(gone()) };
         self.begun();

@@ -5,6 +5,7 @@
 //! running program asks for by name. Those that start find that they are too old.
 
 use windlass_core::error::StoreError;
+use windlass_core::policy::budget::Budget;
 
 use crate::error::Fault;
 use crate::link::Link;
@@ -15,7 +16,7 @@ struct Migration {
     parts: &'static [&'static str],
 }
 
-const MIGRATIONS: [Migration; 11] = [
+const MIGRATIONS: [Migration; 12] = [
     Migration { version: 4, parts: &[include_str!("../migrations/0004_init.sql")] },
     Migration { version: 5, parts: &[include_str!("../migrations/0005_claims.sql")] },
     Migration { version: 6, parts: &[include_str!("../migrations/0006_records.sql")] },
@@ -26,18 +27,20 @@ const MIGRATIONS: [Migration; 11] = [
     Migration { version: 11, parts: &[include_str!("../migrations/0011_pauses.sql")] },
     Migration { version: 12, parts: &[include_str!("../migrations/0012_tickets.sql")] },
     Migration { version: 13, parts: &[include_str!("../migrations/0013_minutes_and_actions.sql")] },
+    Migration { version: 14, parts: &[include_str!("../migrations/0014_grants.sql")] },
     Migration {
-        version: 14,
+        version: 15,
         parts: &[
-            include_str!("../migrations/0014_grants.sql"),
+            include_str!("../migrations/0015_picker.sql"),
             include_str!("../sql/functions/basics.sql"),
             include_str!("../sql/functions/epoch.sql"),
             include_str!("../sql/functions/keys.sql"),
-            include_str!("../sql/functions/budgets.sql"),
             include_str!("../sql/functions/places.sql"),
             include_str!("../sql/functions/enqueue.sql"),
             include_str!("../sql/functions/grants.sql"),
+            include_str!("../sql/functions/take.sql"),
             include_str!("../sql/functions/claim.sql"),
+            include_str!("../sql/functions/survey.sql"),
             include_str!("../sql/functions/worker.sql"),
             include_str!("../sql/functions/complete.sql"),
             include_str!("../sql/functions/moves.sql"),
@@ -93,7 +96,10 @@ pub(crate) async fn migrate(link: &Link) -> Result<(), Fault> {
 /// Functions take the place of those of the version before, which programs may be calling: one that is called with other
 /// arguments, or answers with something else, than that of the version before needs another name.
 fn replacing(part: &str) -> String {
-    part.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION").replace("{planned}", PLANNED)
+    part.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
+        .replace("{planned}", PLANNED)
+        .replace("{second_ms}", &Budget::SECOND_BUCKET_MS.to_string())
+        .replace("{minute_ms}", &Budget::MINUTE_BUCKET_MS.to_string())
 }
 
 /// How a function plans that looks jobs up by what it is given: over their indexes, one by one, whatever the statistics say

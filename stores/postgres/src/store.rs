@@ -30,6 +30,7 @@ use windlass_core::store::{
 use windlass_core::time::Time;
 use windlass_core::wake::{Registration, Work};
 
+use crate::bounds::Bounds;
 use crate::connect::Connections;
 use crate::error::Fault;
 use crate::gather::{Entered, Gather};
@@ -51,6 +52,7 @@ pub struct PostgresStore {
     gather: Gather,
     scribe: Scribe,
     room: Room,
+    pub(crate) bounds: Bounds,
     /// Last, since fields are dropped in order: what uses them goes first.
     connections: Arc<Connections>,
 }
@@ -81,7 +83,7 @@ impl PostgresStore {
         let offers = Arc::new(Offers::default());
         let gather = Gather::new(Arc::clone(&connections), Arc::clone(&offers));
         let scribe = Scribe::new(Arc::clone(&connections));
-        Self { wake, offers, gather, scribe, room: Room::default(), connections }
+        Self { wake, offers, gather, scribe, room: Room::default(), bounds: Bounds::default(), connections }
     }
 
     /// Whether a transaction pooler stands in between.

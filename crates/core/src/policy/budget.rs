@@ -74,12 +74,16 @@ pub struct BudgetStatus {
     pub free_at: Option<Time>,
 }
 
-// Stores with statements of their own repeat these shapes: `windows_1` in Postgres.
-const SECOND: WindowShape = WindowShape { bucket_ms: 20, buckets: 50 };
-const MINUTE: WindowShape = WindowShape { bucket_ms: 1_000, buckets: 60 };
+const SECOND: WindowShape = WindowShape { bucket_ms: Budget::SECOND_BUCKET_MS, buckets: 50 };
+const MINUTE: WindowShape = WindowShape { bucket_ms: Budget::MINUTE_BUCKET_MS, buckets: 60 };
 const DAY: WindowShape = WindowShape { bucket_ms: 300_000, buckets: 288 };
 
 impl Budget {
+    /// How long a bucket of [`Budget::second`] is, for a store that fills windows by a statement of its own.
+    pub const SECOND_BUCKET_MS: i64 = 20;
+    /// How long a bucket of [`Budget::minute`] is.
+    pub const MINUTE_BUCKET_MS: i64 = 1_000;
+
     /// A budget of which nothing was spent.
     pub fn new(name: BudgetName, policy: BudgetPolicy) -> Self {
         let [second, minute, day] = [Window::default(), Window::default(), Window::default()];
@@ -157,6 +161,14 @@ impl Budget {
             }
         }
         Some(moment)
+    }
+
+    /// The beginning of the newest bucket: nothing was spent before it that is not counted. Nothing when nothing was.
+    pub fn spent_until(&self) -> Option<Time> {
+        let newest = |(_, window, shape): (Option<u32>, &Window, WindowShape)| {
+            window.0.last().map(|(bucket, _)| Time::from_ms(bucket.saturating_mul(shape.bucket_ms)))
+        };
+        self.windows().into_iter().filter_map(newest).max()
     }
 
     /// What of each window is used at `now`.

@@ -110,14 +110,24 @@ BEGIN
         PERFORM windlass.fix_pauses_1(p_now, e.lossy, e.pause_max_ms);
         PERFORM setval('windlass.record_rev', nextval('windlass.record_rev') + 1048576);
         UPDATE windlass.budgets b
-           SET (writes, second_window, minute_window, day_window) = (
-               SELECT * FROM windlass.spend_1(b, b.per_second, CASE WHEN e.lossy THEN b.per_minute END, NULL, p_now))
+           SET writes = b.writes + 1,
+               second_window = b.second_window || windlass.filled_1(b.second_window, {second_ms}, b.per_second, p_now),
+               minute_window = b.minute_window || CASE WHEN e.lossy THEN
+                   windlass.filled_1(b.minute_window, {minute_ms}, b.per_minute, p_now) ELSE '[]' END
          WHERE b.per_second IS NOT NULL OR b.per_minute IS NOT NULL;
     END IF;
     UPDATE windlass.epoch x
        SET number = e.number, instance = e.instance, floor = e.floor, began_ms = e.began_ms, first_seq = e.first_seq,
            lossy = e.lossy, history = e.history, started = e.started;
 END $$;
+
+-- What is to be added to a window so that all of its bound is spent now: a pair of bucket and amount, which may be of
+-- the same bucket as the last. Mirrors: Budget::fill. Test: conformance (epochs).
+CREATE FUNCTION windlass.filled_1(p_window jsonb, p_bucket_ms bigint, p_bound bigint, p_now bigint) RETURNS jsonb
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_bound IS NULL THEN '[]' ELSE jsonb_build_array(jsonb_build_array(
+               greatest(p_now / p_bucket_ms, (p_window -> -1 ->> 0)::bigint), p_bound)) END
+$$;
 
 -- Counts the beginning of an epoch as a renewal of every lease; mirrors Lease::renew_from.
 CREATE FUNCTION windlass.renew_all_1(p_now bigint) RETURNS void LANGUAGE plpgsql AS $$

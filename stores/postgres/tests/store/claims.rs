@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tokio_postgres::Client;
 use windlass_core::event::fitting;
-use windlass_core::id::BudgetName;
+use windlass_core::id::{BudgetName, Key, Kind};
+use windlass_core::job::NewJob;
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::store::{EVENTS_MAX, Source, Store};
@@ -49,7 +50,7 @@ async fn a_lease_begins_after_the_locks_of_its_claim() {
 /// Until so many claims wait for a lock.
 async fn waiting(watcher: &Client, claims: i64) {
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-                 AND wait_event_type = 'Lock' AND query LIKE '%claim_2%'";
+                 AND wait_event_type = 'Lock' AND query ~ 'survey_1|claim_3'";
     let ask = async || {
         let waiting: i64 = watcher.query_one(waits, &[]).await.expect("a look").get(0);
         (waiting == claims).then_some(())
@@ -82,6 +83,126 @@ async fn a_claim_that_is_asked_again_while_it_waits() {
     }
     assert_eq!(leases[0].len(), 1);
     assert_eq!(leases[0], leases[1]);
+}
+
+const KEYS: &str = "SELECT count(*) FROM windlass.ready WHERE key IS NOT NULL";
+
+/// A job of another kind that has a key.
+fn keyed(n: u128, kind: &str, key: &str) -> NewJob {
+    let mut new = job(n);
+    new.spec.kind = Kind::new(kind).expect("a kind");
+    new.spec.key = Some(Key::new(key).expect("a key"));
+    new
+}
+
+/// What the plain statement says of a claim: whether it is bounded, and how many jobs it gave.
+async fn plainly(scene: &Scene) -> (bool, i64) {
+    let claim = "SELECT bool_or(bounded), count(id) FROM windlass.claim_3(
+                     NULL, gen_random_uuid(), 'w', '{q}', NULL, 10, NULL, 100, '', 1000000)";
+    scene.client.batch_execute("BEGIN").await.expect("a transaction");
+    let row = scene.client.query_one(claim, &[]).await.expect("a claim");
+    scene.client.batch_execute("ROLLBACK").await.expect("rollback");
+    (row.get(0), row.get(1))
+}
+
+/// One statement is a claim as long as nothing else bounds it: no limit, no budget that is defined, no key at two gates.
+/// Where something does, it takes nothing and says so, and the claim of the store gives what core picks.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_nothing_bounds_is_one_statement() {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    let budget = || BudgetName::new("b").expect("a budget");
+    let mut spends = job(1);
+    spends.spec.budgets = vec![budget()];
+    store.enqueue(vec![spends, job(2), keyed(3, "k", "a"), keyed(4, "k", "b")]).await.expect("enqueue");
+    assert_eq!(plainly(&scene).await, (false, 4), "a budget that nobody defined");
+    store
+        .put_budget(budget(), BudgetPolicy { slots: Some(0), ..Default::default() })
+        .await
+        .expect("a budget");
+    assert_eq!(plainly(&scene).await, (true, 0));
+    store.delete_budget(budget()).await.expect("no budget");
+    let limit = |limit| QueuePolicy { limit, ..QueuePolicy::default() };
+    store.put_queue(queue(), limit(Some(1))).await.expect("a limit");
+    assert_eq!(plainly(&scene).await, (true, 0));
+    store.put_queue(queue(), limit(None)).await.expect("no limit");
+    store.enqueue(vec![keyed(5, "j", "a")]).await.expect("enqueue");
+    let ready: i64 = scene.client.query_one(KEYS, &[]).await.expect("a count").get(0);
+    assert_eq!((ready, plainly(&scene).await), (3, (true, 0)), "a key at two gates");
+    let given = store.claim(wish(10)).await.expect("claim").leases;
+    let given: Vec<u128> = given.iter().map(|leased| leased.job.id.0.as_u128()).collect();
+    assert_eq!(given, [1, 2, 3, 4]);
+    assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+}
+
+/// Who is gone between the two calls of a claim that is bounded has taken nothing, spent nothing, and holds up nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_dies_between_survey_and_claim_leaves_nothing() {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    let budget = BudgetName::new("b").expect("a budget");
+    let policy = BudgetPolicy { slots: Some(2), per_day: Some(2), ..BudgetPolicy::default() };
+    store.put_budget(budget.clone(), policy).await.expect("a budget");
+    let limit = QueuePolicy { limit: Some(2), ..QueuePolicy::default() };
+    store.put_queue(queue(), limit).await.expect("a limit");
+    let new = |n| {
+        let mut new = if n > 3 { keyed(n, "k", "a") } else { job(n) };
+        new.spec.budgets = vec![budget.clone()];
+        new
+    };
+    store.enqueue((1..=5).map(new).collect()).await.expect("enqueue");
+    let request = wish(5);
+    let survey = "SELECT * FROM windlass.survey_1(NULL, $1, '', '{q}', NULL, 5, NULL, 100)";
+    let mut dying = client(&scene.database.url()).await;
+    let begun = dying.transaction().await.expect("a transaction");
+    let rows = begun.query(survey, &[&request.request_id]).await.expect("a survey");
+    assert_eq!(rows.len(), 5, "the rooms, three jobs of one gate and one with a key of the other");
+    let pid: i32 = begun.query_one("SELECT pg_backend_pid()", &[]).await.expect("its number").get(0);
+    let ended: bool =
+        scene.client.query_one("SELECT pg_terminate_backend($1)", &[&pid]).await.expect("an end").get(0);
+    assert!(ended);
+    drop(begun);
+    let given = store.claim(request).await.expect("claim").leases;
+    let given: Vec<u128> = given.iter().map(|leased| leased.job.id.0.as_u128()).collect();
+    assert_eq!(given, [1, 2]);
+    let budgets = store.budgets().await.expect("budgets");
+    assert_eq!((budgets[0].slots_used, budgets[0].used.day), (2, 2));
+    assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+}
+
+/// Many who claim keys at several gates at once, where nothing is locked in between: each of them that gets nothing
+/// while others are ready is told to ask again, so that nobody waits for a poll.
+#[tokio::test(flavor = "multi_thread")]
+async fn crossed_keys_are_divided_and_nobody_is_sent_away() {
+    const JOBS: u128 = 120;
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    let new = |n| keyed(n, if n % 2 == 0 { "k" } else { "j" }, &format!("key-{}", n / 3));
+    store.enqueue((1..=JOBS).map(new).collect()).await.expect("enqueue");
+    let claimers = (0..4).map(|_| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            let mut ended = 0;
+            loop {
+                let answer = store.claim(wish(7)).await.expect("claim");
+                if answer.leases.is_empty() && answer.next_due_in_ms.is_none() {
+                    return ended;
+                }
+                let held: Vec<_> = answer.leases.iter().map(|leased| leased.lease_ref()).collect();
+                ended += held.len();
+                store.settle(ends(&held, &Outcome::DONE)).await.expect("settle");
+            }
+        })
+    });
+    let mut ended = 0;
+    for claimer in futures::future::join_all(claimers).await {
+        ended += claimer.expect("no panic");
+    }
+    // Who found nothing had nothing to find: what others held at that moment, they have ended since.
+    let rest = store.claim(wish(1_000)).await.expect("claim").leases.len();
+    assert_eq!((ended + rest) as u128, JOBS);
+    assert_eq!(rest, 0);
+    assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
 }
 
 /// Budgets that submitters invent, one for each job: as many gates, and claims go on.

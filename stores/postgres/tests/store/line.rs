@@ -37,7 +37,7 @@ async fn a_job_that_simply_ends_is_written_twice() {
     scene.client.batch_execute("BEGIN").await.expect("a transaction");
     let request = uuid::Uuid::from_u128(77);
     let claim =
-        "SELECT id, fence, seq FROM windlass.claim_2(NULL, $1, 'w', '{q}', NULL, 200, NULL, 100, '', 1000000)
+        "SELECT id, fence, seq FROM windlass.claim_3(NULL, $1, 'w', '{q}', NULL, 200, NULL, 100, '', 1000000)
                  ORDER BY rank, seq";
     let rows = scene.client.query(claim, &[&request]).await.expect("claim");
     assert_eq!(writes(&scene, "runs").await, (0, 0, 0));
@@ -95,7 +95,7 @@ async fn claims_looked_at(open: u128) -> i64 {
     let scene = Scene::new().await;
     let store = scene.store(None).await;
     store.enqueue((1..=open).map(job).collect()).await.expect("enqueue");
-    let claims = "SELECT count(c.id) FROM generate_series(1, $1) AS n CROSS JOIN LATERAL windlass.claim_2(
+    let claims = "SELECT count(c.id) FROM generate_series(1, $1) AS n CROSS JOIN LATERAL windlass.claim_3(
                       NULL, gen_random_uuid(), 'w' || n, '{q}', NULL, 1, NULL, 100, '', 1000000) c";
     let claimed: i64 = scene.client.query_one(claims, &[&(open as i32)]).await.expect("claims").get(0);
     assert_eq!(claimed, open as i64);

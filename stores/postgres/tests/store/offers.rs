@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 use windlass_core::error::StoreError;
 use windlass_core::id::Key;
 use windlass_core::json::Json;
+use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::state::StateName;
 use windlass_core::store::{CLAIM_MAX, ClaimAnswer, ClaimRequest, Offer, Source, Store};
 use windlass_core::wake::Registration;
 use windlass_postgres::PostgresStore;
 
-use crate::scene::{Scene, job, wish};
+use crate::scene::{Scene, job, queue, wish};
 
 type Heard = Arc<Mutex<Vec<Result<ClaimAnswer, StoreError>>>>;
 
@@ -90,4 +91,21 @@ async fn a_keyed_job_is_not_claimed_in_its_own_commit() {
     store.enqueue(vec![keyed]).await.expect("a job");
     assert!(heard.lock().expect("a lock").is_empty());
     assert_eq!(state(&store, 1).await, StateName::Queued);
+}
+
+/// A claim that a limit bounds is not made in the commit of others: the worker is told to claim by itself, at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bounded_claim_is_made_by_the_worker_itself() {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    let limit = QueuePolicy { limit: Some(1), ..QueuePolicy::default() };
+    store.put_queue(queue(), limit).await.expect("a limit");
+    let request = wish(1);
+    let (heard, _registration) = stand_by(&store, request.clone());
+    store.enqueue(vec![job(1), job(2)]).await.expect("two jobs");
+    let answer = heard.lock().expect("a lock").pop().expect("an answer").expect("no error");
+    assert_eq!((answer.leases.len(), answer.next_due_in_ms), (0, Some(0)));
+    assert_eq!(state(&store, 1).await, StateName::Queued);
+    let given = store.claim(request).await.expect("claim").leases;
+    assert_eq!(given.iter().map(|leased| leased.job.id).collect::<Vec<_>>(), [job(1).id]);
 }
