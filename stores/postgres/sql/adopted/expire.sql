@@ -1,5 +1,6 @@
 -- Takes back locks that have run out and were seen, with the same end, at a moment that this process names: at least
--- one wait and at most two waits ago. For another try, or for good when there is none left.
+-- one wait and at most two waits ago. For another try, or for good when there is none left. Nobody has that fence any
+-- more: an end that comes later was not written by it.
 WITH moment AS MATERIALIZED (SELECT {now} AS now),
 seen AS (SELECT * FROM unnest($4::text[], $5::bigint[], $6::bigint[]) AS s (id, lock_us, marked_ms)),
 lost AS MATERIALIZED (
@@ -14,7 +15,7 @@ lost AS MATERIALIZED (
 written AS (
     UPDATE {table} t
        SET {status} = CASE WHEN m.spent THEN {failed} ELSE {retry} END, {owner} = NULL,
-           {locked_until_column} = NULL{set_crash_error}{set_expired}{add_crash}
+           {locked_until_column} = NULL{pass_fence}{set_crash_error}{set_expired}{add_crash}
       FROM lost m
      WHERE t.{id} = m.id
     RETURNING t.*, m.outcome AS wl_outcome, m.from_status AS wl_from, m.owner AS wl_owner,

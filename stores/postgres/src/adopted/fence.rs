@@ -4,7 +4,8 @@
 //! one before it. So it rises for its row, stays below 2^53, and what a lost commit had handed out (a promotion, a restore,
 //! a copy) is not handed out again: an adopted table has no room for an epoch. What is below a step tells owners apart,
 //! so that a row says by itself whether it is still held by whoever has that fence, also where somebody else takes rows and
-//! leaves the fence as it was.
+//! leaves the fence as it was. Where the table has no column for it, nothing remembers the one before once a row is given back: of
+//! two claims of a row within one millisecond the second may then have the lower fence, and another one all the same.
 
 use uuid::Uuid;
 
@@ -46,6 +47,7 @@ fn in_a_column(column: &str, owner: &str, request: Option<&str>) -> Vec<(&'stati
     vec![
         ("{new_owner}", "$4::text".to_owned()),
         ("{set_fence}", format!(", {} = {rise}", quote(column))),
+        ("{pass_fence}", format!(", {} = {} + 1", quote(column), number(&Some(column.to_owned())))),
         ("{owner_after}", "NULL".to_owned()),
         ("{fence}", number(&Some(column.to_owned()))),
         // A row that is over belongs to nobody.
@@ -68,6 +70,8 @@ fn in_the_owner(owner: &str) -> Vec<(&'static str, String)> {
     vec![
         ("{new_owner}", format!("$4::text || {} || $6::text", spelled(&next("0", "$6::text")))),
         ("{set_fence}", String::new()),
+        // It goes with the owner.
+        ("{pass_fence}", String::new()),
         // One that is over keeps it, so that its end is known when it is asked again.
         ("{owner_after}", format!("CASE WHEN m.next_at IS NULL THEN {} END", of(owner))),
         ("{fence}", format!("('x' || {digits})::bit({})::bigint", FENCE_DIGITS * 4)),

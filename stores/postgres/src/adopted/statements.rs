@@ -299,7 +299,15 @@ impl Table<'_> {
             ),
         };
         if let Some(crashes) = &self.mapping.crashes {
-            set.push_str(&format!(", {} = 0", quote(crashes)));
+            // A step that the row has already is no progress.
+            let mut had = format!("t.{column} IN ({})", literals(&[vec![step.word.clone()], later].concat()));
+            if let Output::Fields(fields) = &step.output
+                && let Some((_, proof)) = fields.first()
+            {
+                had.push_str(&format!(" AND {} IS NOT NULL", of(proof)));
+            }
+            let crashes = quote(crashes);
+            set.push_str(&format!(", {crashes} = CASE WHEN {had} THEN t.{crashes} ELSE 0 END"));
         }
         match &step.output {
             Output::None => {}

@@ -4,27 +4,19 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use windlass_engine::core::audit::{AuditBite, AuditFrom};
+use windlass_engine::core::decorate::{SourceDecorator, StoreDecorator};
 use windlass_engine::core::eligible::Explanation;
 use windlass_engine::core::error::StoreError;
-use windlass_engine::core::event::{Action, Event, Position, What};
-use windlass_engine::core::id::{BudgetName, JobId, QueueName, ScheduleName, WorkerName};
-use windlass_engine::core::job::{Entry, Job, NewJob};
-use windlass_engine::core::policy::budget::BudgetPolicy;
-use windlass_engine::core::policy::queue::QueuePolicy;
-use windlass_engine::core::policy::schedule::{Schedule, SchedulePolicy};
-use windlass_engine::core::query::{
-    Counted, JobFilter, ListRequest, Page, QueueStatus, WORKER_ALIVE_MS, WorkerStatus,
-};
+use windlass_engine::core::event::{Event, Position, What};
+use windlass_engine::core::id::{JobId, WorkerName};
+use windlass_engine::core::job::{Entry, Job};
+use windlass_engine::core::policy::schedule::Schedule;
+use windlass_engine::core::query::{Counted, JobFilter, ListRequest, Page, WORKER_ALIVE_MS, WorkerStatus};
 use windlass_engine::core::record::Records;
 use windlass_engine::core::state::State;
 use windlass_engine::core::store::{
-    BudgetStatus, CancelAnswer, ClaimAnswer, ClaimRequest, DeleteAnswer, Enqueued, EpochStatus, Expired,
-    Fired, LeaseRef, Leased, ProgressWrite, QueueDeletion, RenewAnswer, Rerun, RerunAnswer, RetryAnswer,
-    RunNowAnswer, Settlement, Source, Spent, StepWrite, Store, WakeFn, WorkerBeat, Written,
+    ClaimAnswer, ClaimRequest, Expired, Fired, Leased, Source, Store, WorkerBeat,
 };
-use windlass_engine::core::time::Time;
-use windlass_engine::core::wake::Registration;
 use windlass_remote::RemoteStore;
 use windlass_testkit::memory::MemoryStore;
 
@@ -83,7 +75,11 @@ fn placed(mut job: Job, near: Job) -> Job {
 }
 
 #[async_trait]
-impl Source for Served {
+impl SourceDecorator for Served {
+    fn source(&self) -> &dyn Source {
+        &*self.far
+    }
+
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
         let ClaimAnswer { leases, next_due_in_ms, instance } = self.far.claim(request).await?;
         let mut whole = Vec::with_capacity(leases.len());
@@ -93,51 +89,19 @@ impl Source for Served {
         Ok(ClaimAnswer { leases: whole, next_due_in_ms, instance })
     }
 
-    async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
-        self.far.renew(leases).await
-    }
-
-    async fn cancels(&self, leases: Vec<LeaseRef>) -> Result<Vec<JobId>, StoreError> {
-        self.far.cancels(leases).await
-    }
-
-    async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
-        self.far.store_steps(steps).await
-    }
-
-    async fn progress(&self, reports: Vec<ProgressWrite>) -> Result<Vec<Written>, StoreError> {
-        self.far.progress(reports).await
-    }
-
-    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
-        self.far.settle(settlements).await
-    }
-
     async fn expire(&self) -> Result<Expired, StoreError> {
         self.near.expire().await
-    }
-
-    async fn spend(&self, budget: BudgetName, amount: u32) -> Result<Spent, StoreError> {
-        self.far.spend(budget, amount).await
-    }
-
-    async fn cool_down(&self, budget: BudgetName, for_ms: u64) -> Result<(), StoreError> {
-        self.far.cool_down(budget, for_ms).await
-    }
-
-    fn on_work(&self, wake: WakeFn) -> Registration {
-        self.far.on_work(wake)
     }
 }
 
 #[async_trait]
-impl Store for Served {
-    fn records(&self) -> Result<&dyn Records, StoreError> {
-        self.near.records()
+impl StoreDecorator for Served {
+    fn store(&self) -> &dyn Store {
+        &*self.far
     }
 
-    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
-        self.far.enqueue(jobs).await
+    fn records(&self) -> Result<&dyn Records, StoreError> {
+        self.near.records()
     }
 
     async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
@@ -160,57 +124,9 @@ impl Store for Served {
         self.near.count_jobs(filter).await
     }
 
-    async fn cancel_all(&self, ids: Vec<JobId>) -> Result<Vec<CancelAnswer>, StoreError> {
-        self.far.cancel_all(ids).await
-    }
-
-    async fn retry_all(&self, ids: Vec<JobId>) -> Result<Vec<RetryAnswer>, StoreError> {
-        self.far.retry_all(ids).await
-    }
-
-    async fn run_now_all(&self, ids: Vec<JobId>) -> Result<Vec<RunNowAnswer>, StoreError> {
-        self.far.run_now_all(ids).await
-    }
-
-    async fn rerun_all(&self, wishes: Vec<Rerun>) -> Result<Vec<RerunAnswer>, StoreError> {
-        self.far.rerun_all(wishes).await
-    }
-
-    async fn delete_all(&self, ids: Vec<JobId>) -> Result<Vec<DeleteAnswer>, StoreError> {
-        self.far.delete_all(ids).await
-    }
-
     async fn explain(&self, id: JobId) -> Result<Option<Explanation>, StoreError> {
         self.reckon().await?;
         self.far.explain(id).await
-    }
-
-    async fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
-        self.far.queues().await
-    }
-
-    async fn put_queue(&self, name: QueueName, policy: QueuePolicy) -> Result<(), StoreError> {
-        self.far.put_queue(name, policy).await
-    }
-
-    async fn pause_queue(&self, name: QueueName, paused: bool) -> Result<(), StoreError> {
-        self.far.pause_queue(name, paused).await
-    }
-
-    async fn delete_queue(&self, name: QueueName) -> Result<QueueDeletion, StoreError> {
-        self.far.delete_queue(name).await
-    }
-
-    async fn budgets(&self) -> Result<Vec<BudgetStatus>, StoreError> {
-        self.far.budgets().await
-    }
-
-    async fn put_budget(&self, name: BudgetName, policy: BudgetPolicy) -> Result<(), StoreError> {
-        self.far.put_budget(name, policy).await
-    }
-
-    async fn delete_budget(&self, name: BudgetName) -> Result<bool, StoreError> {
-        self.far.delete_budget(name).await
     }
 
     async fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {
@@ -221,14 +137,6 @@ impl Store for Served {
             (far.settled_to, far.rests) = (near.settled_to, near.rests);
         }
         Ok(far)
-    }
-
-    async fn put_schedule(&self, name: ScheduleName, policy: SchedulePolicy) -> Result<(), StoreError> {
-        self.far.put_schedule(name, policy).await
-    }
-
-    async fn delete_schedule(&self, name: ScheduleName) -> Result<bool, StoreError> {
-        self.far.delete_schedule(name).await
     }
 
     async fn fire_schedules(&self) -> Result<Fired, StoreError> {
@@ -257,25 +165,5 @@ impl Store for Served {
         let mut events = self.far.events(since, limit).await?;
         events.retain(|event| event.what != What::Acted);
         Ok(events)
-    }
-
-    async fn act(&self, action: Action) -> Result<(), StoreError> {
-        self.near.act(action).await
-    }
-
-    async fn events_end(&self) -> Result<Position, StoreError> {
-        self.far.events_end().await
-    }
-
-    async fn audit_bite(&self, from: AuditFrom) -> Result<AuditBite, StoreError> {
-        self.far.audit_bite(from).await
-    }
-
-    async fn now(&self) -> Result<Time, StoreError> {
-        self.far.now().await
-    }
-
-    async fn epoch(&self) -> Result<EpochStatus, StoreError> {
-        self.far.epoch().await
     }
 }
