@@ -3,7 +3,8 @@
 //! A claim whose answer was lost is asked again under the same id, and gives the same leases. But a store that was frozen may
 //! give nothing to the one that is asked again, and carry out the first one a moment later: nobody would hear what that gave, and
 //! healthy jobs would be booked as crashed. So the id of such a question is asked with once more, until it gives something or
-//! its time is over: whatever was carried out under it is heard of then.
+//! its time is over: whatever was carried out under it is heard of then. When that was, nobody says; not before the last
+//! moment at which the store was asked and had given nothing under it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -20,13 +21,15 @@ pub(super) struct Doubt {
     pub(super) request_id: Uuid,
     /// Whose it was and what it asked for: a question that asks for anything else needs an id of its own.
     pub(super) asked: String,
+    /// It was not carried out before this moment of the boot clock.
+    pub(super) asked_ms: u64,
     until_ms: u64,
 }
 
 impl Doubt {
-    /// One that failed at `now_ms`.
-    pub(super) fn new(request_id: Uuid, asked: String, now_ms: u64) -> Self {
-        Self { request_id, asked, until_ms: now_ms + DOUBT_MS }
+    /// One that was asked at `asked_ms` and failed at `now_ms`.
+    pub(super) fn new(request_id: Uuid, asked: String, asked_ms: u64, now_ms: u64) -> Self {
+        Self { request_id, asked, asked_ms, until_ms: now_ms + DOUBT_MS }
     }
 }
 
@@ -73,7 +76,8 @@ mod tests {
     #[test]
     fn a_doubt_is_for_the_same_question_and_ends() {
         let doubts = Doubts::default();
-        let [first, second] = [1, 2].map(|id| Doubt::new(Uuid::from_u128(id), format!("asked {id}"), 1_000));
+        let [first, second] =
+            [1, 2].map(|id| Doubt::new(Uuid::from_u128(id), format!("asked {id}"), 900, 1_000));
         doubts.keep(first.clone());
         doubts.keep(second);
         assert_eq!(doubts.take(|| "asked 3".to_owned(), 1_000), None);
@@ -82,7 +86,7 @@ mod tests {
         assert!(doubts.is_any(1_000 + DOUBT_MS - 1) && !doubts.is_any(1_000 + DOUBT_MS));
         assert_eq!(doubts.take(|| "asked 2".to_owned(), 1_000 + DOUBT_MS), None);
         for id in 0..2 * DOUBTS_MAX {
-            doubts.keep(Doubt::new(Uuid::from_u128(id as u128), String::new(), 0));
+            doubts.keep(Doubt::new(Uuid::from_u128(id as u128), String::new(), 0, 0));
         }
         assert_eq!(doubts.lock().len(), DOUBTS_MAX);
     }

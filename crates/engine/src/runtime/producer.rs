@@ -238,8 +238,10 @@ pub(super) struct Question {
     /// The one kind that it asks for, to see whether its attempts succeed again.
     trial: Option<Kind>,
     asked: usize,
-    /// The leases count from before the question was sent.
+    /// The leases count from before the question was sent; where it was sent before, from then on.
     asked_ms: u64,
+    /// When it is sent this time.
+    sent_ms: u64,
     /// It may be carried out by somebody who was not heard of.
     doubt: Option<Doubt>,
     /// Held until what it gave is started.
@@ -249,12 +251,12 @@ pub(super) struct Question {
 impl Question {
     /// A claim for the slots that are spoken for; nothing when no kind may be claimed now.
     fn new(engine: &Engine, spoken: Spoken) -> Option<Self> {
-        let asked_ms = engine.world.boot_ms();
+        let sent_ms = engine.world.boot_ms();
         let known = &engine.settings.kinds;
-        let trial = engine.breakers.to_try(known, asked_ms);
+        let trial = engine.breakers.to_try(known, sent_ms);
         let (kinds, asked) = match &trial {
             Some(kind) => (vec![kind.clone()], 1),
-            None => (engine.breakers.open(known, asked_ms), spoken.jobs),
+            None => (engine.breakers.open(known, sent_ms), spoken.jobs),
         };
         if kinds.is_empty() {
             return None;
@@ -267,24 +269,34 @@ impl Question {
             limit: u32::try_from(asked).unwrap_or(u32::MAX),
             lease_ms: engine.settings.lease_ms,
         };
-        let doubt = spoken.pool.doubts.take(|| request.asked(), asked_ms);
+        let doubt = spoken.pool.doubts.take(|| request.asked(), sent_ms);
         if let Some(doubt) = &doubt {
             request.request_id = doubt.request_id;
         }
-        Some(Self { request, trial, asked, asked_ms, doubt, spoken })
+        let asked_ms = doubt.as_ref().map_or(sent_ms, |doubt| doubt.asked_ms);
+        Some(Self { request, trial, asked, asked_ms, sent_ms, doubt, spoken })
     }
 
     /// Its answer was lost.
     fn doubted(&mut self, engine: &Engine) {
-        let Self { request, doubt, .. } = self;
-        *doubt = Some(Doubt::new(request.request_id, request.asked(), engine.world.boot_ms()));
+        let Self { request, asked_ms, doubt, .. } = self;
+        let now_ms = engine.world.boot_ms();
+        *doubt = Some(Doubt::new(request.request_id, request.asked(), *asked_ms, now_ms));
     }
 
-    /// It gave nothing: what somebody may still carry out is asked for by the next.
-    fn gave_nothing(&mut self) {
+    /// Nobody answers it: what somebody may still carry out is asked for by the next.
+    fn given_up(&mut self) {
         if let Some(doubt) = self.doubt.take() {
             self.spoken.pool.doubts.keep(doubt);
         }
+    }
+
+    /// It gave nothing: so nothing was carried out before it was sent.
+    fn gave_nothing(&mut self) {
+        if let Some(doubt) = &mut self.doubt {
+            doubt.asked_ms = self.sent_ms;
+        }
+        self.given_up();
     }
 
     /// A claim for the store to make by itself, of `idle_max` jobs at most when none is in hand.
@@ -318,7 +330,7 @@ pub(super) fn take(engine: &Arc<Engine>, mut question: Question, answer: ClaimAn
     if leases.is_empty() {
         question.gave_nothing();
     }
-    let Question { request: _, trial, asked, asked_ms, doubt: _, mut spoken } = question;
+    let Question { request: _, trial, asked, asked_ms, sent_ms: _, doubt: _, mut spoken } = question;
     engine.epoch.hear(instance);
     let count = leases.len();
     spoken.allowed.used(count);
@@ -352,7 +364,7 @@ async fn ask(engine: &Engine, question: &mut Question) -> Result<ClaimAnswer, St
                 }
                 question.doubted(engine);
                 if tries >= ASK_MIN && long_enough {
-                    question.gave_nothing();
+                    question.given_up();
                     return Err(error);
                 }
                 engine.world.sleep_ms(trouble.next_ms(&*engine.world)).await;

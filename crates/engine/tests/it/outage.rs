@@ -165,6 +165,29 @@ async fn a_claim_that_is_carried_out_late_is_heard_of() {
     assert_eq!((summary.claimed, summary.settled, summary.lost), (3, 3, 0));
 }
 
+/// What a claim gave that was carried out long ago has run out by the time that it is heard of, and begins nothing: leases count from
+/// when the store was last known to have given nothing, not from the question by which they are heard of.
+#[tokio::test]
+async fn a_claim_that_was_carried_out_long_ago_begins_nothing() {
+    let scene = Scene::new();
+    scene.line.put_off.store(1, Ordering::SeqCst);
+    let running = scene.start(|worker| worker.slots(1).lease(Duration::from_secs(5)));
+    let asked = async || scene.line.claims.lock().unwrap().len() >= 2;
+    scene.stage.until("it asks again", asked).await;
+    scene.pass(100).await;
+    scene.cut(true);
+    let id = scene.stage.enqueue("long ago").await;
+    assert_eq!(scene.line.carry_out().await, 1);
+    // Longer than a question is asked over and over: another takes its place, under the same id.
+    scene.pass(7_000).await;
+    scene.cut(false);
+    scene.finish.store(true, Ordering::SeqCst);
+    let job = scene.stage.until_state(id, StateName::Completed).await;
+    assert_eq!((job.attempt, job.crashes, job.fence), (1, 0, 2), "it was given back, and claimed anew");
+    assert_eq!(scene.begun.load(Ordering::SeqCst), 1);
+    running.stop().await;
+}
+
 /// Only the writes of this worker fail, and others look at its lease: it is held still in time, and ended when it
 /// hears that the job was lost.
 #[tokio::test]
