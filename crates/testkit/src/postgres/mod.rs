@@ -280,6 +280,10 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         let (server, name) = (self.server.clone(), self.name.clone());
+        // Whoever wants to look at it afterwards: `stores/postgres/tests/coverage`.
+        if std::env::var_os("WINDLASS_TEST_KEEP_DATABASES").is_some() {
+            return;
+        }
         // A runtime of its own: the test's may be shutting down already.
         let dropping = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
