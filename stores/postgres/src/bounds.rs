@@ -42,3 +42,35 @@ fn place(request: &ClaimRequest) -> u64 {
     (&request.queues, &request.kinds).hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+    use windlass_core::id::{Kind, QueueName, WorkerName};
+
+    use super::*;
+
+    fn wish(kind: &str) -> ClaimRequest {
+        ClaimRequest {
+            request_id: Uuid::nil(),
+            worker: WorkerName::new("w").expect("a name"),
+            queues: vec![QueueName::default()],
+            kinds: Some(vec![Kind::new(kind).expect("a kind")]),
+            limit: 1,
+            lease_ms: None,
+        }
+    }
+
+    #[test]
+    fn a_hint_is_of_its_queues_and_kinds_and_there_are_never_too_many() {
+        let bounds = Bounds::default();
+        bounds.note(&wish("a"), true);
+        assert!(bounds.are_likely(&wish("a")) && !bounds.are_likely(&wish("b")));
+        bounds.note(&wish("a"), false);
+        assert!(!bounds.are_likely(&wish("a")));
+        for n in 0..=KEPT_MAX {
+            bounds.note(&wish(&n.to_string()), true);
+        }
+        assert!(bounds.kept().len() <= KEPT_MAX);
+    }
+}

@@ -64,7 +64,9 @@ impl PostgresStore {
         let surveyed = survey::claim(link, request, self.given_now()).await?;
         match surveyed {
             Some((answer, bounded)) => {
-                self.bounds.note(request, bounded);
+                if let Some(bounded) = bounded {
+                    self.bounds.note(request, bounded);
+                }
                 Ok(answer)
             }
             // It was answered before: that is not bounded by anything.

@@ -38,6 +38,7 @@ const MIGRATIONS: [Migration; 12] = [
             include_str!("../sql/functions/places.sql"),
             include_str!("../sql/functions/enqueue.sql"),
             include_str!("../sql/functions/grants.sql"),
+            include_str!("../sql/functions/regate.sql"),
             include_str!("../sql/functions/take.sql"),
             include_str!("../sql/functions/claim.sql"),
             include_str!("../sql/functions/survey.sql"),

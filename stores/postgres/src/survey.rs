@@ -31,15 +31,16 @@ const SQL_TYPES: [Type; 8] = [
 ];
 const PICKED: &str = include_str!("../sql/claim_picked.sql");
 const PICKED_TYPES: [Type; 4] = [Type::INT8, Type::TEXT, Type::INT8_ARRAY, Type::INT8_ARRAY];
-/// Where the columns of a head begin.
-const AT: usize = 9;
+/// Where the columns of the heads begin.
+const HEADS: usize = 9;
 
-/// Makes a claim, and says whether anything bounded it; nothing when its request was answered before.
+/// Makes a claim, and says whether anything bounded it, where it met any gates; nothing when its request was answered
+/// before.
 pub(crate) async fn claim(
     link: &Link,
     request: &ClaimRequest,
     now: Option<i64>,
-) -> Result<Option<(ClaimAnswer, bool)>, Fault> {
+) -> Result<Option<(ClaimAnswer, Option<bool>)>, Fault> {
     link.prepare(SQL, &SQL_TYPES).await?;
     let (begun, surveyed) = tokio::join!(link.begin(), survey(link, request, now));
     let taken = match begun.and(surveyed) {
@@ -60,7 +61,8 @@ struct Survey {
     /// When time alone may free others, budgets aside.
     next: Option<Time>,
     instance: Uuid,
-    bounded: bool,
+    /// Whether anything bounds the gates, where there are any.
+    bounded: Option<bool>,
     /// The gates as the statement that takes is told of them.
     gates: String,
     /// Of each gate.
@@ -100,40 +102,38 @@ async fn survey(link: &Link, request: &ClaimRequest, now: Option<i64>) -> Result
     let values: [&(dyn ToSql + Sync); SQL_TYPES.len()] =
         [&now, request_id, &asked, &queues, &kinds, &limit, &lease_ms, &promote_max];
     let params: Vec<Param<'_>> = values.into_iter().zip(SQL_TYPES).collect();
-    Survey::read(&link.rows(SQL, &params).await?)
+    Survey::read(&link.row(SQL, &params).await?)
 }
 
 impl Survey {
     /// Nothing when the request was answered before.
-    fn read(rows: &[Row]) -> Result<Option<Self>, Fault> {
-        let Some((first, heads)) = rows.split_first() else {
-            return Err(Fault::unreadable("a survey", "it has no row"));
-        };
-        if first.try_get(2)? {
+    fn read(row: &Row) -> Result<Option<Self>, Fault> {
+        if row.try_get(2)? {
             return Ok(None);
         }
-        let names = |at| Ok::<_, Fault>(first.try_get::<_, Option<Vec<String>>>(at)?.unwrap_or_default());
+        let names = |at| Ok::<_, Fault>(row.try_get::<_, Option<Vec<String>>>(at)?.unwrap_or_default());
         let gate = |(queue, budgets)| GateOf { queue, budgets, heads: VecDeque::new() };
         let mut of: Vec<GateOf> = names(6)?.into_iter().zip(names(7)?).map(gate).collect();
-        for row in heads {
-            let head = HeadRow {
-                rank: row.try_get(AT + 1)?,
-                seq: row.try_get(AT + 2)?,
-                key: row.try_get(AT + 3)?,
-                bytes: row.try_get::<_, Option<i64>>(AT + 4)?.unwrap_or(0),
-            };
-            let at = row.try_get::<_, i64>(AT)? as usize;
-            let gate = of.get_mut(at - 1).ok_or_else(|| Fault::unreadable("a head", "it has no gate"))?;
-            gate.heads.push_back(head);
+        let numbers = |at| Ok::<_, Fault>(row.try_get::<_, Option<Vec<i64>>>(at)?.unwrap_or_default());
+        let (ats, ranks, seqs) = (numbers(HEADS)?, numbers(HEADS + 1)?, numbers(HEADS + 2)?);
+        let keys: Vec<Option<String>> = row.try_get::<_, Option<_>>(HEADS + 3)?.unwrap_or_default();
+        // Of a job that was deleted meanwhile there are none.
+        let bytes: Vec<Option<i64>> = row.try_get::<_, Option<_>>(HEADS + 4)?.unwrap_or_default();
+        for ((at, rank), (seq, (key, bytes))) in
+            ats.into_iter().zip(ranks).zip(seqs.into_iter().zip(keys.into_iter().zip(bytes)))
+        {
+            let gate = usize::try_from(at - 1).ok().and_then(|at| of.get_mut(at));
+            let gate = gate.ok_or_else(|| Fault::unreadable("a head", "it has no gate"))?;
+            gate.heads.push_back(HeadRow { rank, seq, key, bytes: bytes.unwrap_or(0) });
         }
         let rooms: RoomRows =
-            serde_json::from_str(first.try_get(8)?).map_err(|why| Fault::unreadable("a survey", why))?;
+            serde_json::from_str(row.try_get(8)?).map_err(|why| Fault::unreadable("a survey", why))?;
         Ok(Some(Self {
-            now: Time::from_ms(first.try_get(0)?),
-            next: first.try_get::<_, Option<i64>>(1)?.map(Time::from_ms),
-            instance: first.try_get(3)?,
-            bounded: first.try_get::<_, Option<bool>>(4)?.unwrap_or(false),
-            gates: first.try_get::<_, Option<String>>(5)?.unwrap_or_default(),
+            now: Time::from_ms(row.try_get(0)?),
+            next: row.try_get::<_, Option<i64>>(1)?.map(Time::from_ms),
+            instance: row.try_get(3)?,
+            bounded: row.try_get(4)?,
+            gates: row.try_get::<_, Option<String>>(5)?.unwrap_or_default(),
             of,
             rooms,
         }))
@@ -145,7 +145,7 @@ impl Survey {
         link: &Link,
         request: &ClaimRequest,
         given: Option<i64>,
-    ) -> Result<Option<(ClaimAnswer, bool)>, Fault> {
+    ) -> Result<Option<(ClaimAnswer, Option<bool>)>, Fault> {
         let (picked, spent) = self.pick(request)?;
         let next = picked.next_free.into_iter().chain(self.next).min();
         let next_due_in_ms = next.map(|at| at.ms_since(self.now));

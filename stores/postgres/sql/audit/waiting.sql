@@ -23,7 +23,9 @@ UNION ALL
 SELECT 'job ' || w.id || ' waits for nobody' FROM place w
  WHERE NOT EXISTS (SELECT FROM windlass.keys k WHERE k.queue = w.queue AND k.key = w.key AND k.holder IS NOT NULL)
    AND NOT EXISTS (
-       SELECT FROM windlass.ready r WHERE r.key = w.key AND r.label = w.label AND (r.rank, r.seq) < (w.rank, w.seq))
+       SELECT FROM windlass.ready r
+        WHERE r.key = w.key AND r.label >= w.queue || chr(31) AND r.label < w.queue || chr(32) AND r.gate = w.gate
+          AND (r.rank, r.seq) < (w.rank, w.seq))
 UNION ALL
 SELECT 'job ' || w.id || ' waits in a gate that its key does not know' FROM place w
  WHERE NOT EXISTS (

@@ -23,6 +23,24 @@ RETURNS text LANGUAGE sql STABLE AS $$
         || coalesce(array_to_string(p_budgets, chr(31)), '')
 $$;
 
+-- What the gate is named after at which a job stands, by its label: those of its budgets stay that somebody has
+-- defined, and of the others only that there are some. So budgets that are invented make no gates. Mirrors: pick::Gate
+-- (budgets that nobody defined bound nothing). Test: budgets_that_nobody_defined_make_no_gates.
+CREATE FUNCTION windlass.gate_label_1(p_label text) RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_parts text[] := string_to_array(p_label, chr(31));
+    v_defined text[];
+BEGIN
+    IF v_parts[4] = '' THEN
+        RETURN p_label;
+    END IF;
+    v_defined := ARRAY(
+        SELECT n.name FROM unnest(v_parts[4:]) WITH ORDINALITY AS n(name, ord)
+         WHERE EXISTS (SELECT FROM windlass.budgets b WHERE b.name = n.name) ORDER BY n.ord);
+    RETURN array_to_string(v_parts[:3] || v_defined || CASE
+        WHEN cardinality(v_defined) < cardinality(v_parts) - 3 THEN ARRAY[chr(30)] ELSE '{}' END, chr(31));
+END $$;
+
 -- Where the gates of a queue and kind stand in "ready"; without a kind, where those of the queue begin.
 CREATE FUNCTION windlass.room_1(p_queue text, p_kind text) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT (hashtextextended(p_queue COLLATE "C", 0) & -4294967296)

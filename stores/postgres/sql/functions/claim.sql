@@ -62,11 +62,14 @@ END $$;
 -- aside, and with the gates that it may take from. Plans as its caller says. Mirrors: Book::claim (up to the pick).
 -- Test: conformance (requests asked again, delays, epochs), claims.
 CREATE FUNCTION windlass.ask_1(
-    p_given bigint, p_request uuid, p_asked text, p_queues text[], p_kinds text[], p_lease_ms bigint,
+    p_given bigint, p_request uuid, p_asked text, p_queues text[], p_kinds text[], p_limit integer, p_lease_ms bigint,
     p_promote_max integer, OUT now_ms bigint, OUT next_ms bigint, OUT answered boolean, OUT gates windlass.gates)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_epoch windlass.epoch;
+    v_moved integer := 0;
+    v_moves integer;
+    v_all windlass.gates;
 BEGIN
     now_ms := windlass.begin_1(p_given);
     v_epoch := windlass.pausing_1(now_ms);
@@ -84,7 +87,20 @@ BEGIN
         now_ms := greatest(now_ms, windlass.clock_1(p_given));
         next_ms := windlass.next_due_1(p_queues);
     END IF;
-    gates := windlass.gates_1(now_ms, v_epoch, p_queues, p_kinds, p_lease_ms);
+    LOOP
+        gates := windlass.gates_2(now_ms, v_epoch, p_queues, p_kinds, p_lease_ms);
+        EXIT WHEN v_moved >= p_promote_max OR gates.spends IS NOT TRUE AND v_epoch.number IS NULL;
+        -- An epoch holds back what stands at a gate, also where it does not belong.
+        v_all := CASE WHEN v_epoch.number IS NULL THEN gates
+                      ELSE windlass.gates_2(now_ms, NULL, p_queues, p_kinds, p_lease_ms) END;
+        v_moves := windlass.regate_1(v_epoch, v_all, 2 * p_limit + 1, p_promote_max - v_moved);
+        EXIT WHEN v_moves = 0;
+        v_moved := v_moved + v_moves;
+    END LOOP;
+    IF v_moved >= p_promote_max THEN
+        -- There may be more of them: the next claim goes on.
+        next_ms := now_ms;
+    END IF;
     IF v_epoch.number IS NOT NULL THEN
         next_ms := least(next_ms, (
             SELECT min(p.until) FROM unnest(p_queues) AS q(name)
@@ -93,9 +109,10 @@ BEGIN
 END $$;
 
 -- The gates that a claim may take from: those of its queues and kinds that have ready jobs and are not held back by a
--- pause or an epoch. Locks nothing. Plans as its caller says. Mirrors: eligible (pauses, epochs).
+-- pause or an epoch. Each is named after where its first job belongs (windlass.gate_label_1). Locks nothing. Plans as
+-- its caller says. Mirrors: eligible (pauses, epochs).
 -- Test: conformance (pauses, epochs), claims (gates of others are not looked at).
-CREATE FUNCTION windlass.gates_1(
+CREATE FUNCTION windlass.gates_2(
     p_now bigint, p_epoch windlass.epoch, p_queues text[], p_kinds text[], p_lease_ms bigint)
 RETURNS windlass.gates LANGUAGE plpgsql AS $$
 DECLARE
@@ -118,14 +135,16 @@ BEGIN
              WHERE (h.room, h.gate) > (g.room, g.gate) AND h.room <= g.high
              ORDER BY h.room, h.gate, h.rank, h.seq LIMIT 1) n
     ), found AS (
-        SELECT h.room, h.gate, h.label, split_part(h.label, chr(31), 1) AS queue,
+        SELECT h.room, h.gate, l.label, split_part(h.label, chr(31), 1) AS queue,
                split_part(h.label, chr(31), 2) AS kind, split_part(h.label, chr(31), 3) = 'k' AS keyed,
-               array_to_string((string_to_array(h.label, chr(31)))[4:], chr(31)) AS names,
+               array_to_string((string_to_array(l.label, chr(31)))[4:], chr(31)) AS names,
                -- How many jobs a row seems to have: the first may be what a claim has left.
                (SELECT 1 + coalesce(max(cardinality(first.more_seqs)), 0) FROM (
                     SELECT r.more_seqs FROM windlass.ready r WHERE r.room = h.room AND r.gate = h.gate
                      ORDER BY r.rank, r.seq LIMIT 2) first) AS jobs
-          FROM heads h
+          FROM heads h CROSS JOIN LATERAL (
+               SELECT CASE WHEN split_part(h.label, chr(31), 4) = '' THEN h.label
+                           ELSE windlass.gate_label_1(h.label) END AS label) l
     )
     SELECT array_agg(g.room), array_agg(g.gate), array_agg(g.label), array_agg(g.jobs), array_agg(g.queue),
            array_agg(g.names), array_agg(coalesce(p_lease_ms, q.lease_ms, 30000)), array_agg(q.policy),
@@ -144,7 +163,10 @@ END $$;
 -- for. Test: a_claim_that_nothing_bounds_is_one_statement.
 CREATE FUNCTION windlass.is_bounded_1(p_gates windlass.gates) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN p_gates.limited IS NOT NULL OR p_gates.crossed OR p_gates.spends AND EXISTS (
+    IF p_gates.limited IS NOT NULL OR p_gates.crossed OR p_gates.spends IS NOT TRUE THEN
+        RETURN p_gates.limited IS NOT NULL OR p_gates.crossed;
+    END IF;
+    RETURN EXISTS (
         SELECT FROM unnest(p_gates.budgets) AS g(names) CROSS JOIN unnest(string_to_array(g.names, chr(31))) AS n(name)
           JOIN windlass.budgets b ON b.name = n.name);
 END $$;
@@ -196,7 +218,7 @@ BEGIN
     v_taken.now_ms := p_at;
     IF p_takes IS NULL THEN
         SELECT * INTO a
-          FROM windlass.ask_1(p_now, p_request, p_asked, p_queues, p_kinds, p_lease_ms, p_promote_max);
+          FROM windlass.ask_1(p_now, p_request, p_asked, p_queues, p_kinds, p_limit, p_lease_ms, p_promote_max);
         IF a.answered THEN
             RETURN QUERY SELECT a.now_ms, a.next_ms, e.instance, false, (r.job).*
               FROM windlass.epoch e CROSS JOIN windlass.recall_1(p_request) r;
@@ -209,7 +231,7 @@ BEGIN
     SELECT e.instance, greatest(1, e.floor) INTO STRICT v_instance, v_floor FROM windlass.epoch e;
     IF p_takes IS NULL AND v_gates.gates IS NOT NULL AND p_limit > 0 THEN
         v_bounded := windlass.is_bounded_1(v_gates);
-        v_takes := CASE WHEN NOT v_bounded THEN windlass.shares_1(p_limit, v_gates) END;
+        v_takes := CASE WHEN NOT v_bounded THEN windlass.shares_2(p_limit, v_gates) END;
     END IF;
     IF v_takes IS NOT NULL THEN
         v_taken := windlass.take_1(
@@ -221,7 +243,7 @@ BEGIN
           FROM (VALUES (1)) AS always(one) LEFT JOIN windlass.jobs_1 j ON false;
         RETURN;
     END IF;
-    v_numbers := windlass.remember_1(p_request, p_worker, p_asked, v_floor, v_gates, v_taken);
+    v_numbers := windlass.remember_2(p_request, p_worker, p_asked, v_floor, v_gates, v_taken);
     -- The answer is written out here: a function that gave it would copy every payload once more.
     IF v_taken.known THEN
         RETURN QUERY SELECT v_now, v_next, v_instance, false, l.* FROM windlass.leased_2(v_taken, v_numbers) l;
@@ -231,7 +253,7 @@ BEGIN
     SELECT v_now, v_next, v_instance, false, j.seq, j.id, j.kind, j.queue, j.payload, j.priority, j.key, j.dedupe_key,
            j.budgets, j.retry, j.timeout_ms, j.meta, j.rank, j.created_ms, j.run_at_ms, 1::smallint, 1, 0, u.fence, 0,
            v_now, p_worker, u.lease_ms, windlass.moment_1(v_now + u.lease_ms), false, NULL::bigint, NULL::bigint,
-           NULL::smallint, NULL::text, NULL::text, NULL::text, v_gates.policies[u.at], NULL::text, v_numbers[u.at]
+           NULL::smallint, NULL::text, NULL::text, NULL::text, v_gates.policies[u.at], NULL::text, NULL::bigint
       FROM (SELECT u.*, v_gates.lease_ms[u.at] AS lease_ms
               FROM unnest(v_taken.seqs, v_taken.ats, v_taken.fences) AS u(seq, at, fence)) u
       JOIN windlass.jobs j ON j.seq = u.seq;

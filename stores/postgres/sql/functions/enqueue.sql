@@ -55,7 +55,8 @@ CREATE FUNCTION windlass.enqueue_alike_1(
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     v_label text := p_queue || chr(31) || p_kind || chr(31) || chr(31) || coalesce(p_budgets, '');
-    v_gate bigint := hashtextextended(v_label, p_seed);
+    v_gate bigint := hashtextextended(CASE WHEN p_budgets IS NULL THEN v_label ELSE windlass.gate_label_1(v_label) END,
+                                      p_seed);
     v_rank bigint := windlass.rank_1(p_priority, CASE WHEN p_ageing THEN
         (SELECT q.ageing_ms FROM windlass.queues q WHERE q.name = p_queue) END, p_now);
     v_seqs bigint[] := ARRAY(SELECT nextval('windlass.job_seq') FROM generate_series(1, cardinality(p_ids)));
@@ -98,8 +99,9 @@ RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     WITH asked AS MATERIALIZED (
         SELECT nextval('windlass.job_seq') AS seq, a.*,
-               hashtextextended(a.label, CASE WHEN p_epoch.number IS NULL THEN 0
-                   ELSE windlass.seed_2(p_epoch, p_now, a.id, a.key, a.dedupe_key) END) AS gate
+               hashtextextended(CASE WHEN a.budgets IS NULL THEN a.label ELSE windlass.gate_label_1(a.label) END,
+                   CASE WHEN p_epoch.number IS NULL THEN 0
+                        ELSE windlass.seed_2(p_epoch, p_now, a.id, a.key, a.dedupe_key) END) AS gate
           FROM windlass.asked_1(
                p_now, p_ageing, NULL, p_ids, p_kinds, p_queues, p_payloads, p_priorities, p_keys, p_dedupe_keys,
                p_budgets, p_retries, p_timeouts, p_metas, p_run_at, p_delays) a
@@ -116,8 +118,9 @@ BEGIN
                    array_agg(a.seq) AS seqs, array_agg(a.id) AS ids
               -- Others may have taken numbers in between: rows must not reach over theirs.
               FROM (SELECT a.*, a.seq - row_number() OVER () AS apart FROM asked a) a WHERE a.ready
-             GROUP BY CASE WHEN p_sharing THEN a.seq / 64 ELSE a.seq END, a.apart, a.gate, a.rank, a.run_at_ms,
-                      a.dedupe_key IS NOT NULL, a.label) r;
+             -- What has budgets stands at a gate with others of other budgets, which may have numbers in between.
+             GROUP BY CASE WHEN p_sharing AND a.budgets IS NULL THEN a.seq / 64 ELSE a.seq END, a.apart, a.gate,
+                      a.rank, a.run_at_ms, a.dedupe_key IS NOT NULL, a.label) r;
     PERFORM windlass.accepted_1(p_now, p_queues, p_ids);
     RETURN true;
 EXCEPTION WHEN unique_violation THEN
@@ -142,8 +145,9 @@ BEGIN
     FOR round IN 1 .. 100 LOOP
         WITH asked AS MATERIALIZED (
             SELECT nextval('windlass.job_seq') AS seq, a.*,
-                   hashtextextended(a.label, CASE WHEN p_epoch.number IS NULL THEN 0
-                       ELSE windlass.seed_2(p_epoch, p_now, a.id, a.key, a.dedupe_key) END) AS gate
+                   hashtextextended(CASE WHEN a.budgets IS NULL THEN a.label ELSE windlass.gate_label_1(a.label) END,
+                       CASE WHEN p_epoch.number IS NULL THEN 0
+                            ELSE windlass.seed_2(p_epoch, p_now, a.id, a.key, a.dedupe_key) END) AS gate
               FROM windlass.asked_1(
                    p_now, p_ageing, v_todo, p_ids, p_kinds, p_queues, p_payloads, p_priorities, p_keys, p_dedupe_keys,
                    p_budgets, p_retries, p_timeouts, p_metas, p_run_at, p_delays) a
@@ -276,8 +280,9 @@ BEGIN
         p_metas := array_fill(p_metas[1], ARRAY[v_jobs]);
     END IF;
     IF v_keyed AND v_fresh THEN
-        PERFORM windlass.lock_keys_1(array_agg(k.queue), array_agg(k.key), array_agg(hashtextextended(
-                    k.queue || chr(31) || k.kind || chr(31) || 'k' || chr(31) || coalesce(k.budgets, ''), 0)))
+        -- With budgets, the gate is known when the job is stored: somebody may define one.
+        PERFORM windlass.lock_keys_1(array_agg(k.queue), array_agg(k.key), array_agg(CASE WHEN k.budgets IS NULL THEN
+                    hashtextextended(k.queue || chr(31) || k.kind || chr(31) || 'k' || chr(31), 0) END))
            FROM unnest(p_queues, p_keys, p_kinds, p_budgets) AS k(queue, key, kind, budgets) WHERE k.key IS NOT NULL;
     END IF;
     -- Nearly always all of them are new. Of jobs that are alike one is known to be there (v_sharing is nothing).

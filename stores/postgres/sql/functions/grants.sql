@@ -60,42 +60,74 @@ BEGIN
       FROM held h CROSS JOIN LATERAL windlass.seqs_1(h.block, h.bits) AS s(seq) JOIN windlass.jobs j ON j.seq = s.seq;
 END $$;
 
--- Remembers what a claim gave, counts it and tells of it. Answers with the numbers of the grants, by gate. Plans as its
--- caller says. Mirrors: Book::claim (what is remembered of a request). Test: conformance (requests asked again).
-CREATE FUNCTION windlass.remember_1(
+-- Grants what a claim took at several gates, or with budgets: a row for each block, gate and label of its jobs, with
+-- one number for each gate and label. Answers with the numbers. Plans as its caller says. Mirrors: nothing; in core a
+-- lease is part of the state. Test: conformance (several kinds, budgets).
+CREATE FUNCTION windlass.grant_1(
     p_request uuid, p_worker text, p_asked text, p_floor bigint, p_gates windlass.gates, p_taken windlass.taken)
 RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     v_numbers bigint[];
     -- Variables of their own: an entry of one is found at once, and one of a row is not.
-    v_queues text[] := p_gates.queues;
     v_labels text[] := p_gates.labels;
     v_lease_ms bigint[] := p_gates.lease_ms;
 BEGIN
-    IF cardinality(v_queues) = 1 THEN
-        v_numbers := ARRAY[nextval('windlass.claim_number')];
-    ELSE
-        -- Nothing for a gate that gave nothing.
-        v_numbers := ARRAY(SELECT CASE WHEN g.given THEN nextval('windlass.claim_number') END
-                             FROM (SELECT g.at, g.at IN (SELECT u.at FROM unnest(p_taken.ats) AS u(at)) AS given
-                                     FROM generate_series(1, cardinality(v_queues)) AS g(at)) g ORDER BY g.at);
-    END IF;
-    WITH given AS (
+    WITH job AS (
+        SELECT u.seq, u.at, CASE WHEN p_gates.spends THEN (
+                   SELECT windlass.label_1(j.queue, j.kind, j.key, j.budgets) FROM windlass.jobs j WHERE j.seq = u.seq)
+               ELSE v_labels[u.at] END AS label
+          FROM unnest(p_taken.seqs, p_taken.ats) AS u(seq, at)
+    ), block AS (
+        SELECT b.*, nextval('windlass.claim_number') AS number
+          FROM (SELECT j.seq >> 6 AS block, j.at, j.label, bit_or(windlass.bit_1(j.seq)) AS given FROM job j
+                 GROUP BY 1, 2, 3) b
+    ), given AS (
         INSERT INTO windlass.grants (block, number, given, open, due_ms, started_ms, lease_ms, fence, worker, label)
-        SELECT b.block, v_numbers[b.at], b.given, b.given, windlass.moment_1(p_taken.now_ms + v_lease_ms[b.at]),
-               p_taken.now_ms, v_lease_ms[b.at], p_floor, p_worker, v_labels[b.at]
-          FROM (SELECT u.seq >> 6 AS block, u.at, bit_or(windlass.bit_1(u.seq)) AS given
-                  FROM unnest(p_taken.seqs, p_taken.ats) AS u(seq, at) GROUP BY 1, 2) b
+        SELECT b.block, min(b.number) OVER (PARTITION BY b.at, b.label), b.given, b.given,
+               windlass.moment_1(p_taken.now_ms + v_lease_ms[b.at]), p_taken.now_ms, v_lease_ms[b.at], p_floor,
+               p_worker, b.label
+          FROM block b
         RETURNING block, number
+    ), asked AS (
+        INSERT INTO windlass.requests (request_id, at_ms, asked, blocks, numbers)
+        SELECT p_request, p_taken.now_ms, p_asked, array_agg(g.block), array_agg(g.number) FROM given g
+        RETURNING numbers
     )
-    INSERT INTO windlass.requests (request_id, at_ms, asked, blocks, numbers)
-    SELECT p_request, p_taken.now_ms, p_asked, array_agg(g.block), array_agg(g.number) FROM given g;
+    SELECT a.numbers INTO v_numbers FROM asked a;
+    RETURN v_numbers;
+END $$;
+
+-- Remembers what a claim gave, counts it and tells of it. Answers with the numbers of the grants. Plans as its caller
+-- says. Mirrors: Book::claim (what is remembered of a request). Test: conformance (requests asked again).
+CREATE FUNCTION windlass.remember_2(
+    p_request uuid, p_worker text, p_asked text, p_floor bigint, p_gates windlass.gates, p_taken windlass.taken)
+RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_numbers bigint[];
+    v_queues text[] := p_gates.queues;
+    v_label text := p_gates.labels[1];
+    v_lease_ms bigint := p_gates.lease_ms[1];
+BEGIN
+    IF cardinality(v_queues) > 1 OR p_gates.spends THEN
+        v_numbers := windlass.grant_1(p_request, p_worker, p_asked, p_floor, p_gates, p_taken);
+    ELSE
+        v_numbers := ARRAY[nextval('windlass.claim_number')];
+        WITH given AS (
+            INSERT INTO windlass.grants (block, number, given, open, due_ms, started_ms, lease_ms, fence, worker, label)
+            SELECT b.block, v_numbers[1], b.given, b.given, windlass.moment_1(p_taken.now_ms + v_lease_ms),
+                   p_taken.now_ms, v_lease_ms, p_floor, p_worker, v_label
+              FROM (SELECT u.seq >> 6 AS block, bit_or(windlass.bit_1(u.seq)) AS given
+                      FROM unnest(p_taken.seqs) AS u(seq) GROUP BY 1) b
+            RETURNING block, number
+        )
+        INSERT INTO windlass.requests (request_id, at_ms, asked, blocks, numbers)
+        SELECT p_request, p_taken.now_ms, p_asked, array_agg(g.block), array_agg(g.number) FROM given g;
+    END IF;
     IF p_taken.apart THEN
         UPDATE windlass.grants g SET open = g.open & ~b.bits
-          FROM (SELECT r.seq >> 6 AS block, u.at, bit_or(windlass.bit_1(r.seq)) AS bits
-                  FROM unnest(p_taken.seqs, p_taken.ats) AS u(seq, at) JOIN windlass.runs r ON r.seq = u.seq
-                 GROUP BY 1, 2) b
-         WHERE g.block = b.block AND g.number = v_numbers[b.at];
+          FROM (SELECT r.seq >> 6 AS block, bit_or(windlass.bit_1(r.seq)) AS bits
+                  FROM unnest(p_taken.seqs) AS u(seq) JOIN windlass.runs r ON r.seq = u.seq GROUP BY 1) b
+         WHERE g.block = b.block AND g.number = ANY (v_numbers);
     END IF;
     IF cardinality(v_queues) = 1 THEN
         WITH counted AS (

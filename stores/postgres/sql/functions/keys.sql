@@ -1,12 +1,13 @@
 -- Locks keys, in order, and makes their rows where there are none. The update
 -- that hardly ever happens is what locks a row that is there, in one statement, so
 -- that no prune can take it away in between. The gates are those of the jobs that
--- may be added.
+-- may be added, nothing where that is not known.
 CREATE FUNCTION windlass.lock_keys_1(p_queues text[], p_keys text[], p_gates bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO windlass.keys AS k (queue, key, gate)
-    SELECT u.queue COLLATE "C", u.key COLLATE "C", CASE WHEN min(u.gate) = max(u.gate) THEN min(u.gate) END
+    SELECT u.queue COLLATE "C", u.key COLLATE "C",
+           CASE WHEN min(u.gate) = max(u.gate) AND count(u.gate) = count(*) THEN min(u.gate) END
       FROM unnest(p_queues, p_keys, p_gates) AS u(queue, key, gate) GROUP BY 1, 2
      ORDER BY 1, 2
     ON CONFLICT (queue, key) DO UPDATE SET gate = NULL
@@ -28,7 +29,6 @@ DECLARE
     v_soles bigint[] := p_soles;
     v_gates bigint[];
     v_spots tid[];
-    v_labels text[];
     v_freed boolean := false;
 BEGIN
     IF NOT p_freed THEN
@@ -51,18 +51,20 @@ BEGIN
     END IF;
     -- Gate by gate, all keys together: nearly always a key has one.
     WHILE v_keys IS NOT NULL LOOP
-        SELECT array_agg(b.spot), array_agg(u.queue), array_agg(u.key), array_agg(b.gate), array_agg(b.label),
-            array_agg(u.sole)
-          INTO v_spots, v_queues, v_keys, v_gates, v_labels, v_soles
+        SELECT array_agg(b.spot), array_agg(u.queue), array_agg(u.key), array_agg(b.gate), array_agg(u.sole)
+          INTO v_spots, v_queues, v_keys, v_gates, v_soles
           FROM unnest(v_queues, v_keys, v_gates, v_soles) AS u(queue, key, gate, sole)
          CROSS JOIN LATERAL (
-               SELECT w.ctid AS spot, w.gate, w.label FROM windlass.waiting w
+               SELECT w.ctid AS spot, w.gate FROM windlass.waiting w
                 WHERE w.queue = u.queue AND w.key = u.key AND w.gate > coalesce(u.gate, -9223372036854775808)
                 ORDER BY w.queue, w.key, w.gate, w.rank, w.seq LIMIT 1) b;
         EXIT WHEN v_keys IS NULL;
         IF NOT p_freed THEN
-            SELECT array_agg(u.spot) INTO v_spots FROM unnest(v_spots, v_keys, v_labels) AS u(spot, key, label)
-             WHERE (SELECT r.seq FROM windlass.ready r WHERE r.key = u.key AND r.label = u.label LIMIT 1) IS NULL;
+            SELECT array_agg(u.spot) INTO v_spots
+              FROM unnest(v_spots, v_queues, v_keys, v_gates) AS u(spot, queue, key, gate)
+             WHERE (SELECT r.seq FROM windlass.ready r
+                     WHERE r.key = u.key AND r.label >= u.queue || chr(31) AND r.label < u.queue || chr(32)
+                       AND r.gate = u.gate LIMIT 1) IS NULL;
         END IF;
         WITH best AS (
             DELETE FROM windlass.waiting w WHERE w.ctid = ANY (v_spots) RETURNING w.*

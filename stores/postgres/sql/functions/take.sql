@@ -1,9 +1,17 @@
 -- Taking: jobs that a claim is to have leave their places in line and get their leases. How many of each gate, and
--- which of crossed keys, is said by windlass.shares_1 or by windlass_core::pick.
+-- which of crossed keys, is said by windlass.shares_2 or by windlass_core::pick.
+
+-- Whether a row stands for a gate: two can share a number by chance, and a budget may have been defined since the row
+-- came to its gate. Nearly always the labels are the same. Mirrors: nothing. Test: conformance (budgets that are
+-- defined late).
+CREATE FUNCTION windlass.is_of_1(p_label text, p_gate_label text) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT p_label = p_gate_label
+        OR split_part(p_label, chr(31), 4) <> '' AND windlass.gate_label_1(p_label) = p_gate_label
+$$;
 
 -- How many jobs each gate gives to a claim that nothing else bounds: a merge of the gates by rank and number. Plans as
 -- its caller says. Mirrors: windlass_core::pick without rooms. Test: conformance (several kinds).
-CREATE FUNCTION windlass.shares_1(p_limit integer, p_gates windlass.gates) RETURNS bigint[] LANGUAGE plpgsql AS $$
+CREATE FUNCTION windlass.shares_2(p_limit integer, p_gates windlass.gates) RETURNS bigint[] LANGUAGE plpgsql AS $$
 BEGIN
     IF cardinality(p_gates.gates) = 1 THEN
         RETURN ARRAY[p_limit::bigint];
@@ -18,7 +26,7 @@ BEGIN
                         CROSS JOIN LATERAL (
                               SELECT h.rank, u.seq FROM windlass.ready h CROSS
                                   JOIN unnest(h.seq || h.more_seqs) AS u(seq)
-                               WHERE h.room = g.room AND h.gate = g.gate AND h.label = g.label
+                               WHERE h.room = g.room AND h.gate = g.gate AND windlass.is_of_1(h.label, g.label)
                                ORDER BY h.rank, h.seq LIMIT p_limit) head
                         ORDER BY head.rank, head.seq LIMIT p_limit) h
                     GROUP BY h.at) t ON t.at = u.at);
@@ -28,7 +36,7 @@ END $$;
 -- those of others not waited for. Answers with the rows, and with those that have more jobs than are wanted and how
 -- many of them are. Plans as its caller says. Mirrors: nothing; core reads heads one by one. Test: conformance
 -- (batches).
-CREATE FUNCTION windlass.lock_rows_1(
+CREATE FUNCTION windlass.lock_rows_2(
     p_gates windlass.gates, p_left bigint[], p_sizes bigint[], OUT spots tid[], OUT cuts tid[], OUT cut_takes bigint[])
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -42,7 +50,7 @@ BEGIN
              CROSS JOIN LATERAL (
                    SELECT h.ctid AS spot, h.rank, h.seq, 1 + coalesce(cardinality(h.more_seqs), 0) AS jobs
                      FROM windlass.ready h
-                    WHERE h.room = g.room AND h.gate = g.gate AND h.label = g.label
+                    WHERE h.room = g.room AND h.gate = g.gate AND windlass.is_of_1(h.label, g.label)
                     ORDER BY h.rank, h.seq LIMIT (g.left_over + g.size - 1) / g.size FOR UPDATE SKIP LOCKED) t
              WHERE g.left_over > 0) t
      WHERE t.before < t.left_over;
@@ -89,7 +97,7 @@ END $$;
 -- and so on until there are enough jobs or no more rows. Where others hold all rows and will leave jobs in them, they
 -- are waited for, a few times, and the time of the claim with them. Plans as its caller says. Mirrors:
 -- windlass_core::pick. Test: conformance (batches, claims beside claims), claims.
-CREATE FUNCTION windlass.take_rows_1(
+CREATE FUNCTION windlass.take_rows_2(
     p_given bigint, p_floor bigint, p_worker text, p_gates windlass.gates, p_takes bigint[], p_taken windlass.taken)
 RETURNS windlass.taken LANGUAGE plpgsql AS $$
 DECLARE
@@ -103,7 +111,7 @@ BEGIN
                           FROM unnest(p_takes, p_gates.keyed) WITH ORDINALITY AS u(takes, keyed, at) ORDER BY u.at);
     END IF;
     LOOP
-        SELECT * INTO r FROM windlass.lock_rows_1(p_gates, v_left, v_sizes);
+        SELECT * INTO r FROM windlass.lock_rows_2(p_gates, v_left, v_sizes);
         IF r.spots IS NULL THEN
             EXIT WHEN v_waits = 10 OR p_taken.seqs IS NOT NULL OR NOT EXISTS (
                 SELECT FROM unnest(v_left, v_sizes) AS g(left_over, size) WHERE g.left_over > 0 AND g.size > 1);
@@ -135,7 +143,7 @@ END $$;
 -- Locks the rows of jobs with keys that are to be taken, with those of their keys, which are not waited for; with
 -- p_picks only these jobs. Answers with them beside what was taken before, in the order of rank and number, and with
 -- the rows, which are still there. Plans as its caller says. Mirrors: windlass_core::pick. Test: conformance (keys).
-CREATE FUNCTION windlass.lock_keyed_1(
+CREATE FUNCTION windlass.lock_keyed_2(
     p_gates windlass.gates, p_takes bigint[], p_picks bigint[], p_taken windlass.taken)
 RETURNS windlass.taken LANGUAGE plpgsql AS $$
 BEGIN
@@ -150,7 +158,7 @@ BEGIN
      CROSS JOIN LATERAL (
            SELECT h.ctid AS spot, h.seq, h.rank, h.id, h.fence, h.known, h.deduped FROM windlass.ready h
              JOIN windlass.keys k ON k.queue = g.queue AND k.key = h.key AND k.holder IS NULL
-            WHERE h.room = g.room AND h.gate = g.gate AND h.label = g.label
+            WHERE h.room = g.room AND h.gate = g.gate AND windlass.is_of_1(h.label, g.label)
               AND (p_picks IS NULL OR h.seq = ANY (p_picks))
             ORDER BY h.rank, h.seq LIMIT g.takes FOR UPDATE SKIP LOCKED) t
      WHERE g.takes > 0 AND g.keyed;
@@ -211,16 +219,14 @@ BEGIN
      WHERE r.seq = s.seq AND r.state = s.queued AND r.fence = s.before;
 END $$;
 
--- Counts the slots of budgets that jobs have from now on (p_ats: of each job, which gate), those of budgets that nobody
--- has defined with them: somebody may. Plans as its caller says. Mirrors: Lanes::slots_used. Test: conformance
--- (budgets).
-CREATE FUNCTION windlass.count_slots_1(p_ats bigint[], p_budgets text[]) RETURNS void LANGUAGE plpgsql AS $$
+-- Counts the slots of budgets that jobs have from now on, those of budgets that nobody has defined with them: somebody
+-- may. Plans as its caller says. Mirrors: Lanes::slots_used. Test: conformance (budgets).
+CREATE FUNCTION windlass.count_slots_1(p_seqs bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO windlass.tally (what, name, delta)
-    SELECT 1, n.name, sum(u.jobs)
-      FROM (SELECT u.at, count(*) AS jobs FROM unnest(p_ats) AS u(at) GROUP BY u.at) u
-     CROSS JOIN unnest(string_to_array(p_budgets[u.at], chr(31))) AS n(name)
-     WHERE p_budgets[u.at] <> '' GROUP BY n.name;
+    SELECT 1, n.name, count(*)
+      FROM unnest(p_seqs) AS u(seq) JOIN windlass.jobs j ON j.seq = u.seq CROSS JOIN unnest(j.budgets) AS n(name)
+     GROUP BY n.name;
 END $$;
 
 -- Takes as many jobs of each gate as p_takes says, of those with keys only p_picks where that is given, and gives them
@@ -233,10 +239,10 @@ CREATE FUNCTION windlass.take_1(
 RETURNS windlass.taken LANGUAGE plpgsql AS $$
 BEGIN
     IF false = ANY (p_gates.keyed) THEN
-        p_taken := windlass.take_rows_1(p_given, p_floor, p_worker, p_gates, p_takes, p_taken);
+        p_taken := windlass.take_rows_2(p_given, p_floor, p_worker, p_gates, p_takes, p_taken);
     END IF;
     IF p_gates.keys THEN
-        p_taken := windlass.lock_keyed_1(p_gates, p_takes, p_picks, p_taken);
+        p_taken := windlass.lock_keyed_2(p_gates, p_takes, p_picks, p_taken);
     END IF;
     IF p_taken.seqs IS NULL THEN
         RETURN p_taken;
@@ -261,7 +267,7 @@ BEGIN
             SELECT DISTINCT p_gates.queues[u.at] FROM unnest(p_taken.ats) AS u(at)));
     END IF;
     IF p_gates.spends THEN
-        PERFORM windlass.count_slots_1(p_taken.ats, p_gates.budgets);
+        PERFORM windlass.count_slots_1(p_taken.seqs);
     END IF;
     RETURN p_taken;
 END $$;

@@ -152,11 +152,11 @@ async fn a_connection_that_dies_between_survey_and_claim_leaves_nothing() {
     };
     store.enqueue((1..=5).map(new).collect()).await.expect("enqueue");
     let request = wish(5);
-    let survey = "SELECT * FROM windlass.survey_1(NULL, $1, '', '{q}', NULL, 5, NULL, 100)";
+    let survey = "SELECT seqs FROM windlass.survey_1(NULL, $1, '', '{q}', NULL, 5, NULL, 100)";
     let mut dying = client(&scene.database.url()).await;
     let begun = dying.transaction().await.expect("a transaction");
-    let rows = begun.query(survey, &[&request.request_id]).await.expect("a survey");
-    assert_eq!(rows.len(), 5, "the rooms, three jobs of one gate and one with a key of the other");
+    let heads: Vec<i64> = begun.query_one(survey, &[&request.request_id]).await.expect("a survey").get(0);
+    assert_eq!(heads.len(), 4, "three jobs of one gate and one with a key of the other");
     let pid: i32 = begun.query_one("SELECT pg_backend_pid()", &[]).await.expect("its number").get(0);
     let ended: bool =
         scene.client.query_one("SELECT pg_terminate_backend($1)", &[&pid]).await.expect("an end").get(0);
@@ -205,27 +205,87 @@ async fn crossed_keys_are_divided_and_nobody_is_sent_away() {
     assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
 }
 
-/// Budgets that submitters invent, one for each job: as many gates, and claims go on.
+/// A job with a budget of its own, and with a key of its own, or none.
+fn spending(n: u128, keys: bool) -> NewJob {
+    let mut new = if keys { keyed(n, "k", &format!("key-{n}")) } else { job(n) };
+    new.spec.budgets = vec![BudgetName::new(format!("b{n}")).expect("a budget")];
+    new
+}
+
+/// How many rows of "ready" a claim of one looks at, by a connection of its own, whose counters have nothing else; and
+/// whether it gave one.
+async fn looked_at(scene: &Scene) -> (i64, i64) {
+    let mut own = client(&scene.database.url()).await;
+    let own = own.transaction().await.expect("a transaction");
+    let claim = "SELECT count(id) FROM windlass.claim_3(
+                     NULL, gen_random_uuid(), 'w', '{q}', NULL, 1, NULL, 100, '', 1000000)";
+    let given: i64 = own.query_one(claim, &[]).await.expect("a claim").get(0);
+    let looked = "SELECT (seq_tup_read + idx_tup_fetch)::bigint FROM pg_stat_xact_all_tables \
+                  WHERE schemaname = 'windlass' AND relname = 'ready'";
+    let looked: i64 = own.query_one(looked, &[]).await.expect("counters").get(0);
+    own.rollback().await.expect("rollback");
+    (looked, given)
+}
+
+/// Budgets that submitters invent, one for each job, make no gates: a claim looks at as many rows as with few of them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_budget_for_every_job_stops_nobody() {
-    let scene = Scene::new().await;
-    let store = scene.store(None).await;
-    for from in (0..33_000).step_by(5_500) {
+async fn budgets_that_nobody_defined_make_no_gates() {
+    for keys in [false, true] {
+        let scene = Scene::new().await;
+        let store = scene.store(None).await;
+        store.enqueue((1..=10).map(|n| spending(n, keys)).collect()).await.expect("enqueue");
+        let few = looked_at(&scene).await;
+        for from in (11..6_011).step_by(1_000) {
+            store.enqueue((from..from + 1_000).map(|n| spending(n, keys)).collect()).await.expect("enqueue");
+        }
+        let many = looked_at(&scene).await;
+        let gates = "SELECT count(DISTINCT (room, gate)) FROM windlass.ready";
+        let gates: i64 = scene.client.query_one(gates, &[]).await.expect("a count").get(0);
+        assert_eq!((gates, many), (1, few), "keys: {keys}");
+        let leases = store.claim(wish(1_000)).await.expect("claim").leases;
+        let held: Vec<_> = leases.iter().map(|leased| leased.lease_ref()).collect();
+        assert_eq!(
+            held.iter().map(|lease| lease.job_id.0.as_u128()).collect::<Vec<_>>(),
+            (1..=1_000).collect::<Vec<_>>()
+        );
+        let answers = store.settle(ends(&held, &Outcome::DONE)).await.expect("settle");
+        assert!(answers.iter().all(|written| *written == windlass_core::store::Written::Done));
+        assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+    }
+}
+
+/// A budget that is defined when jobs that name it are ready binds them from then on, wherever they stand, and the others
+/// pass them by; when it is deleted, they are free again.
+#[tokio::test(flavor = "multi_thread")]
+async fn budgets_that_are_defined_late_bind() {
+    for keys in [false, true] {
+        let scene = Scene::new().await;
+        let store = scene.store(None).await;
+        let budget = || BudgetName::new("late").expect("a budget");
         let new = |n: u128| {
-            let mut new = job(n + 1);
-            new.spec.budgets = vec![BudgetName::new(format!("b{n}")).expect("a budget")];
+            let mut new = spending(n, keys);
+            new.spec.budgets.extend((n <= 2_500).then(budget));
             new
         };
-        store.enqueue((from..from + 5_500).map(new).collect()).await.expect("enqueue");
+        store.enqueue((1..=2_600).map(new).collect()).await.expect("enqueue");
+        let policy = BudgetPolicy { slots: Some(1), ..BudgetPolicy::default() };
+        store.put_budget(budget(), policy).await.expect("a budget");
+        let mut given = Vec::new();
+        loop {
+            let answer = store.claim(wish(10)).await.expect("claim");
+            given.extend(answer.leases.iter().map(|leased| leased.job.id.0.as_u128()));
+            if answer.leases.is_empty() && answer.next_due_in_ms.is_none() {
+                break;
+            }
+        }
+        assert_eq!(given.len(), 101, "keys: {keys}");
+        assert_eq!(given.iter().filter(|n| **n <= 2_500).collect::<Vec<_>>(), [&1]);
+        assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+        store.delete_budget(budget()).await.expect("no budget");
+        let rest = store.claim(wish(2_600)).await.expect("claim").leases.len();
+        assert_eq!(rest, 2_499, "keys: {keys}");
+        assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
     }
-    let leases = store.claim(wish(1_000)).await.expect("claim").leases;
-    let held: Vec<_> = leases.iter().map(|leased| leased.lease_ref()).collect();
-    assert_eq!(
-        held.iter().map(|lease| lease.job_id.0.as_u128()).collect::<Vec<_>>(),
-        (1..=1_000).collect::<Vec<_>>()
-    );
-    let answers = store.settle(ends(&held, &Outcome::DONE)).await.expect("settle");
-    assert!(answers.iter().all(|written| *written == windlass_core::store::Written::Done));
 }
 
 /// A page of events is bounded in bytes, and the next one goes on from it.

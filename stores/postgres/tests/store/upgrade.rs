@@ -8,6 +8,7 @@ use windlass_core::id::{BudgetName, DedupeKey, JobId, Key, RecordKey, ShelfName}
 use windlass_core::job::{Job, NewJob, Start};
 use windlass_core::json::Json;
 use windlass_core::policy::budget::BudgetPolicy;
+use windlass_core::policy::queue::QueuePolicy;
 use windlass_core::query::{JobFilter, ListRequest};
 use windlass_core::record::{BatchAnswer, IfRev, Keep, Put, RecordBatch, RecordWrite};
 use windlass_core::state::StateName;
@@ -18,7 +19,7 @@ use windlass_postgres::{Options, PostgresStore};
 use windlass_testkit::clock::FakeClock;
 use windlass_testkit::eventually::eventually;
 
-use crate::scene::{Scene, client, job, wish};
+use crate::scene::{Scene, client, job, queue, wish};
 
 /// The tables of the fourth schema but for claims, with the columns that can be copied.
 const TABLES: [(&str, &str); 13] = [
@@ -283,6 +284,53 @@ async fn a_running_program_keeps_its_leases_while_claims_become_grants() {
     assert_eq!(store.claim(request).await.expect("a claim").leases.len(), 1);
     let ends = held.iter().map(|leased| end(leased, Outcome::DONE)).collect();
     assert_eq!(store.settle(ends).await.expect("settlements"), [Written::Done; 4]);
+    assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
+}
+
+/// A claim as programs of the fourteenth schema make it, of so many, at this time: the numbers of its jobs.
+async fn claim_of_before(scene: &Scene, clock: &FakeClock, limit: i32) -> Vec<u128> {
+    let sql = "SELECT id FROM windlass.claim_2($1, gen_random_uuid(), 'old', '{q}', NULL, $2, NULL, 1000, '', 33554432)
+                WHERE id IS NOT NULL ORDER BY rank, seq";
+    let rows = scene.client.query(sql, &[&clock.wall().ms(), &limit]).await.expect("a claim of before");
+    rows.iter().map(|row| row.get::<_, Uuid>(0).as_u128()).collect()
+}
+
+/// Programs of the fourteenth schema claim beside those of this one: what bounds a claim bounds both, where jobs stand is
+/// known to both, and what either has given is counted once.
+#[tokio::test]
+async fn a_program_of_the_fourteenth_schema_claims_beside_this_one() {
+    let scene = Scene::new().await;
+    let clock = FakeClock::default();
+    let store = scene.store(Some(clock.clone())).await;
+    let shipped = include_str!("fourteenth.sql").replace("{planned}", "SET enable_seqscan = off");
+    scene.client.batch_execute(&shipped).await.expect("what programs of before call");
+    let name = || BudgetName::new("b").expect("a name");
+    let limit = QueuePolicy { limit: Some(9), ..QueuePolicy::default() };
+    store.put_queue(queue(), limit).await.expect("a limit");
+    let policy = BudgetPolicy { per_day: Some(3), ..BudgetPolicy::default() };
+    // In turn with the budget, with one that nobody defines, with a key and the budget, and with nothing.
+    let new = |n: u128| {
+        let mut new = if n % 4 == 2 { keyed(n) } else { job(n) };
+        new.spec.budgets = match n % 4 {
+            1 => vec![BudgetName::new(format!("own{n}")).expect("a name")],
+            0 => Vec::new(),
+            _ => vec![name()],
+        };
+        new
+    };
+    store.enqueue((1..=8).map(new).collect()).await.expect("jobs");
+    assert_eq!(claim_of_before(&scene, &clock, 1).await, [1]);
+    store.put_budget(name(), policy).await.expect("a budget that is defined late");
+    store.enqueue((9..=20).map(new).collect()).await.expect("jobs");
+    assert_eq!(numbers(&store.claim(wish(2)).await.expect("a claim").leases), [2, 3]);
+    let mut given = claim_of_before(&scene, &clock, 3).await;
+    given.extend(numbers(&store.claim(wish(3)).await.expect("a claim").leases));
+    given.extend(claim_of_before(&scene, &clock, 9).await);
+    given.extend(numbers(&store.claim(wish(9)).await.expect("a claim").leases));
+    let spent = given.iter().filter(|n| matches!(*n % 4, 2 | 3)).count();
+    assert_eq!((given.len(), spent), (6, 1), "{given:?}: nine run, three of them by the budget");
+    let budget = store.budgets().await.expect("budgets").remove(0);
+    assert_eq!((budget.slots_used, budget.used.day), (3, 3));
     assert_eq!(store.audit().await.expect("an audit"), Vec::<String>::new());
 }
 

@@ -11,8 +11,7 @@ use super::op::{
 
 /// Sequences of up to so many operations, or a few more: some of them come as episodes.
 pub fn plans(ops_max: usize) -> impl Strategy<Value = Plan> {
-    let part =
-        prop_oneof![12 => turn().prop_map(|turn| vec![turn]), 1 => episode(), 1 => stocktaking(), 1 => cut()];
+    let part = prop_oneof![12 => turn().prop_map(|turn| vec![turn]), 1 => episode(), 1 => bounded(), 1 => stocktaking(), 1 => cut()];
     vec(part, 1..=ops_max).prop_map(move |parts| {
         let mut turns = Vec::new();
         for part in parts {
@@ -67,6 +66,38 @@ fn episode() -> impl Strategy<Value = Vec<Turn>> {
             turns
         },
     )
+}
+
+/// A limit, a budget that is defined before the jobs that name it or when they are ready, and keys of several kinds bound
+/// claims by both handles, which are asked again by either, while some of what they gave ends.
+fn bounded() -> impl Strategy<Value = Vec<Turn>> {
+    let claims = vec((handle(), claim(), prop::bool::weighted(0.3), option::weighted(0.4, ends())), 2..6);
+    let jobs = (vec(wish(), 2..12), vec(wish(), 0..4));
+    let bounds = (option::weighted(0.5, 1u32..5), bounds(), any::<bool>(), prop::bool::weighted(0.2));
+    (0u8..2, 0u8..2, bounds, jobs, claims).prop_map(|(queue, budget, bounds, (jobs, more), claims)| {
+        let (limit, policy, late, deleted) = bounds;
+        let first = |op| Turn::new(Handle::First, op);
+        let seeds = |jobs: Vec<Wish>| Op::Enqueue(jobs.into_iter().map(Seed::New).collect());
+        let queue_policy = Policy { limit, ..Keeps::All.policy() };
+        let mut turns = vec![first(Op::PutQueue { queue, policy: queue_policy }), first(seeds(jobs))];
+        turns.insert(usize::from(late) * 2, first(Op::PutBudget { budget, policy }));
+        turns.push(first(seeds(more)));
+        for (by, claim, again, ends) in claims {
+            turns.push(Turn::new(by, claim));
+            turns.extend(again.then_some(Turn::new(by.other(), Op::ClaimAgain { which: 0 })));
+            let settle = |ends| Op::SettleClaim { which: 0, share: Share::First, ends };
+            turns.extend(ends.map(|ends| Turn::new(by.other(), settle(ends))));
+        }
+        turns.extend(deleted.then_some(first(Op::DeleteBudget { budget })));
+        turns.push(first(Op::Claim {
+            worker: 0,
+            queues: vec![0, 1],
+            kinds: None,
+            limit: 50,
+            lease_ms: None,
+        }));
+        turns
+    })
 }
 
 /// The history is cut between leases of several lengths and policies that change them, and what is held back is asked for
