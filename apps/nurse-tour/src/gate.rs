@@ -1,30 +1,22 @@
-//! The gate before the source: nothing is claimed while the operator has to
+//! The gate before the claims: nothing is claimed while the operator has to
 //! act. One message is let through from time to time, to see whether it is over.
 
+mod admission;
 mod ends;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
-use serde::Deserialize;
-use windlass_engine::core::decorate::SourceDecorator;
 use windlass_engine::core::error::StoreError;
 use windlass_engine::core::id::JobId;
-use windlass_engine::core::job::Start;
-use windlass_engine::core::store::{
-    Capabilities, ClaimAnswer, ClaimRequest, Expired, LeaseRef, Leased, RenewAnswer, Settlement, Source,
-    StepWrite, Written,
-};
-use windlass_engine::core::transition::Outcome;
+use windlass_engine::core::store::LeaseRef;
 use windlass_engine::world::World;
 
 use crate::meter::Meter;
 use crate::names::Names;
 use crate::probe::Probe;
 use crate::stops::{Cooling, Stops};
-use crate::together::Together;
-use crate::trouble::{Class, Trouble};
+use crate::trouble::Trouble;
 
 /// How long nothing is claimed before one message is tried, at first and at most.
 const REST_MS: std::ops::RangeInclusive<u64> = 60_000..=900_000;
@@ -42,8 +34,6 @@ const TABLE: &str = "table";
 
 /// The gate.
 pub(crate) struct Gate {
-    source: Arc<dyn Source>,
-    together: Together,
     world: Arc<dyn World>,
     meter: Arc<Meter>,
     stops: Stops,
@@ -61,19 +51,17 @@ struct State {
     /// Providers that want to be left alone, as they were when somebody last looked.
     cooling: Vec<Cooling>,
     looked_ms: Option<u64>,
-    /// Steps that the database will never take, and whether its schema is to blame.
-    refused: HashMap<JobId, bool>,
     /// How often each provider has done its work in a stage.
     worked: BTreeMap<(&'static str, &'static str), u64>,
     /// On account of which provider, and in which stage, a message closed the gate; and how often that one had worked
     /// there by then.
     blamed: HashMap<JobId, (&'static str, &'static str, u64)>,
+    /// A claim is under way for a message that tries whether it is over.
+    asks_for_trial: bool,
     /// The message that tries whether it is over.
     trial: Option<JobId>,
     /// Attempts whose end cannot be written in any form: they are held until it can.
     unended: HashSet<LeaseRef>,
-    /// Attempts of the same batch that have ended meanwhile, for when the batch comes again.
-    ended: HashMap<LeaseRef, Written>,
     /// The worker ends: nothing is held any more.
     ending: bool,
 }
@@ -103,16 +91,14 @@ enum Pass {
 
 impl Gate {
     pub(crate) fn new(
-        source: Arc<dyn Source>,
         world: Arc<dyn World>,
         meter: Arc<Meter>,
         stops: Stops,
         probe: Probe,
         names: Arc<Names>,
     ) -> Arc<Self> {
-        let together = Together::new(source.clone());
         let (state, asking) = (Mutex::default(), tokio::sync::Mutex::default());
-        Arc::new(Self { source, together, world, meter, stops, probe, names, state, asking })
+        Arc::new(Self { world, meter, stops, probe, names, state, asking })
     }
 
     /// Asks the providers before the first message does. What a worker of this name had to say in a life before is over.
@@ -172,29 +158,6 @@ impl Gate {
         let before = state.blamed.insert(job, (trouble.provider, stage, worked));
         before
             .is_some_and(|(provider, at, then)| (provider, at) == (trouble.provider, stage) && then < worked)
-    }
-
-    /// Claims one message that tries whether it is over: one that has not closed the gate, if there is any, since that
-    /// may be refused for its own sake.
-    async fn claim_trial(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
-        let limit = 1 + self.state().blamed.len().min(STEPPED_OVER_MAX) as u32;
-        let mut answer = self.source.claim(ClaimRequest { limit, ..request }).await?;
-        let others = {
-            let mut state = self.state();
-            let at = answer.leases.iter().position(|leased| !state.blamed.contains_key(&leased.job.id));
-            let mut leases = std::mem::take(&mut answer.leases);
-            answer.leases.extend((!leases.is_empty()).then(|| leases.remove(at.unwrap_or_default())));
-            state.trial = answer.leases.first().map(|leased| leased.job.id);
-            leases
-        };
-        if !others.is_empty() {
-            let outcome = Outcome::Parked { until: Start::Now };
-            let give_back =
-                |leased: &Leased| Settlement { lease: leased.lease_ref(), outcome: outcome.clone() };
-            // What cannot be given back comes back when its lease has run out.
-            let _ = self.source.settle(others.iter().map(give_back).collect()).await;
-        }
-        Ok(answer)
     }
 
     /// A provider wants to be left alone.
@@ -263,11 +226,6 @@ impl Gate {
             })
             .collect();
         (!all.is_empty()).then(|| all.join(", "))
-    }
-
-    /// Whether the database refused a step of this job for good, and whether its schema is to blame.
-    pub(crate) fn refusal(&self, job: JobId) -> Option<bool> {
-        self.state().refused.remove(&job)
     }
 
     /// What may be claimed now.
@@ -391,45 +349,6 @@ impl Gate {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn note_claimed(&self, answer: &ClaimAnswer) {
-        #[derive(Deserialize)]
-        struct Row {
-            message_sid: String,
-        }
-        if answer.leases.is_empty() {
-            return;
-        }
-        self.meter.claimed(answer.leases.len());
-        let mut sids = Vec::new();
-        for leased in &answer.leases {
-            if let Ok(row) = leased.job.spec.payload.read::<Row>() {
-                self.names.put(leased.job.id, &row.message_sid);
-                sids.push(row.message_sid);
-            }
-        }
-        tracing::info!(messageSids = sids.join(" "), "Claimed {} messages", answer.leases.len());
-    }
-
-    async fn note_settled(&self, settlement: &Settlement, written: Written) {
-        let sid = self.names.of(settlement.lease.job_id).unwrap_or_default();
-        let word = if written == Written::Done { word(&settlement.outcome) } else { "lost" };
-        self.meter.outcome(word);
-        match (written, &settlement.outcome) {
-            (Written::Done, Outcome::Completed { .. }) => {
-                let (provider, stage) = ends::ENDS;
-                self.open(provider, stage).await;
-                self.tried_in_vain(settlement.lease.job_id);
-                tracing::info!(messageSid = sid, stage = "COMPLETED", "Stage COMPLETED complete");
-            }
-            (Written::Done, Outcome::Failed { error }) => {
-                tracing::error!(messageSid = sid, reason = error, "Message is over without a document");
-            }
-            (Written::Done, Outcome::Released) => tracing::info!(messageSid = sid, "Requeued on shutdown"),
-            (Written::Done, _) => tracing::debug!(messageSid = sid, outcome = word, "Attempt settled"),
-            (_, _) => tracing::warn!(messageSid = sid, "Lease lost: another worker has the message"),
-        }
-    }
 }
 
 /// Whether the table is not what it was, or never takes what is written into it.
@@ -447,100 +366,5 @@ fn next_step(provider: &str) -> &'static str {
         }
         "openai" => "check the key, the names of the models, the account and its quota",
         _ => "check the account and its token",
-    }
-}
-
-fn word(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Completed { .. } => "completed",
-        Outcome::Retry { .. } => "retry",
-        Outcome::Failed { .. } => "failed",
-        Outcome::Parked { .. } => "parked",
-        Outcome::Released => "released",
-        Outcome::Canceled => "canceled",
-    }
-}
-
-#[async_trait]
-impl SourceDecorator for Gate {
-    fn source(&self) -> &dyn Source {
-        &*self.source
-    }
-
-    /// How often the table is asked is a setting, whoever tells of new rows.
-    fn capabilities(&self) -> Capabilities {
-        let Capabilities { tells: _, claims_at_once, shares_commits } = self.source.capabilities();
-        Capabilities { tells: false, claims_at_once, shares_commits }
-    }
-
-    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
-        let (tries, claimed) = match self.pass().await {
-            Pass::All => (false, self.source.claim(request).await),
-            Pass::One => (true, self.claim_trial(request).await),
-            Pass::Nothing => return Ok(ClaimAnswer::default()),
-        };
-        match claimed {
-            Ok(answer) => {
-                self.open(TABLE, TABLE).await;
-                if tries && answer.leases.is_empty() {
-                    self.untried().await;
-                }
-                self.note_claimed(&answer);
-                Ok(answer)
-            }
-            // The table is not what it was. Its owner puts that right, and then the work goes on.
-            Err(error) if is_of_the_table(&error) => {
-                tracing::error!(%error, "The claim does not fit the table; look with `windlass nurse-tour check`");
-                self.close(&Trouble::new(Class::Configuration, TABLE, error.code()), Some(TABLE)).await;
-                Ok(ClaimAnswer::default())
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
-        // A batch that comes again has ended in part.
-        let again = !self.state().ended.is_empty() || !self.state().unended.is_empty();
-        if again {
-            return self.settle_each(settlements).await;
-        }
-        let answers = match self.source.settle(settlements.clone()).await {
-            Err(error) if is_of_the_table(&error) => return self.settle_each(settlements).await,
-            answers => answers?,
-        };
-        for (settlement, written) in settlements.iter().zip(&answers) {
-            self.note_settled(settlement, *written).await;
-        }
-        Ok(answers)
-    }
-
-    async fn renew(&self, leases: Vec<LeaseRef>) -> Result<RenewAnswer, StoreError> {
-        self.source.renew(leases).await.map_err(|error| match is_of_the_table(&error) {
-            // Whoever owns the table may put it right while the attempts wait.
-            true => StoreError::Unavailable(error.to_string()),
-            false => error,
-        })
-    }
-
-    async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
-        let store = async |step: StepWrite| {
-            let job = step.lease.job_id;
-            let stored = self.together.store(step).await;
-            if let Err(error) = &stored
-                && !error.is_transient()
-            {
-                tracing::error!(job_id = %job, %error, "The database will never take this stage");
-                self.state().refused.insert(job, matches!(error, StoreError::Schema(_)));
-            }
-            stored
-        };
-        futures::future::try_join_all(steps.into_iter().map(store)).await
-    }
-
-    async fn expire(&self) -> Result<Expired, StoreError> {
-        match self.source.expire().await {
-            Err(error) if is_of_the_table(&error) => Ok(Expired::default()),
-            expired => expired,
-        }
     }
 }

@@ -11,7 +11,7 @@ use tracing::Instrument;
 use windlass_engine::core::id::StepName;
 use windlass_engine::core::json::{Json, STEP_BYTES_MAX};
 use windlass_engine::world::{World, jittered};
-use windlass_engine::{Context, Failure, Handler};
+use windlass_engine::{Context, Failure, Handler, StoreError};
 use windlass_outside::objects::{Objects, ObjectsError};
 use windlass_outside::openai::OpenAi;
 use windlass_outside::twilio::Twilio;
@@ -185,10 +185,14 @@ impl VoiceMessages {
             .await;
         let value = match value {
             // The stage was reached, and the database would never take it: it is said in our words.
-            Err(Failure::Permanent { .. }) if ran && !ended => {
-                let trouble = match self.gate.refusal(context.id()) {
+            Err(Failure::Permanent { error }) if ran && !ended => {
+                let refused = error.downcast_ref::<StoreError>();
+                if let Some(error) = refused {
+                    tracing::error!(job_id = %context.id(), %error, "The database will never take this stage");
+                }
+                let trouble = match refused {
                     // No message would be taken: the tables have to be put right.
-                    Some(true) => Trouble::new(Class::Configuration, "database", "schema"),
+                    Some(StoreError::Schema(_)) => Trouble::new(Class::Configuration, "database", "schema"),
                     _ => Trouble::new(Class::Permanent, "database", "refused"),
                 };
                 return Err(self.end(context, stage.word, trouble).await);

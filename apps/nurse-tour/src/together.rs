@@ -1,11 +1,13 @@
-//! Stages that end at the same moment are stored together: whoever comes
+//! Group commit: stages that end at the same moment are stored together. Whoever comes
 //! first writes for all who have gathered, and nobody waits for company.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use async_trait::async_trait;
 use tokio::sync::{Semaphore, oneshot};
+use windlass_engine::core::decorate::SourceDecorator;
 use windlass_engine::core::error::StoreError;
-use windlass_engine::core::store::{Source, StepWrite, Written};
+use windlass_engine::core::store::{Capabilities, Source, StepWrite, Written};
 
 /// How many writes are under way at once. While one is, the next gather: that is
 /// fewer statements for the database, which has more to do than the worker.
@@ -15,7 +17,7 @@ const BATCH_MAX: usize = 256;
 
 type Answer = Result<Written, StoreError>;
 
-/// Stages that wait to be stored.
+/// The table, and the stages that wait to be stored in it.
 pub(crate) struct Together {
     source: Arc<dyn Source>,
     waiting: Mutex<Vec<(StepWrite, oneshot::Sender<Answer>)>>,
@@ -23,12 +25,12 @@ pub(crate) struct Together {
 }
 
 impl Together {
-    pub(crate) fn new(source: Arc<dyn Source>) -> Self {
-        Self { source, waiting: Mutex::default(), turns: Semaphore::new(TURNS) }
+    pub(crate) fn new(source: Arc<dyn Source>) -> Arc<Self> {
+        Arc::new(Self { source, waiting: Mutex::default(), turns: Semaphore::new(TURNS) })
     }
 
     /// Stores a stage.
-    pub(crate) async fn store(&self, step: StepWrite) -> Answer {
+    async fn store(&self, step: StepWrite) -> Answer {
         loop {
             let (tell, told) = oneshot::channel();
             self.waiting().push((step.clone(), tell));
@@ -88,5 +90,22 @@ impl Together {
 
     fn waiting(&self) -> std::sync::MutexGuard<'_, Vec<(StepWrite, oneshot::Sender<Answer>)>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl SourceDecorator for Together {
+    fn source(&self) -> &dyn Source {
+        &*self.source
+    }
+
+    /// How often the table is asked is a setting of its operators, whoever tells of new rows.
+    fn capabilities(&self) -> Capabilities {
+        let Capabilities { tells: _, claims_at_once, shares_commits } = self.source.capabilities();
+        Capabilities { tells: false, claims_at_once, shares_commits }
+    }
+
+    async fn store_steps(&self, steps: Vec<StepWrite>) -> Result<Vec<Written>, StoreError> {
+        futures::future::try_join_all(steps.into_iter().map(|step| self.store(step))).await
     }
 }

@@ -24,6 +24,7 @@ use crate::people::People;
 use crate::probe::Probe;
 use crate::settings::{self, AudioStore, Settings};
 use crate::stops::Stops;
+use crate::together::Together;
 use crate::watch::Watch;
 
 /// How large an answer of OpenAI's may be.
@@ -96,7 +97,7 @@ impl NurseTour {
         };
         let Probe { twilio, openai, objects, settings: models } = probe.clone();
         let stops = Stops::new(pool.clone(), name.clone());
-        let gate = Gate::new(source, world.clone(), meter.clone(), stops, probe, names.clone());
+        let gate = Gate::new(world.clone(), meter.clone(), stops, probe, names.clone());
         let handler = VoiceMessages {
             twilio,
             openai,
@@ -113,7 +114,8 @@ impl NurseTour {
         let token = settings.listen_token.clone();
         let watch =
             Watch { pool, gate: gate.clone(), meter, world: world.clone(), token, seen: Mutex::default() };
-        let worker = Worker::from_source(gate.clone())
+        let worker = Worker::from_source(Together::new(source))
+            .admission(gate.clone())
             .in_world(world)
             .name(&name)
             .queues([QUEUE])

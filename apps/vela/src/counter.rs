@@ -1,5 +1,7 @@
 //! A task manager as a source: what a worker that runs apart claims from.
 //!
+//! It stands around no other source, and so is none of `core::decorate`: its verbs are calls to somebody else's desk.
+//!
 //! Only tasks go this way. Shops, listings and the ledger of calls are in the
 //! store, which a worker knows by itself. When a manager does not answer, the
 //! next one is asked: they are all the same.

@@ -10,8 +10,9 @@ use clap_complete::engine::ArgValueCandidates;
 use windlass_engine::core::error::StoreError;
 use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::store::Store;
+use windlass_server::words::short_id;
 
-use crate::command::which::{ShortId, short};
+use crate::command::which::ShortId;
 
 /// How long a store may take to answer.
 const ANSWER: Duration = Duration::from_millis(800);
@@ -64,7 +65,7 @@ pub fn jobs() -> ArgValueCandidates {
         ask(async |store| {
             let candidate = |job: &windlass_engine::core::job::Job| {
                 let said = format!("{} {}", job.state.name(), job.spec.kind);
-                named(&short(job.id)).help(Some(said.into()))
+                named(&short_id(job.id)).help(Some(said.into()))
             };
             Ok(newest(store).await?.iter().take(JOBS_MAX).map(candidate).collect())
         })

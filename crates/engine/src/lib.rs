@@ -16,6 +16,7 @@
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 
+mod admission;
 mod batcher;
 mod client;
 mod context;
@@ -40,6 +41,7 @@ pub mod world;
 /// The words, the state machine and the traits of a store.
 pub use windlass_core as core;
 
+pub use admission::{Admission, Admit, Unsettled};
 pub use client::{Client, Enqueue};
 pub use context::Context;
 pub use failure::{BoxError, Failure, OrFail};

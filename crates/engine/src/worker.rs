@@ -12,6 +12,7 @@ use windlass_core::id::{Kind, QueueName, WorkerName};
 use windlass_core::policy::queue::LEASE_MS_RANGE;
 use windlass_core::store::{Source, Store};
 
+use crate::admission::Admission;
 use crate::handler::{
     AsyncFn, AsyncHandler, BlockingFn, BlockingHandler, Handler, HandlerResult, Layer, Layered, Stateless,
     WithState,
@@ -76,6 +77,7 @@ pub struct Worker<S = ()> {
     jobs_max: Option<u64>,
     due_only: bool,
     breaker: Option<BreakerPolicy>,
+    admission: Option<Arc<dyn Admission>>,
 }
 
 /// Why a worker could not start, or had to end.
@@ -125,6 +127,7 @@ impl Worker {
             jobs_max: None,
             due_only: false,
             breaker: None,
+            admission: None,
         }
     }
 
@@ -162,6 +165,7 @@ impl Worker {
             jobs_max: self.jobs_max,
             due_only: self.due_only,
             breaker: self.breaker,
+            admission: self.admission,
         }
     }
 }
@@ -313,6 +317,33 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self
     }
 
+    /// Asks before each claim whether there may be one: for what concerns all of the work, such as a provider that everything needs.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::sync::atomic::{AtomicBool, Ordering};
+    /// # use std::time::Duration;
+    /// # use windlass_engine::{Admission, Admit, Worker};
+    /// struct Switch(AtomicBool);
+    ///
+    /// #[async_trait::async_trait]
+    /// impl Admission for Switch {
+    ///     async fn admit(&self) -> Admit {
+    ///         match self.0.load(Ordering::Relaxed) {
+    ///             true => Admit::All,
+    ///             false => Admit::Nothing { again_in: Duration::from_secs(1) },
+    ///         }
+    ///     }
+    /// }
+    /// # fn doc(worker: Worker, switch: Arc<Switch>) -> Worker {
+    /// worker.admission(switch)
+    /// # }
+    /// ```
+    pub fn admission(mut self, admission: Arc<dyn Admission>) -> Self {
+        self.admission = Some(admission);
+        self
+    }
+
     /// Another world, for tests.
     pub fn in_world(mut self, world: Arc<dyn World>) -> Self {
         self.world = world;
@@ -343,9 +374,10 @@ impl<S: Send + Sync + 'static> Worker<S> {
         let settings = self.settings(if self.due_only { Until::NothingDue } else { until })?;
         let pools = self.pools()?;
         let handlers = self.layered_handlers()?;
-        let Self { source, store, world, listeners, breaker, .. } = self;
+        let Self { source, store, world, listeners, breaker, admission, .. } = self;
         let ambient = tokio::runtime::Handle::current();
-        let parts = Parts { source, store, world, settings, handlers, listeners, breaker, pools, ambient };
+        let parts =
+            Parts { source, store, world, settings, handlers, listeners, breaker, admission, pools, ambient };
         run(parts, shutdown).await
     }
 

@@ -1,4 +1,16 @@
-//! Numbers among words, the same wherever people read them.
+//! Numbers and ids among words, the same wherever people read them.
+
+use windlass_engine::core::id::JobId;
+
+/// How many digits of an id are shown.
+const ID_DIGITS: usize = 8;
+
+/// The end of an id: its beginning only says when it was made. It names the job wherever one is asked for on the command line;
+/// links and programs have the whole of it.
+pub fn short_id(id: JobId) -> String {
+    let text = id.to_string();
+    text[text.len() - ID_DIGITS..].to_owned()
+}
 
 /// A number with commas between its thousands.
 pub fn number(number: u64) -> String {
@@ -26,6 +38,11 @@ pub fn agreeing(count: u64, one: &'static str, more: &'static str) -> &'static s
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_an_id_the_end_is_shown() {
+        assert_eq!(short_id("0198c0de-0000-7000-8000-0123456789ab".parse().unwrap()), "456789ab");
+    }
 
     #[test]
     fn thousands_are_apart() {

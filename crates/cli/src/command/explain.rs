@@ -9,8 +9,9 @@ use windlass_engine::core::time::Time;
 use windlass_server::search::find;
 use windlass_server::text;
 use windlass_server::words::counted;
+use windlass_server::words::short_id;
 
-use super::which::{ShortId, short};
+use super::which::ShortId;
 use crate::args::PlaceArgs;
 use crate::exit::{Code, not_found};
 use crate::output::{ago, plain, print_json, until};
@@ -60,7 +61,12 @@ async fn explain_waiting(store: &dyn Store, json: bool) -> anyhow::Result<Code> 
         match json {
             true => print_json(&text::explanation(job.id, explanation))?,
             false => {
-                say!("{} {}: {}", short(job.id), plain(job.spec.kind.as_str()), sentence(&explanation, now));
+                say!(
+                    "{} {}: {}",
+                    short_id(job.id),
+                    plain(job.spec.kind.as_str()),
+                    sentence(&explanation, now)
+                );
             }
         }
     }

@@ -7,10 +7,10 @@ use windlass_engine::core::store::Store;
 use windlass_engine::core::time::Time;
 use windlass_server::search::find;
 use windlass_server::text;
+use windlass_server::words::short_id;
 
 use super::explain::sentence;
 use super::filter::FilterArgs;
-use super::which::short;
 use crate::args::PlaceArgs;
 use crate::exit::Code;
 use crate::output::{ago, cut, fitted, plain, print_json};
@@ -103,7 +103,7 @@ async fn list(args: ListArgs, json: bool) -> anyhow::Result<Code> {
     let mut rows = Vec::new();
     for job in &jobs {
         rows.push(vec![
-            short(job.id),
+            short_id(job.id),
             job.state.name().to_string(),
             cut(job.spec.kind.as_str(), KIND_LETTERS_MAX),
             cut(job.spec.queue.as_str(), QUEUE_LETTERS_MAX),

@@ -10,6 +10,7 @@ use windlass_engine::core::id::{JobId, Kind, QueueName};
 use windlass_engine::core::job::{Job, Start};
 use windlass_engine::core::transition::Outcome;
 use windlass_engine::process::Pipe;
+use windlass_server::words::short_id;
 
 use crate::output::{cut, plain};
 
@@ -131,7 +132,7 @@ fn said(error: &str) -> String {
 }
 
 fn short(id: JobId) -> String {
-    format!("…{}", super::which::short(id))
+    format!("…{}", short_id(id))
 }
 
 fn span(took: Duration) -> String {

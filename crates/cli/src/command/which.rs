@@ -19,8 +19,6 @@ use crate::output::{cut, table};
 const MATCHES_MAX: usize = 100_000;
 /// The fewest digits of a short id.
 const DIGITS_MIN: usize = 4;
-/// How many digits of an id are shown.
-const SHOWN: usize = 8;
 /// How many pages of jobs are searched for a short id.
 const PAGES_MAX: usize = 200;
 /// How many jobs are named when a short id could mean several.
@@ -142,12 +140,6 @@ impl ShortId {
     }
 }
 
-/// The end of an id: its beginning only says when it was made.
-pub fn short(id: JobId) -> String {
-    let text = id.to_string();
-    text[text.len() - SHOWN..].to_owned()
-}
-
 /// Digits with the dashes of an id that begins so.
 fn dashed(digits: &str) -> String {
     let dash = |at: usize| [8, 12, 16, 20].contains(&at);
@@ -215,6 +207,7 @@ mod tests {
     use windlass_engine::world::{Ids, SimWorld};
 
     use super::*;
+    use windlass_server::words::short_id;
 
     const ID: &str = "0198c0de-1234-7000-8000-0123456789ab";
 
@@ -236,7 +229,7 @@ mod tests {
         for text in ["abc", "", "xyz1", "0198c0de-1234-7000-8000-0123456789ab0"] {
             assert!(text.parse::<ShortId>().is_err(), "{text}");
         }
-        assert_eq!(short(id), "456789ab");
+        assert!(short_id(id).parse::<ShortId>().unwrap().names(id), "what is shown names it");
     }
 
     #[test]

@@ -43,6 +43,7 @@ use windlass_core::store::{Settlement, Source, Store};
 use windlass_core::transition::Outcome;
 use windlass_core::wake::{Registration, Work};
 
+use crate::admission::Admission;
 use crate::handler::Handler;
 use crate::signal::{Attempt, Stop};
 use crate::world::World;
@@ -91,6 +92,7 @@ pub(crate) struct Parts {
     pub(crate) handlers: HashMap<Kind, Arc<dyn Handler>>,
     pub(crate) listeners: Vec<OnEvent>,
     pub(crate) breaker: Option<BreakerPolicy>,
+    pub(crate) admission: Option<Arc<dyn Admission>>,
     pub(crate) pools: Vec<Pool>,
     /// Where handlers run.
     pub(crate) ambient: tokio::runtime::Handle,
@@ -104,6 +106,7 @@ pub(crate) struct Engine {
     pub(crate) settings: Settings,
     pub(crate) handlers: HashMap<Kind, Arc<dyn Handler>>,
     pub(crate) breakers: breaker::Breakers,
+    pub(crate) admission: Option<Arc<dyn Admission>>,
     pub(crate) allowance: Arc<allowance::Allowance>,
     pub(crate) ambient: tokio::runtime::Handle,
     pub(crate) pools: Vec<Arc<Pool>>,
@@ -171,13 +174,15 @@ pub struct Summary {
 
 impl Engine {
     pub(crate) fn new(parts: Parts) -> (Arc<Self>, mpsc::UnboundedReceiver<Settlement>) {
-        let Parts { source, store, world, settings, handlers, listeners, breaker, pools, ambient } = parts;
+        let Parts { source, store, world, settings, handlers, listeners, breaker, admission, pools, ambient } =
+            parts;
         let (settlements, settled) = mpsc::unbounded_channel();
         let engine = Arc::new(Self {
             source,
             store,
             world,
             breakers: breaker::Breakers::new(breaker),
+            admission,
             allowance: allowance::Allowance::new(settings.jobs_max),
             settings,
             handlers,
@@ -351,6 +356,8 @@ impl Engine {
     pub(crate) fn mind(&self, error: &StoreError, doing: &str) {
         if error.is_transient() {
             tracing::warn!(code = error.code(), %error, doing, "the store did not answer; trying again");
+        } else if self.admission.as_ref().is_some_and(|admission| admission.outlives(error)) {
+            tracing::debug!(code = error.code(), %error, doing, "the store refused a call, which this worker outlives");
         } else if error.is_of_one_call() {
             tracing::error!(code = error.code(), %error, doing, "the store refused a call; going on with others");
         } else {

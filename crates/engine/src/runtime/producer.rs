@@ -8,7 +8,8 @@ use uuid::Uuid;
 use windlass_core::error::StoreError;
 use windlass_core::holding::May;
 use windlass_core::id::Kind;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased};
+use windlass_core::job::Start;
+use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased, Settlement};
 use windlass_core::transition::Outcome;
 
 use super::allowance::Allowed;
@@ -16,6 +17,7 @@ use super::doubt::Doubt;
 use super::pool::NOT_IDLE;
 use super::standby::{Became, Handed};
 use super::{Backoff, Engine, Pool, Until, executor};
+use crate::admission::{Admission, Admit};
 use crate::signal::Attempt;
 use crate::world::barely_jittered;
 
@@ -312,6 +314,15 @@ pub(super) async fn claim(
     pool: &Arc<Pool>,
     free: usize,
 ) -> Result<Claimed, StoreError> {
+    let (free, one_of) = match admit(engine).await {
+        Admit::All => (free, None),
+        Admit::AtMost(most) => (free.min(most.max(1)), None),
+        Admit::OneOf(of) => (1, Some(of.max(1))),
+        Admit::Nothing { again_in } => {
+            let again_ms = u64::try_from(again_in.as_millis()).unwrap_or(u64::MAX);
+            return Ok(Claimed { count: 0, asked: 1, next_due_in_ms: Some(again_ms.max(1)) });
+        }
+    };
     let Some(spoken) = Spoken::of(engine, pool, free) else {
         // Somebody else claims for these slots.
         return Ok(Claimed { count: 0, asked: 0, next_due_in_ms: None });
@@ -320,8 +331,40 @@ pub(super) async fn claim(
         let next_due_in_ms = engine.breakers.next_ms(engine.world.boot_ms());
         return Ok(Claimed { count: 0, asked: 1, next_due_in_ms });
     };
-    let answer = ask(engine, &mut question).await?;
+    question.request.limit = one_of.unwrap_or(question.request.limit);
+    let mut answer = ask(engine, &mut question).await?;
+    if let Some(admission) = &engine.admission {
+        if one_of.is_some() {
+            keep_one(engine, &**admission, &mut answer.leases).await;
+        }
+        admission.claimed(&answer.leases).await;
+    }
     Ok(take(engine, question, answer))
+}
+
+async fn admit(engine: &Engine) -> Admit {
+    match &engine.admission {
+        Some(admission) => admission.admit().await,
+        None => Admit::All,
+    }
+}
+
+/// Gives back all but the one that is chosen. It begins nothing, so that this costs no attempt.
+async fn keep_one(engine: &Engine, admission: &dyn Admission, leases: &mut Vec<Leased>) {
+    if leases.len() < 2 {
+        return;
+    }
+    let chosen = admission.choose(leases).min(leases.len() - 1);
+    let chosen = leases.remove(chosen);
+    let others = std::mem::replace(leases, vec![chosen]);
+    let given_back = |leased: &Leased| Settlement {
+        lease: leased.lease_ref(),
+        outcome: Outcome::Parked { until: Start::Now },
+    };
+    // What cannot be given back comes back when its lease has run out.
+    if let Err(error) = engine.source.settle(others.iter().map(given_back).collect()).await {
+        engine.mind(&error, "give back");
+    }
 }
 
 /// Starts what a claim gave.
@@ -360,6 +403,9 @@ async fn ask(engine: &Engine, question: &mut Question) -> Result<ClaimAnswer, St
                 engine.mind(&error, "claim");
                 let long_enough = !engine.is_working() || engine.world.boot_ms() >= asked_until_ms;
                 if !error.is_transient() {
+                    if let Some(admission) = &engine.admission {
+                        admission.unclaimed(&error).await;
+                    }
                     return Err(error);
                 }
                 question.doubted(engine);

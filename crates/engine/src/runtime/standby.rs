@@ -118,6 +118,10 @@ impl Drop for Hand {
 
 /// Tells the source that this worker may be asked, until what is returned is dropped.
 pub(super) fn register(engine: &Arc<Engine>) -> Vec<Registration> {
+    // Whoever decides over admission is asked before each claim, and waited for: a commit cannot.
+    if engine.admission.is_some() {
+        return Vec::new();
+    }
     let register = |pool| {
         let (engine_of, pool) = (Arc::downgrade(engine), Arc::downgrade(pool));
         engine.source.on_commit(Arc::new(move |work: &Work| offer(&engine_of, &pool, work)))

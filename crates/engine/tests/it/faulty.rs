@@ -42,6 +42,8 @@ pub struct Faulty {
     pub settles: Mutex<Vec<usize>>,
     /// A settlement of this job cannot be stored, nor can any that comes with it.
     pub unfit: Mutex<Option<JobId>>,
+    /// Claims are refused for good.
+    pub refuses_claims: AtomicBool,
     /// How many renewals came.
     pub renewals: AtomicU32,
     /// How often cancels were asked for.
@@ -69,6 +71,7 @@ impl Faulty {
             claiming: AtomicUsize::new(0),
             settles: Mutex::default(),
             unfit: Mutex::default(),
+            refuses_claims: AtomicBool::new(false),
             renewals: AtomicU32::new(0),
             cancels: AtomicU32::new(0),
             frozen: watch::Sender::new(false),
@@ -143,6 +146,9 @@ impl SourceDecorator for Faulty {
 
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer, StoreError> {
         self.reach()?;
+        if self.refuses_claims.load(Ordering::SeqCst) {
+            return Err(StoreError::Broken("no claim fits".into()));
+        }
         self.claims.lock().unwrap().push(request.clone());
         if self.put_off.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok() {
             self.later.lock().unwrap().push(request);

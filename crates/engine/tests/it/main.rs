@@ -1,5 +1,6 @@
 //! The engine on the reference store, in a world whose time the tests move.
 
+mod admission;
 mod bad_input;
 mod ending;
 mod faulty;

@@ -2,14 +2,16 @@
 
 use http::StatusCode;
 use maud::{Markup, html};
+use windlass_engine::core::id::JobId;
 use windlass_engine::core::time::Time;
 
-use super::bits::{moment, short_id};
+use super::bits::moment;
 use super::empty;
 use super::frame::{Sheet, Watch, answer};
 use crate::answer::Answered;
 use crate::api::actions::{Action, newest};
 use crate::ask::Ask;
+use crate::words::short_id;
 
 const TICK_SECONDS: u32 = 5;
 
@@ -53,7 +55,7 @@ fn table(actions: &[Action], now: Time) -> Markup {
 /// What it was done to: a job by its link, all else by its path.
 fn target(path: &str) -> Markup {
     let job = path.strip_prefix("/v1/jobs/").map(|rest| rest.split('/').next().unwrap_or_default());
-    match job.filter(|id| id.len() == 36) {
+    match job.and_then(|id| id.parse::<JobId>().ok()) {
         Some(id) => html! { a.open.id href={ "/jobs/" (id) } title=(id) { (short_id(id)) } },
         None => html! { code { (path.strip_prefix("/v1/").unwrap_or(path)) } },
     }

@@ -103,12 +103,6 @@ pub(super) fn bar(part: u64, whole: u64) -> Markup {
     }
 }
 
-/// The first characters of an id; the whole of it on hover. Version 7 begins
-/// with the time, so the end tells jobs apart.
-pub(super) fn short_id(id: &str) -> String {
-    id.rsplit('-').next().unwrap_or(id).to_owned()
-}
-
 /// A part of an address, percent-encoded.
 pub(crate) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
@@ -154,6 +148,5 @@ mod tests {
     #[test]
     fn addresses() {
         assert_eq!(encoded("a b/ü&"), "a%20b%2F%C3%BC%26");
-        assert_eq!(short_id("0198c0de-0000-7000-8000-0123456789ab"), "0123456789ab");
     }
 }

@@ -7,7 +7,7 @@ use windlass_engine::core::query::{Cursor, JobFilter, Page};
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::time::Time;
 
-use super::bits::{dash, encoded, length, moment, outcome, short_id, since, state};
+use super::bits::{dash, encoded, length, moment, outcome, since, state};
 use super::counts::Numbers;
 use super::filter::View;
 use super::frame::{Sheet, Watch, answer};
@@ -19,7 +19,7 @@ use crate::ask::Ask;
 use crate::settings::Role;
 use crate::view::{Detail, JobView};
 use crate::waiting::Split;
-use crate::words::{counted, number};
+use crate::words::{counted, number, short_id};
 
 /// Delays and progress move without events.
 const TICK_SECONDS: u32 = 5;
@@ -217,7 +217,7 @@ fn row(job: &JobView, now: Time, admin: bool) -> Markup {
             td.text.detail { (detail(job, now)) }
             td.nowrap { (moment(job.created_at, now)) }
             td.num.w { (took(job, now)) }
-            td.w { a.id href={ "/jobs/" (id) } title=(id) { (short_id(&id)) } }
+            td.w { a.id href={ "/jobs/" (id) } title=(id) { (short_id(job.id)) } }
         }
     }
 }

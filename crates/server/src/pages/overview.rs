@@ -4,7 +4,7 @@ use http::StatusCode;
 use maud::{Markup, html};
 use windlass_engine::core::time::Time;
 
-use super::bits::{bar, dash, encoded, length, moment, shape, short_id, since};
+use super::bits::{bar, dash, encoded, length, moment, shape, since};
 use super::chart::{Chart, Line, Unit, chart, lifted};
 use super::frame::{Sheet, Watch, answer};
 use super::{budgets, empty, trend};
@@ -17,7 +17,7 @@ use crate::feed::{Failures, Span};
 use crate::sample::may_start;
 use crate::settings::Role;
 use crate::view::{BudgetView, QueueView, WorkerView};
-use crate::words::{counted, number};
+use crate::words::{counted, number, short_id};
 
 /// How often it is made anew when nothing happens, so that its charts move.
 const TICK_SECONDS: u32 = 5;
@@ -292,7 +292,7 @@ fn failures(failures: &[Failures], now: Time, admin: bool) -> Markup {
                             @if group.more_kinds > 0 { span.quiet { " and " (group.more_kinds) " more" } }
                         }
                         td.nowrap { (moment(group.last_at, now)) }
-                        td.w { a.id href={ "/jobs/" (group.last_job) } { (short_id(&group.last_job.to_string())) } }
+                        td.w { a.id href={ "/jobs/" (group.last_job) } title=(group.last_job) { (short_id(group.last_job)) } }
                     }
                 }
             }

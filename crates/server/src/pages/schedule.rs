@@ -12,12 +12,13 @@ use windlass_engine::core::policy::schedule::{Missed, Overlap, Schedule};
 use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::time::Time;
 
-use super::bits::{dash, encoded, length, moment, short_id, state};
+use super::bits::{dash, encoded, length, moment, state};
 use super::frame::{Sheet, Watch, answer};
 use super::schedules;
 use crate::answer::{Answered, Refusal};
 use crate::ask::Ask;
 use crate::settings::Role;
+use crate::words::short_id;
 
 const TICK_SECONDS: u32 = 5;
 /// How many runs are looked back at: each is a question to the store.
@@ -125,7 +126,7 @@ fn row(schedule: &Schedule, one: &Past, before: &[Past], now: Time) -> Markup {
                     td { (state(job.state.name())) @if one.by_hand { " " span.tag { "by hand" } } }
                     td.num { @if let Some(at) = job.started_at { (length(at.ms_since(one.run))) } @else { (dash()) } }
                     td.num { @if let (Some(from), Some(to)) = (job.started_at, job.state.ended_at()) { (length(to.ms_since(from))) } @else { (dash()) } }
-                    td { a.open.id href={ "/jobs/" (job.id) } { (short_id(&job.id.to_string())) } }
+                    td { a.open.id href={ "/jobs/" (job.id) } title=(job.id) { (short_id(job.id)) } }
                 }
                 None => { td.text colspan="4" { span.quiet { "left out: " (why(schedule, one.run, before)) } } }
             }
@@ -144,7 +145,7 @@ fn why(schedule: &Schedule, run: Time, before: &[Past]) -> String {
         .find(|job| job.created_at <= run && job.state.ended_at().is_none_or(|ended| ended > run));
     match (schedule.policy.overlap, open_then, schedule.policy.missed) {
         (Overlap::Skip, Some(job), _) => {
-            format!("the job of an earlier run, {}, was not over", short_id(&job.id.to_string()))
+            format!("the job of an earlier run, {}, was not over", short_id(job.id))
         }
         (_, _, Missed::Skip) => "nobody was there to fire it in time, and missed runs are skipped".to_owned(),
         (_, _, Missed::Last) => "nobody was there to fire it in time, and of missed runs only the last is made up for; or its job was deleted".to_owned(),

@@ -9,7 +9,7 @@ use windlass_engine::core::json::Json;
 use windlass_engine::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
 use windlass_engine::core::time::{Span, Time};
 
-use super::bits::{encoded, moment, moment_or_dash, short_id};
+use super::bits::{encoded, moment, moment_or_dash};
 use super::empty;
 use super::form::{self, Field};
 use super::frame::{Sheet, Watch, answer};
@@ -18,6 +18,7 @@ use crate::answer::Answered;
 use crate::ask::Ask;
 use crate::settings::Role;
 use crate::view::RetryView;
+use crate::words::short_id;
 
 const TICK_SECONDS: u32 = 5;
 
@@ -75,7 +76,7 @@ fn row(schedule: &Schedule, now: Time, admin: bool) -> Markup {
             }
             td.nowrap data-l="last" {
                 (moment_or_dash(schedule.last_run, now)) " "
-                @if let Some(job) = schedule.last_job { a.id.w href={ "/jobs/" (job) } { (short_id(&job.to_string())) } }
+                @if let Some(job) = schedule.last_job { a.id.w href={ "/jobs/" (job) } title=(job) { (short_id(job)) } }
             }
             td.w { (format!("{:?}", policy.overlap).to_lowercase()) }
             @if admin {

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use maud::{Markup, html};
 
-use super::bits::{bar, encoded, short_id};
+use super::bits::{bar, encoded};
 use super::empty;
 use super::frame::{Sheet, Watch, answer};
 use crate::answer::Answered;
 use crate::ask::Ask;
 use crate::waiting::{Group, Rank, Waiting};
-use crate::words::{counted, number};
+use crate::words::{counted, number, short_id};
 
 const TICK_SECONDS: u32 = 5;
 /// How many reasons are shown: each key is one.
@@ -54,7 +54,7 @@ fn table(groups: &BTreeMap<(Rank, String), Group>, looked: u64) -> Markup {
                         td.wide { (bar(group.count, looked)) }
                         td.text { a.open href=(group.link) { (reason) } }
                         td.text.w { a href={ "/jobs?state=queued&kind=" (encoded(group.kind.as_str())) } { (group.kind) } }
-                        td { a.id href={ "/jobs/" (group.job) } { (short_id(&group.job.to_string())) } }
+                        td { a.id href={ "/jobs/" (group.job) } title=(group.job) { (short_id(group.job)) } }
                     }
                 }
                 @if !rest.is_empty() {

@@ -5,8 +5,8 @@ use windlass_engine::core::eligible::{Explanation, Hold};
 use windlass_engine::core::job::Job;
 use windlass_engine::core::time::Time;
 
-use super::bits::{budget_at, moment, short_id, since};
-use crate::words::{agreeing, counted, number};
+use super::bits::{budget_at, moment, since};
+use crate::words::{agreeing, counted, number, short_id};
 
 /// The sentence; nothing for a job that is over, whose state says it all.
 pub(super) fn line(explanation: &Explanation, job: &Job, now: Time) -> Option<Markup> {
@@ -56,7 +56,7 @@ fn held(hold: &Hold, job: &Job, now: Time) -> Markup {
         }
         Hold::KeyBusy { key, job } => html! {
             "another job with the key " b { (key) } " is running: "
-            a href={ "/jobs/" (job) } { (short_id(&job.to_string())) }
+            a href={ "/jobs/" (job) } title=(job) { (short_id(*job)) }
         },
         Hold::BudgetCooling { budget, until } => {
             html! { "the " (budget_link(budget.as_str())) " cools down, over " (moment(*until, now)) }

@@ -7,7 +7,7 @@ use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::time::Time;
 
-use super::bits::{bar, moment, shape, short_id, since};
+use super::bits::{bar, moment, shape, since};
 use super::empty;
 use super::frame::{Sheet, Watch, answer};
 use super::part::Part;
@@ -15,6 +15,7 @@ use crate::answer::Answered;
 use crate::api::workers::seen;
 use crate::ask::Ask;
 use crate::view::WorkerView;
+use crate::words::short_id;
 
 const TICK_SECONDS: u32 = 5;
 /// A program that knows more kinds than this is cut short.
@@ -98,7 +99,7 @@ fn whence(worker: &WorkerView, now: Time) -> Markup {
         @if !said.is_empty() { div.quiet { (said.join(" on ")) } }
         @if let Some(crash) = &worker.last_crash {
             div.bad { "crashed " (moment(crash.at, now)) " at "
-                a href={ "/jobs/" (crash.job_id) } { (short_id(&crash.job_id.to_string())) }
+                a href={ "/jobs/" (crash.job_id) } title=(crash.job_id) { (short_id(crash.job_id)) }
                 @if crash.worker != worker.name { span.quiet { " as " (crash.worker) } } }
         }
     }
