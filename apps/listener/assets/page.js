@@ -54,24 +54,50 @@ function facts(pairs) {
   return list;
 }
 
-function button(text, act) {
+// What a button asks for stands on it, so that it may be redrawn in place. A name says what is acted on: several look alike.
+function button(text, of, path, body) {
   const made = element("button", text);
   made.type = "button";
-  made.addEventListener("click", () => act().then(show, say));
+  made.setAttribute("aria-label", `${text}: ${of}`);
+  made.dataset.path = path;
+  if (body) made.dataset.body = JSON.stringify(body);
   return made;
 }
 
-async function replay(path) {
+async function press({ path, body }) {
+  if (!path.endsWith("/replay")) return ask(path, { method: "POST", body });
   const hour = new Date(Date.now() - 3600000).toISOString();
   const from = prompt("Read the history again from this moment on. What has its job makes no second one.", hour);
-  if (from) await ask(`${path}/replay`, { method: "POST", body: JSON.stringify({ from }) });
+  return from && ask(path, { method: "POST", body: JSON.stringify({ from }) });
 }
+
+// Makes one piece of the page like another without replacing it: the focus, a selection and a click that has begun stay.
+function become(here, wanted) {
+  if (here.nodeName !== wanted.nodeName) return here.replaceWith(wanted);
+  if (here.nodeType === Node.TEXT_NODE) {
+    if (here.data !== wanted.data) here.data = wanted.data;
+    return undefined;
+  }
+  for (const { name } of [...here.attributes]) if (!wanted.hasAttribute(name)) here.removeAttribute(name);
+  for (const { name, value } of wanted.attributes) if (here.getAttribute(name) !== value) here.setAttribute(name, value);
+  return fill(here, ...wanted.childNodes);
+}
+
+function fill(here, ...wanted) {
+  const there = [...here.childNodes];
+  wanted.forEach((piece, at) => (there[at] ? become(there[at], piece) : here.append(piece)));
+  there.slice(wanted.length).forEach((piece) => piece.remove());
+}
+
+const tell = (id, text) => by(id).textContent === text || (by(id).textContent = text);
+const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
 function card(lane, oplog, now) {
   const made = element("article");
   made.id = `lane-${lane.lane}`;
   const state = word(lane);
-  made.append(element("span", state.replace("-", " "), `word ${state}`), element("h3", lane.job_name || lane.listener));
+  const name = lane.job_name || lane.listener;
+  made.append(element("span", state.replace("-", " "), `word ${state}`), element("h2", name));
   made.append(element("p", `${lane.databases}.${lane.collection}`), element("p", lane.lane, "soft"));
   const live = lane.live || {};
   made.append(facts([
@@ -85,11 +111,10 @@ function card(lane, oplog, now) {
   const why = lane.problem || live.last_error || lane.last_error;
   if (why) made.append(element("p", why, "error"));
   const path = `/listeners/${encodeURIComponent(lane.listener)}`;
-  const flip = lane.is_active ? "pause" : "resume";
-  made.append(button(lane.is_active ? "Pause" : "Resume", () => ask(`${path}/${flip}`, { method: "POST" })));
-  made.append(" ", button("Replay", () => replay(path)));
+  const flip = lane.is_active ? "Pause" : "Resume";
+  made.append(button(flip, name, `${path}/${flip.toLowerCase()}`), " ", button("Replay", name, `${path}/replay`));
   if (lane.dead_letters + lane.waiting > 0) {
-    made.append(" ", button("Do the failed again", () => ask("/retry", { method: "POST", body: JSON.stringify({ listener: lane.listener }) })));
+    made.append(" ", button("Do the failed again", name, "/retry", { listener: lane.listener }));
   }
   return made;
 }
@@ -110,35 +135,36 @@ function deadCard(letter) {
   made.append(element("p", letter.listener, "soft"), element("p", letter.error, "error"));
   made.append(facts([["since", moment(letter.at)], ["attempts", String(letter.attempts ?? "–")]]));
   if (letter.document) {
-    const body = JSON.stringify({ document: letter.document, listener: letter.listener });
-    made.append(button("Do it again", () => ask("/retry", { method: "POST", body })));
+    made.append(button("Do it again", letter.document, "/retry", { document: letter.document, listener: letter.listener }));
   }
   return made;
 }
 
 function say(error) {
-  by("state").textContent = `${error.message} Trying again.`;
+  tell("state", `${error.message} Trying again.`);
 }
 
 async function show() {
   const [status, lost, failed] = await Promise.all([ask("/status"), ask("/gaps"), ask("/dead")]);
   const { report } = status;
   by("door").hidden = true;
-  by("lanes").replaceChildren(...report.lanes.map((lane) => card(lane, report.oplog_window, Date.now())));
+  fill(by("lanes"), ...report.lanes.map((lane) => card(lane, report.oplog_window, Date.now())));
   by("none").hidden = report.lanes.length > 0;
-  by("problems").replaceChildren(...status.problems.map((text) => element("li", text)));
+  fill(by("problems"), ...status.problems.map((text) => element("li", text)));
   by("trouble").hidden = status.problems.length === 0;
-  by("warnings").replaceChildren(...status.warnings.map((text) => element("li", text)));
+  fill(by("warnings"), ...status.warnings.map((text) => element("li", text)));
   by("warned").hidden = status.warnings.length === 0;
-  by("gaps").replaceChildren(...lost.gaps.slice(0, SHOWN_MAX).map(gapCard));
+  fill(by("gaps"), ...lost.gaps.slice(0, SHOWN_MAX).map(gapCard));
   by("gap-part").hidden = lost.gaps.length === 0;
-  by("dead").replaceChildren(...failed.dead.slice(0, SHOWN_MAX).map(deadCard));
+  fill(by("dead"), ...failed.dead.slice(0, SHOWN_MAX).map(deadCard));
   by("dead-count").textContent = failed.dead.length > SHOWN_MAX ? `the newest ${SHOWN_MAX} of ${failed.dead.length}` : "";
   by("dead-part").hidden = failed.dead.length === 0;
-  by("instances").replaceChildren(...report.instances.map((one) =>
-    element("li", `${one.id}: ${one.lanes} listeners, heard of ${span(one.age)} ago${one.is_live ? "" : ", gone"}`)));
+  fill(by("instances"), ...report.instances.map((one) =>
+    element("li", `${one.id}: ${counted(one.lanes, "listener")}, heard of ${span(one.age)} ago${one.is_live ? "" : ", gone"}`)));
   const held = report.lanes.filter((lane) => word(lane) === "held").length;
-  by("state").textContent = `${report.lanes.length} listeners, ${held} held, ${new Date().toLocaleTimeString()}`;
+  // Only what has changed is told to who listens to the page: the time changes with every look.
+  tell("state", `${counted(report.lanes.length, "listener")}, ${held} held`);
+  tell("when", new Date().toLocaleTimeString());
 }
 
 async function loop() {
@@ -155,17 +181,25 @@ by("door").addEventListener("submit", (event) => {
 by("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   ask(`/documents/${encodeURIComponent(by("document").value)}`).then(
-    (found) => by("answer").replaceChildren(element("pre", JSON.stringify(found, null, 2))),
+    (found) => {
+      const text = element("pre", JSON.stringify(found, null, 2));
+      // It may be wider than the page, and is scrolled by keys then.
+      text.tabIndex = 0;
+      text.setAttribute("role", "region");
+      text.setAttribute("aria-label", "What is known of the document");
+      by("answer").replaceChildren(text);
+    },
     (error) => by("answer").replaceChildren(element("p", error.message, "error")),
   );
 });
 by("again").addEventListener("click", () => {
   ask("/retry", { method: "POST", body: JSON.stringify({ document: by("document").value }) }).then(
-    (done) => by("answer").replaceChildren(element("p", `${done.asked} will be done again`)),
+    (done) => by("answer").replaceChildren(element("p", `It will be done again by ${counted(done.asked, "listener")}.`)),
     (error) => by("answer").replaceChildren(element("p", error.message, "error")),
   );
 });
-by("all-again").addEventListener("click", () => {
-  ask("/retry", { method: "POST", body: JSON.stringify({ all_failed: true }) }).then(show, say);
+document.addEventListener("click", (event) => {
+  const pressed = event.target.closest("button[data-path]");
+  if (pressed) press(pressed.dataset).then(show, say);
 });
 loop();

@@ -112,6 +112,7 @@ pub(crate) async fn retry(
     listener: Option<String>,
     all_failed: bool,
 ) -> Result<Exit, AppError> {
+    let is_one = document.is_some();
     let again = match (document, listener, all_failed) {
         (Some(id), listener, false) => Again::Document(id, listener),
         (None, Some(id), false) => Again::Listener(id),
@@ -124,9 +125,32 @@ pub(crate) async fn retry(
     };
     match office::retry(home, again).await {
         Ok(asked) if host.json => print_json(&serde_json::json!({ "asked": asked }))?,
-        Ok(1) => say!("1 document will be done again"),
-        Ok(asked) => say!("{asked} documents will be done again"),
+        Ok(asked) => say!("{}", will_be_done(asked, is_one)),
         Err(why) => return refused(why),
     }
     Ok(Exit::DONE)
+}
+
+/// What was asked for: one document, which several listeners may do, or all that failed.
+fn will_be_done(asked: u64, is_one: bool) -> String {
+    match (is_one, asked) {
+        (true, 0..=1) => "the document will be done again".to_owned(),
+        (true, listeners) => format!("the document will be done again by {listeners} listeners"),
+        (false, 1) => "1 document will be done again".to_owned(),
+        (false, documents) => format!("{documents} documents will be done again"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A document that two listeners do is one document.
+    #[test]
+    fn one_document_is_counted_once() {
+        assert_eq!(will_be_done(2, true), "the document will be done again by 2 listeners");
+        assert_eq!(will_be_done(1, true), "the document will be done again");
+        assert_eq!(will_be_done(2, false), "2 documents will be done again");
+        assert_eq!(will_be_done(1, false), "1 document will be done again");
+    }
 }

@@ -1,11 +1,14 @@
 // A server of its own with a fresh file, and a browser of its own, for tests.
 
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+import { MongoClient } from "mongodb";
 import { chromium } from "playwright-core";
 
 const FLAGS = [
@@ -60,6 +63,53 @@ export async function openDemo() {
     await rm(folder, { recursive: true, force: true });
   };
   return { url, close };
+}
+
+/** A replica set of one node with listeners in every state, and the program that serves their page. */
+export async function openListeners({ token } = {}) {
+  const folder = await mkdtemp(join(tmpdir(), "windlass-listeners-"));
+  const port = await freePort();
+  const mongod = spawn(need("WINDLASS_TEST_MONGOD"), [
+    "--replSet", "browser", "--bind_ip", "127.0.0.1", "--nounixsocket", "--port", port, "--dbpath", folder, "--quiet",
+    "--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "50", "--logpath", join(folder, "log"),
+  ], { stdio: ["ignore", "ignore", "inherit"] });
+  const gone = new Promise((resolve) => mongod.once("exit", resolve));
+  const client = new MongoClient(`mongodb://127.0.0.1:${port}/?directConnection=true`, { serverSelectionTimeoutMS: 60_000 });
+  await client.db("admin").command({ replSetInitiate: { _id: "browser", members: [{ _id: 0, host: `127.0.0.1:${port}` }] } });
+  while (!(await client.db("admin").command({ hello: 1 })).isWritablePrimary);
+  const env = {
+    PATH: process.env.PATH, HOME: folder, MONGODB_URI: `mongodb://127.0.0.1:${port}`, MONGODB_PARAMS: "replicaSet=browser",
+    LISTENER_LISTEN: "127.0.0.1:0", ...(token && { LISTENER_TOKEN: token }),
+  };
+  const program = need("WINDLASS_FULL_BIN");
+  const run = (...words) => promisify(execFile)(program, ["listener", ...words], { cwd: folder, env });
+  await run("init");
+  const child = spawn(program, ["listener"], { cwd: folder, env, stdio: ["ignore", "pipe", "inherit"] });
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  const lines = createInterface({ input: child.stdout });
+  const url = await new Promise((resolve, reject) => {
+    lines.on("line", (line) => line.includes("has started") && resolve(`http://${line.match(/127\.0\.0\.1:\d+/)[0]}`));
+    ended.then((code) => reject(new Error(`windlass listener ended with ${code}`)));
+  });
+  const close = async () => {
+    child.kill("SIGTERM");
+    await ended;
+    await client.close();
+    mongod.kill("SIGTERM");
+    await gone;
+    await rm(folder, { recursive: true, force: true });
+  };
+  return { url, run, database: (name) => client.db(name), close };
+}
+
+function freePort() {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
 }
 
 /** One browser for all tests of a file. */

@@ -15,8 +15,9 @@ use super::op::{Answer, Op};
 /// What an operation means. It is raised with every change of `core` that makes an operation do something else, since
 /// programs that disagree about that must not share a journal. Entries of meaning 1 held only what had been tried and
 /// had changed something; 2 also holds what is refused, or changes nothing, once its turn comes; in 3 one operation
-/// cancels or retries many jobs; in 4 an entry names the one before it, and may begin an epoch.
-pub(crate) const MEANING: i32 = 4;
+/// cancels or retries many jobs; in 4 an entry names the one before it, and may begin an epoch; in 5 jobs that are alike are
+/// written once (`jobs_form`).
+pub(crate) const MEANING: i32 = 5;
 const MEANINGS_READ: std::ops::RangeInclusive<i32> = 1..=MEANING;
 /// How much of an entry is in one document; MongoDB takes 16 MB.
 pub(crate) const PART_BYTES_MAX: usize = 8 * 1024 * 1024;

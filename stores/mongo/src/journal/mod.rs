@@ -8,6 +8,7 @@
 mod ahead;
 pub(crate) mod entry;
 pub(crate) mod history;
+mod jobs_form;
 pub(crate) mod op;
 pub(crate) mod record_form;
 pub(crate) mod snapshot;

@@ -21,12 +21,13 @@ use windlass_core::time::Time;
 use windlass_core::transition::Outcome;
 
 use super::history::Turn;
+use super::jobs_form;
 use super::record_form::Batch;
 
 /// One operation.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Op {
-    Enqueue(Vec<New>),
+    Enqueue(#[serde(with = "jobs_form")] Vec<New>),
     Claim(#[serde(with = "ClaimForm")] ClaimRequest),
     Renew(Vec<LeaseRef>),
     Steps(Vec<Step>),
@@ -256,7 +257,7 @@ pub(crate) struct New(#[serde(with = "NewForm")] pub(crate) NewJob);
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "NewJob")]
-struct NewForm {
+pub(super) struct NewForm {
     id: JobId,
     spec: JobSpec,
     #[serde(with = "StartForm")]
