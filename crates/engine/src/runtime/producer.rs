@@ -9,7 +9,7 @@ use windlass_core::error::StoreError;
 use windlass_core::holding::May;
 use windlass_core::id::Kind;
 use windlass_core::job::Start;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased, Settlement};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, Leased};
 use windlass_core::transition::Outcome;
 
 use super::allowance::Allowed;
@@ -240,6 +240,8 @@ pub(super) struct Question {
     /// The one kind that it asks for, to see whether its attempts succeed again.
     trial: Option<Kind>,
     asked: usize,
+    /// What becomes of those that it is given beside that: they begin nothing, so that it costs no attempt.
+    beside: Outcome,
     /// The leases count from before the question was sent; where it was sent before, from then on.
     asked_ms: u64,
     /// When it is sent this time.
@@ -276,7 +278,7 @@ impl Question {
             request.request_id = doubt.request_id;
         }
         let asked_ms = doubt.as_ref().map_or(sent_ms, |doubt| doubt.asked_ms);
-        Some(Self { request, trial, asked, asked_ms, sent_ms, doubt, spoken })
+        Some(Self { request, trial, asked, beside: Outcome::Released, asked_ms, sent_ms, doubt, spoken })
     }
 
     /// Its answer was lost.
@@ -331,13 +333,14 @@ pub(super) async fn claim(
         let next_due_in_ms = engine.breakers.next_ms(engine.world.boot_ms());
         return Ok(Claimed { count: 0, asked: 1, next_due_in_ms });
     };
-    question.request.limit = one_of.unwrap_or(question.request.limit);
+    if let Some(of) = one_of {
+        (question.request.limit, question.beside) = (of, Outcome::Parked { until: Start::Now });
+    }
     let mut answer = ask(engine, &mut question).await?;
     if let Some(admission) = &engine.admission {
-        if one_of.is_some() {
-            keep_one(engine, &**admission, &mut answer.leases).await;
-        }
-        admission.claimed(&answer.leases).await;
+        let begins =
+            if one_of.is_some() { first(&**admission, &mut answer.leases) } else { answer.leases.len() };
+        admission.claimed(&answer.leases[..begins]).await;
     }
     Ok(take(engine, question, answer))
 }
@@ -349,22 +352,13 @@ async fn admit(engine: &Engine) -> Admit {
     }
 }
 
-/// Gives back all but the one that is chosen. It begins nothing, so that this costs no attempt.
-async fn keep_one(engine: &Engine, admission: &dyn Admission, leases: &mut Vec<Leased>) {
-    if leases.len() < 2 {
-        return;
+/// Puts the one that is chosen before the others, which are given back. Answers how many begin.
+fn first(admission: &dyn Admission, leases: &mut [Leased]) -> usize {
+    if leases.len() > 1 {
+        let chosen = admission.choose(leases).min(leases.len() - 1);
+        leases[..=chosen].rotate_right(1);
     }
-    let chosen = admission.choose(leases).min(leases.len() - 1);
-    let chosen = leases.remove(chosen);
-    let others = std::mem::replace(leases, vec![chosen]);
-    let given_back = |leased: &Leased| Settlement {
-        lease: leased.lease_ref(),
-        outcome: Outcome::Parked { until: Start::Now },
-    };
-    // What cannot be given back comes back when its lease has run out.
-    if let Err(error) = engine.source.settle(others.iter().map(given_back).collect()).await {
-        engine.mind(&error, "give back");
-    }
+    leases.len().min(1)
 }
 
 /// Starts what a claim gave.
@@ -373,7 +367,7 @@ pub(super) fn take(engine: &Arc<Engine>, mut question: Question, answer: ClaimAn
     if leases.is_empty() {
         question.gave_nothing();
     }
-    let Question { request: _, trial, asked, asked_ms, sent_ms: _, doubt: _, mut spoken } = question;
+    let Question { request: _, trial, asked, beside, asked_ms, sent_ms: _, doubt: _, mut spoken } = question;
     engine.epoch.hear(instance);
     let count = leases.len();
     spoken.allowed.used(count);
@@ -383,7 +377,7 @@ pub(super) fn take(engine: &Arc<Engine>, mut question: Question, answer: ClaimAn
     engine.counts.claimed.fetch_add(count as u64, Ordering::Relaxed);
     for (at, leased) in leases.into_iter().enumerate() {
         // A question that was asked before may have asked for more than there is room for by now.
-        start(engine, &spoken.pool, leased, asked_ms, at < asked);
+        start(engine, &spoken.pool, leased, asked_ms, (at >= asked).then(|| beside.clone()));
     }
     drop(spoken);
     Claimed { count, asked, next_due_in_ms }
@@ -424,8 +418,8 @@ fn random_uuid(engine: &Engine) -> Uuid {
     Uuid::from_u64_pair(high, low)
 }
 
-/// Starts an attempt; gives it back at once when the worker is shutting down, or has no room for it.
-fn start(engine: &Arc<Engine>, pool: &Arc<Pool>, leased: Leased, asked_ms: u64, has_room: bool) {
+/// Starts an attempt, unless it is to end at once; gives it back when the worker is shutting down.
+fn start(engine: &Arc<Engine>, pool: &Arc<Pool>, leased: Leased, asked_ms: u64, ended: Option<Outcome>) {
     let lease_ms = leased.job.lease().map_or(0, |lease| u64::from(lease.lease_ms));
     let timeout_ms = leased.job.spec.timeout_ms;
     let now_ms = engine.world.boot_ms();
@@ -436,7 +430,9 @@ fn start(engine: &Arc<Engine>, pool: &Arc<Pool>, leased: Leased, asked_ms: u64, 
     }
     engine.counts.changes.fetch_add(1, Ordering::SeqCst);
     engine.news.held.notify_waiters();
-    if !engine.is_working() || !has_room {
+    if let Some(outcome) = ended {
+        engine.finish(&attempt, Some(outcome));
+    } else if !engine.is_working() {
         engine.finish(&attempt, Some(Outcome::Released));
     } else if attempt.may(now_ms) != May::Begin {
         // The answer came so late that another may have the job, or soon will.

@@ -178,6 +178,31 @@ async fn one_is_chosen_and_the_others_are_given_back() {
     }
 }
 
+/// What is given back while the store does not answer is given back later, and is nobody's crash.
+#[tokio::test]
+async fn what_cannot_be_given_back_at_once_is_given_back_later() {
+    let stage = Stage::new();
+    let (faulty, worker) = faulty(&stage);
+    let ids = [stage.enqueue("tries").await, stage.enqueue("waits").await];
+    let porter = Arc::new(Porter::new(Admit::OneOf(2)));
+    let worker = worker.slots(1).admission(porter.clone()).handle({
+        let porter = porter.clone();
+        move |_: Note, _: Context| {
+            *porter.admit.lock().unwrap() = Admit::All;
+            async { Ok(()) }
+        }
+    });
+    faulty.refuses_ends.store(3, Ordering::SeqCst);
+    let running = stage.start(worker);
+    stage.until("all are done", async || all_are(&stage, &ids, StateName::Completed).await).await;
+    running.stop().await;
+    assert_eq!(faulty.refuses_ends.load(Ordering::SeqCst), 0, "it was away");
+    for id in ids {
+        let job = stage.job(id).await;
+        assert_eq!((job.attempt, job.crashes), (1, 0));
+    }
+}
+
 /// An error that would end the worker is told, and outlived by who says so.
 #[tokio::test]
 async fn a_claim_that_is_refused_ends_only_who_does_not_outlive_it() {

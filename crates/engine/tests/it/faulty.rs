@@ -27,6 +27,8 @@ pub struct Faulty {
     pub put_off: AtomicU32,
     /// Those that were.
     pub later: Mutex<Vec<ClaimRequest>>,
+    /// So many settlements do not get through.
+    pub refuses_ends: AtomicU32,
     /// Renewals hang.
     pub hang_renewals: AtomicBool,
     /// Renewals take so long, in this world.
@@ -64,6 +66,7 @@ impl Faulty {
             put_off: AtomicU32::new(0),
             slow_renewals: Mutex::new(None),
             later: Mutex::default(),
+            refuses_ends: AtomicU32::new(0),
             hang_renewals: AtomicBool::new(false),
             claims: Mutex::default(),
             claims_at_once: AtomicUsize::new(1),
@@ -202,6 +205,11 @@ impl SourceDecorator for Faulty {
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Written>, StoreError> {
+        let refused =
+            self.refuses_ends.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+        if refused.is_ok() {
+            return Err(StoreError::Unavailable("the line is cut".into()));
+        }
         self.reach()?;
         self.settles.lock().unwrap().push(settlements.len());
         let unfit = *self.unfit.lock().unwrap();
