@@ -9,6 +9,7 @@ use windlass_core::policy::budget::Budget;
 
 use crate::error::Fault;
 use crate::link::Link;
+use crate::survey::PICKING_MS;
 
 /// One step of the schema: its parts are run in one transaction.
 struct Migration {
@@ -99,6 +100,7 @@ pub(crate) async fn migrate(link: &Link) -> Result<(), Fault> {
 fn replacing(part: &str) -> String {
     part.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
         .replace("{planned}", PLANNED)
+        .replace("{picking_ms}", &PICKING_MS.to_string())
         .replace("{second_ms}", &Budget::SECOND_BUCKET_MS.to_string())
         .replace("{minute_ms}", &Budget::MINUTE_BUCKET_MS.to_string())
 }

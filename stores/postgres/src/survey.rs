@@ -34,6 +34,9 @@ const PICKED_TYPES: [Type; 4] = [Type::INT8, Type::TEXT, Type::INT8_ARRAY, Type:
 /// Where the columns of the heads begin.
 const HEADS: usize = 9;
 
+/// So long may a program take to pick, which takes it microseconds: then the server gives up on it, and on what it has locked.
+pub(crate) const PICKING_MS: u64 = 5_000;
+
 /// Makes a claim, and says whether anything bounded it, where it met any gates; nothing when its request was answered
 /// before.
 pub(crate) async fn claim(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio_postgres::Client;
+use uuid::Uuid;
 use windlass_core::event::fitting;
 use windlass_core::id::{BudgetName, Key, Kind};
 use windlass_core::job::NewJob;
@@ -167,6 +168,30 @@ async fn a_connection_that_dies_between_survey_and_claim_leaves_nothing() {
     assert_eq!(given, [1, 2]);
     let budgets = store.budgets().await.expect("budgets");
     assert_eq!((budgets[0].slots_used, budgets[0].used.day), (2, 2));
+    assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
+}
+
+/// Who freezes between the two calls of a claim that is bounded, and with it what bounds it, holds up the others for seconds and not
+/// for as long as a call may take.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_freezes_between_survey_and_claim_is_not_waited_for() {
+    let scene = Scene::new().await;
+    let store = scene.store(None).await;
+    let limit = QueuePolicy { limit: Some(2), ..QueuePolicy::default() };
+    store.put_queue(queue(), limit).await.expect("a limit");
+    store.enqueue((1..=3).map(job).collect()).await.expect("enqueue");
+    let survey = "SELECT seqs FROM windlass.survey_1(NULL, $1, '', '{q}', NULL, 5, NULL, 100)";
+    let mut frozen = client(&scene.database.url()).await;
+    let begun = frozen.transaction().await.expect("a transaction");
+    begun.query_one(survey, &[&Uuid::from_u128(1)]).await.expect("a survey");
+    let pid: i32 = begun.query_one("SELECT pg_backend_pid()", &[]).await.expect("its number").get(0);
+    let given = eventually("a claim", async || {
+        store.claim(wish(5)).await.ok().map(|claimed| claimed.leases.len()).filter(|count| *count > 0)
+    });
+    assert_eq!(given.await, 2);
+    let there = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)";
+    let there: bool = scene.client.query_one(there, &[&pid]).await.expect("an answer").get(0);
+    assert!(!there, "the server has given up on it");
     assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
 }
 
