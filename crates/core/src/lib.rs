@@ -41,6 +41,7 @@ pub mod decorate;
 pub mod event;
 pub mod log;
 pub mod memory;
+pub mod named;
 pub mod query;
 pub mod record;
 pub mod risk;

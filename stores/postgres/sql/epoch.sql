@@ -1,3 +1,10 @@
+-- name: begin
+SELECT windlass.begin_1($1)
+
+-- name: configure
+SELECT windlass.configure_1($1, $2, $3)
+
+-- name: load
 -- The epoch, until when it holds back jobs of this queue, and until when those of any queue that has ready
 -- jobs or a pause of its own.
 SELECT e.number, e.instance, e.floor, e.began_ms, e.first_seq, e.lossy, windlass.pause_until_1(e, $1),

@@ -16,7 +16,7 @@ use crate::link::{Link, Param};
 use crate::store::PostgresStore;
 
 /// What [`save`] asks, and what it is given.
-pub(crate) const SAVE: &str = include_str!("../sql/save_budgets.sql");
+pub(crate) const SAVE: &str = sql!("budget", "save");
 pub(crate) const SAVE_TYPES: [Type; 4] =
     [Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::TEXT_ARRAY];
 
@@ -25,7 +25,7 @@ impl PostgresStore {
         let link = self.link().await?;
         let now = now(&link, self.given_now()).await?;
         let all: Option<Vec<&str>> = None;
-        let rows = link.rows(include_str!("../sql/budgets.sql"), &[(&all, Type::TEXT_ARRAY)]).await?;
+        let rows = link.rows(sql!("budget", "all"), &[(&all, Type::TEXT_ARRAY)]).await?;
         let status =
             |row| read_budget(row).map(|(budget, slots_used)| budget_status(budget, slots_used, now));
         rows.iter().map(status).collect()
@@ -40,14 +40,14 @@ impl PostgresStore {
             (&per_minute.map(i64::from), Type::INT8),
             (&per_day.map(i64::from), Type::INT8),
         ];
-        self.link().await?.rows(include_str!("../sql/put_budget.sql"), &params).await?;
+        self.link().await?.rows(sql!("budget", "put"), &params).await?;
         self.wake.work(Work::Anywhere);
         Ok(())
     }
 
     pub(crate) async fn delete_budget_once(&self, name: &BudgetName) -> Result<bool, Fault> {
         let params: [crate::link::Param<'_>; 1] = [(&name.as_str(), Type::TEXT)];
-        let gone = self.link().await?.rows(include_str!("../sql/delete_budget.sql"), &params).await?;
+        let gone = self.link().await?.rows(sql!("budget", "delete"), &params).await?;
         if !gone.is_empty() {
             self.wake.work(Work::Anywhere);
         }
@@ -58,7 +58,7 @@ impl PostgresStore {
         let for_ms = i64::try_from(for_ms).unwrap_or(i64::MAX).min(Time::MAX.ms());
         let params: [crate::link::Param<'_>; 3] =
             [(&self.given_now(), Type::INT8), (&name.as_str(), Type::TEXT), (&for_ms, Type::INT8)];
-        self.reserved_link().await?.rows(include_str!("../sql/cool_down.sql"), &params).await?;
+        self.reserved_link().await?.rows(sql!("budget", "cool_down"), &params).await?;
         if for_ms == 0 {
             self.wake.work(Work::Anywhere);
         }
@@ -70,8 +70,7 @@ impl PostgresStore {
         link.begin().await?;
         // An epoch that begins with this call fills the window: before it is read, and in the order of all other calls.
         now(&link, self.given_now()).await?;
-        let locked =
-            link.rows(include_str!("../sql/lock_budget.sql"), &[(&name.as_str(), Type::TEXT)]).await?;
+        let locked = link.rows(sql!("budget", "lock"), &[(&name.as_str(), Type::TEXT)]).await?;
         let Some(row) = locked.first() else {
             link.commit().await?;
             return Ok(Spent::Granted);

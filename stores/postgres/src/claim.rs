@@ -19,7 +19,7 @@ use crate::store::PostgresStore;
 use crate::survey;
 use crate::ticket::{Spot, tag};
 
-pub(crate) const SQL: &str = include_str!("../sql/claim.sql");
+pub(crate) const SQL: &str = sql!("claim", "plain");
 const INSTANCE: usize = 2;
 const BOUNDED: usize = 3;
 /// Where the columns of the job begin, with its number; its rank is one of them.

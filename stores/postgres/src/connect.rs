@@ -73,12 +73,12 @@ impl PostgresStore {
         let link = connections.link().await?;
         migrate(&link).await?;
         configure(&link, target.epochs, connections.given_now()).await?;
-        let instance: String = link.row(include_str!("../sql/instance.sql"), &[]).await?.try_get(0)?;
+        let instance: String = link.row(sql!("server", "instance"), &[]).await?.try_get(0)?;
         if !target.pooled {
             warm_up(&link, &instance).await;
         }
         drop(link);
-        let listen = include_str!("../sql/listen.sql").to_owned();
+        let listen = sql!("event", "listen").to_owned();
         let listen = (!target.pooled).then(|| connections.listen_to(listen));
         let wake = Wake::start(instance, connections.main.clone(), listen);
         Ok(Arc::new(Self::new(wake, connections)))

@@ -112,7 +112,7 @@ fn alike(a: &NewJob, b: &NewJob) -> bool {
             == (&b.spec.budgets, &b.spec.retry, &b.spec.timeout_ms, &b.spec.meta)
 }
 
-pub(crate) const SQL: &str = include_str!("../sql/enqueue.sql");
+pub(crate) const SQL: &str = sql!("job", "enqueue");
 /// What [`SQL`] is given.
 pub(crate) const TYPES: [Type; 15] = [
     Type::INT8,

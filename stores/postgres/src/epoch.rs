@@ -31,14 +31,14 @@ pub(crate) async fn configure(link: &Link, settings: EpochSettings, now: Option<
     let EpochSettings { synchronous, pause_ms_max } = settings;
     let params: [Param<'_>; 3] =
         [(&now, Type::INT8), (&synchronous, Type::BOOL), (&pause_ms_max.map(i64::from), Type::INT8)];
-    link.rows(include_str!("../sql/configure.sql"), &params).await?;
+    link.rows(sql!("epoch", "configure"), &params).await?;
     Ok(())
 }
 
 /// The epoch as it is at `now`.
 pub(crate) async fn epoch(link: &Link, queue: &str, now: Time) -> Result<EpochNow, Fault> {
     let params: [Param<'_>; 2] = [(&queue, Type::TEXT), (&now.ms(), Type::INT8)];
-    let row = link.row(include_str!("../sql/epoch.sql"), &params).await?;
+    let row = link.row(sql!("epoch", "load"), &params).await?;
     let epoch = Epoch {
         number: row.try_get::<_, i64>(0)? as u64,
         instance: row.try_get::<_, Uuid>(1)?,

@@ -43,7 +43,7 @@ impl PostgresStore {
             (&(Event::BYTES as i64), Type::INT8),
             (&(Event::JOB_BYTES as i64), Type::INT8),
         ];
-        let rows = link.rows(include_str!("../sql/events.sql"), &params).await?;
+        let rows = link.rows(sql!("event", "list"), &params).await?;
         rows.iter().map(|row| read_event(row, epoch)).collect()
     }
 
@@ -52,7 +52,7 @@ impl PostgresStore {
         let queue = QueueName::default();
         let params: [Param<'_>; 3] =
             [(&self.given_now(), Type::INT8), (&queue.as_str(), Type::TEXT), (&action, Type::TEXT)];
-        self.link().await?.rows(include_str!("../sql/act.sql"), &params).await?;
+        self.link().await?.rows(sql!("event", "act"), &params).await?;
         Ok(())
     }
 
@@ -69,7 +69,7 @@ impl PostgresStore {
 
 async fn follow(link: &Link, now: Option<i64>) -> Result<Followed, Fault> {
     let params: [Param<'_>; 2] = [(&now, Type::INT8), (&FOLLOW_MAX, Type::INT4)];
-    let row = link.row(include_str!("../sql/follow.sql"), &params).await?;
+    let row = link.row(sql!("event", "follow"), &params).await?;
     let instance: Uuid = row.try_get(3)?;
     Ok(Followed {
         numbered: row.try_get(0)?,

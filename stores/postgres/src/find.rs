@@ -37,8 +37,7 @@ impl PostgresStore {
 
     pub(crate) async fn holders_once(&self, jobs: &[JobId]) -> Result<Vec<Holder>, Fault> {
         let ids: Vec<Uuid> = jobs.iter().map(|id| id.0).collect();
-        let rows =
-            self.link().await?.rows(include_str!("../sql/holders.sql"), &[(&ids, Type::UUID_ARRAY)]).await?;
+        let rows = self.link().await?.rows(sql!("job", "holders"), &[(&ids, Type::UUID_ARRAY)]).await?;
         rows.iter()
             .map(|row| {
                 let worker: Option<&str> = row.try_get(2)?;
@@ -71,8 +70,8 @@ impl PostgresStore {
         let link = self.link().await?;
         let floor = floor(&link, i64::MAX).await?;
         let sql = concat!(
-            include_str!("../sql/count.sql"),
-            include_str!("../sql/list_matching.sql"),
+            include_str!("../sql/jobs/count.sql"),
+            include_str!("../sql/jobs/matching.sql"),
             " GROUP BY 1"
         );
         let rows = matching(&link, sql, filter, floor.unwrap_or(i64::MIN), i64::MAX, None).await?;
@@ -95,7 +94,7 @@ impl PostgresStore {
         }
         let holds = held_by(&link, &stored, now).await?;
         let ahead = if holds.is_empty() { ahead(&link, job, now).await? } else { 0 };
-        let workers = link.rows(include_str!("../sql/workers.sql"), &[]).await?;
+        let workers = link.rows(sql!("worker", "all"), &[]).await?;
         let workers = workers.iter().map(read_worker).collect::<Result<Vec<_>, _>>()?;
         let alive = workers.iter().filter(|worker| now.ms_since(worker.seen_at) <= WORKER_ALIVE_MS);
         let fit = alive.filter(|worker| worker.claims(&job.spec)).count();
@@ -106,17 +105,17 @@ impl PostgresStore {
 /// Where a question that looks at the jobs before this one ends; nothing when it looks at all.
 async fn floor(link: &Link, before: i64) -> Result<Option<i64>, Fault> {
     let params: [Param<'_>; 2] = [(&before, Type::INT8), (&(LOOK_MAX - 1), Type::INT8)];
-    let rows = link.rows(include_str!("../sql/list_floor.sql"), &params).await?;
+    let rows = link.rows(sql!("job", "floor"), &params).await?;
     rows.first().map(|row| Ok(row.try_get(0)?)).transpose()
 }
 
 pub(crate) async fn now(link: &Link, given: Option<i64>) -> Result<Time, Fault> {
-    let row = link.row(include_str!("../sql/begin.sql"), &[(&given, Type::INT8)]).await?;
+    let row = link.row(sql!("epoch", "begin"), &[(&given, Type::INT8)]).await?;
     Ok(Time::from_ms(row.try_get(0)?))
 }
 
 async fn get(link: &Link, id: JobId) -> Result<Option<Stored>, Fault> {
-    let rows = link.rows(include_str!("../sql/get.sql"), &[(&id.0, Type::UUID)]).await?;
+    let rows = link.rows(sql!("job", "get"), &[(&id.0, Type::UUID)]).await?;
     rows.first().map(|row| read_job(row, 0, None)).transpose()
 }
 
@@ -128,9 +127,9 @@ async fn list(
     limit: usize,
 ) -> Result<Vec<Job>, Fault> {
     let sql = concat!(
-        include_str!("../sql/list.sql"),
-        include_str!("../sql/list_matching.sql"),
-        include_str!("../sql/list_page.sql")
+        include_str!("../sql/jobs/list.sql"),
+        include_str!("../sql/jobs/matching.sql"),
+        include_str!("../sql/jobs/page.sql")
     );
     let rows = matching(link, sql, filter, floor, before, Some(limit as i64)).await?;
     rows.iter().map(|row| Ok(read_job(row, 0, None)?.job)).collect()
@@ -179,7 +178,7 @@ async fn held_by(
     let policy = stored.policy()?;
     let key = job.spec.key.as_ref().map(|key| key.as_str());
     let params: [crate::link::Param<'_>; 2] = [(&job.spec.queue.as_str(), Type::TEXT), (&key, Type::TEXT)];
-    let row = link.row(include_str!("../sql/queue_now.sql"), &params).await?;
+    let row = link.row(sql!("queue", "now"), &params).await?;
     let EpochNow { epoch, pause_until, .. } = epoch(link, job.spec.queue.as_str(), now).await?;
     let queue = QueueNow {
         policy: &policy,
@@ -189,7 +188,7 @@ async fn held_by(
         pause: pause_until.map(|until| (&epoch, until)),
     };
     let names: Vec<&str> = job.spec.budgets.iter().map(|name| name.as_str()).collect();
-    let rows = link.rows(include_str!("../sql/budgets.sql"), &[(&Some(names), Type::TEXT_ARRAY)]).await?;
+    let rows = link.rows(sql!("budget", "all"), &[(&Some(names), Type::TEXT_ARRAY)]).await?;
     let budgets: Vec<(Budget, u32)> = rows.iter().map(read_budget).collect::<Result<_, _>>()?;
     let budgets: BTreeMap<_, _> = budgets
         .iter()
@@ -206,6 +205,6 @@ async fn ahead(link: &Link, job: &Job, now: Time) -> Result<u32, Fault> {
         (&(job.seq as i64), Type::INT8),
         (&i64::from(AHEAD_MAX), Type::INT8),
     ];
-    let row = link.row(include_str!("../sql/ahead.sql"), &params).await?;
+    let row = link.row(sql!("job", "ahead"), &params).await?;
     Ok(row.try_get::<_, i64>(0)? as u32)
 }

@@ -20,6 +20,9 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod sql;
+
 pub mod adopted;
 mod audit;
 mod bounds;

@@ -68,8 +68,8 @@ pub(crate) async fn migrate(link: &Link) -> Result<(), Fault> {
     }
     link.begin().await?;
     // The lock ends with the transaction: a pooler may stand in between.
-    link.rows(include_str!("../sql/migrate_lock.sql"), &[]).await?;
-    link.simple(include_str!("../sql/migrate_begin.sql")).await?;
+    link.rows(sql!("schema", "lock"), &[]).await?;
+    link.simple(sql!("schema", "begin")).await?;
     let have = installed(link).await?.unwrap_or(0);
     if (1..OLDEST).contains(&have) {
         return Err(StoreError::Schema(format!(
@@ -89,8 +89,7 @@ pub(crate) async fn migrate(link: &Link) -> Result<(), Fault> {
             link.simple(&replacing(part)).await?;
         }
         let version = migration.version;
-        link.rows(include_str!("../sql/migrate_note.sql"), &[(&version, tokio_postgres::types::Type::INT4)])
-            .await?;
+        link.rows(sql!("schema", "note"), &[(&version, tokio_postgres::types::Type::INT4)]).await?;
     }
     link.commit().await
 }
@@ -112,16 +111,16 @@ const PLANNED: &str = "SET plan_cache_mode = force_generic_plan SET enable_seqsc
 
 /// The version of the schema; nothing when there is none.
 pub(crate) async fn installed(link: &Link) -> Result<Option<i32>, Fault> {
-    let row = link.row(include_str!("../sql/migrate_exists.sql"), &[]).await?;
+    let row = link.row(sql!("schema", "exists"), &[]).await?;
     if !row.try_get::<_, bool>(0)? {
         return Ok(None);
     }
-    let row = link.row(include_str!("../sql/migrate_version.sql"), &[]).await?;
+    let row = link.row(sql!("schema", "version"), &[]).await?;
     Ok(row.try_get::<_, Option<i32>>(0)?)
 }
 
 async fn check_server(link: &Link) -> Result<(), Fault> {
-    let row = link.row(include_str!("../sql/server.sql"), &[]).await?;
+    let row = link.row(sql!("server", "version"), &[]).await?;
     let version: i32 = row.try_get(0)?;
     let encoding: String = row.try_get(1)?;
     let isolation: String = row.try_get(2)?;

@@ -29,7 +29,7 @@ pub(crate) struct Moving {
 impl Moving {
     pub(crate) async fn begin(link: Link, now: Option<i64>) -> Result<Self, Fault> {
         link.begin().await?;
-        let row = link.row(include_str!("../sql/begin.sql"), &[(&now, Type::INT8)]).await?;
+        let row = link.row(sql!("epoch", "begin"), &[(&now, Type::INT8)]).await?;
         let now = Time::from_ms(row.try_get(0)?);
         Ok(Self { link, now, rows: Vec::new(), moves: Moves::default() })
     }
@@ -40,7 +40,7 @@ impl Moving {
 
     /// Locks jobs and reads them as they now are, in no order.
     pub(crate) async fn lock(&mut self, ids: &[Uuid]) -> Result<Vec<Stored>, Fault> {
-        let rows = self.link.rows(include_str!("../sql/lock_jobs.sql"), &[(&ids, Type::UUID_ARRAY)]).await?;
+        let rows = self.link.rows(sql!("job", "lock"), &[(&ids, Type::UUID_ARRAY)]).await?;
         rows.iter().map(|row| read_job(row, 0, None)).collect()
     }
 
@@ -61,7 +61,7 @@ impl Moving {
             return Ok(HashMap::new());
         }
         let params: [crate::link::Param<'_>; 1] = [(&keys, Type::TEXT_ARRAY)];
-        let rows = self.link.rows(include_str!("../sql/dedupe_holders.sql"), &params).await?;
+        let rows = self.link.rows(sql!("dedupe", "holders"), &params).await?;
         rows.iter().map(|row| Ok((row.try_get(0)?, JobId(row.try_get(1)?)))).collect()
     }
 
@@ -80,7 +80,7 @@ impl Moving {
 
     /// Takes the time again: rows may have been waited for.
     pub(crate) async fn take_time(&mut self, given: Option<i64>) -> Result<(), Fault> {
-        let row = self.link.row(include_str!("../sql/begin.sql"), &[(&given, Type::INT8)]).await?;
+        let row = self.link.row(sql!("epoch", "begin"), &[(&given, Type::INT8)]).await?;
         self.now = Time::from_ms(row.try_get(0)?).max(self.now);
         Ok(())
     }
@@ -98,7 +98,7 @@ impl Moving {
             let events = to_json(&events(&self.moves))?;
             let params: [crate::link::Param<'_>; 3] =
                 [(&self.now.ms(), Type::INT8), (&rows, Type::TEXT), (&events, Type::TEXT)];
-            self.link.rows(include_str!("../sql/save.sql"), &params).await?;
+            self.link.rows(sql!("job", "save"), &params).await?;
         }
         self.link.commit().await?;
         Ok(moved)
@@ -133,7 +133,7 @@ impl PostgresStore {
             return Ok(Expired { next_in_ms, ..Expired::default() });
         }
         let params: [crate::link::Param<'_>; 2] = [(&now, Type::INT8), (&(EXPIRE_MAX as i32), Type::INT4)];
-        let rows = link.rows(include_str!("../sql/to_look_at.sql"), &params).await?;
+        let rows = link.rows(sql!("lease", "look_due"), &params).await?;
         let ids = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<Uuid>, _>>()?;
         if ids.is_empty() {
             let next_in_ms = next_look(&link, now).await?;
@@ -229,7 +229,7 @@ impl PostgresStore {
 }
 
 async fn next_look(link: &Link, now: Option<i64>) -> Result<Option<u64>, Fault> {
-    let row = link.row(include_str!("../sql/next_look.sql"), &[(&now, Type::INT8)]).await?;
+    let row = link.row(sql!("lease", "look_next"), &[(&now, Type::INT8)]).await?;
     let next: Option<i64> = row.try_get(0)?;
     let now: i64 = row.try_get(1)?;
     Ok(next.map(|next| Time::from_ms(next).ms_since(Time::from_ms(now))))

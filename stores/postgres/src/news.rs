@@ -66,7 +66,7 @@ pub(crate) async fn watch(lines: Lines, callbacks: &Callbacks, hearing: &Hearing
 
 async fn read(lines: &Lines) -> Result<String, Fault> {
     let link = Link::of(lines).await?;
-    Ok(link.row(include_str!("../sql/news.sql"), &[]).await?.try_get(0)?)
+    Ok(link.row(sql!("event", "news"), &[]).await?.try_get(0)?)
 }
 
 #[cfg(test)]

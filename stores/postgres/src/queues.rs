@@ -20,7 +20,7 @@ impl PostgresStore {
 
     async fn queues_by(&self, link: &Link) -> Result<Vec<QueueStatus>, Fault> {
         let params: [Param<'_>; 1] = [(&self.given_now(), Type::INT8)];
-        let rows = link.rows(include_str!("../sql/queues.sql"), &params).await?;
+        let rows = link.rows(sql!("queue", "all"), &params).await?;
         let status = |row: &tokio_postgres::Row| {
             let name: &str = row.try_get(0)?;
             Ok(QueueStatus {
@@ -37,26 +37,24 @@ impl PostgresStore {
 
     pub(crate) async fn put_queue_once(&self, name: &QueueName, policy: &QueuePolicy) -> Result<(), Fault> {
         let now = self.given_now();
-        self.write_queue(include_str!("../sql/put_queue.sql"), name, policy, false, &[(&now, Type::INT8)])
-            .await
+        self.write_queue(sql!("queue", "put"), name, policy, false, &[(&now, Type::INT8)]).await
     }
 
     pub(crate) async fn pause_queue_once(&self, name: &QueueName, paused: bool) -> Result<(), Fault> {
         // The policy is only for a queue that nobody has configured yet.
-        self.write_queue(include_str!("../sql/pause_queue.sql"), name, &QueuePolicy::default(), paused, &[])
-            .await
+        self.write_queue(sql!("queue", "pause"), name, &QueuePolicy::default(), paused, &[]).await
     }
 
     pub(crate) async fn delete_queue_once(&self, name: &QueueName) -> Result<QueueDeletion, Fault> {
         let link = self.link().await?;
         link.begin().await?;
         let params: [Param<'_>; 1] = [(&name.as_str(), Type::TEXT)];
-        let there = !link.rows(include_str!("../sql/lock_queue.sql"), &params).await?.is_empty();
+        let there = !link.rows(sql!("queue", "lock"), &params).await?.is_empty();
         let status = self.queues_by(&link).await?.into_iter().find(|status| status.name == *name);
         let answer = match status.filter(|_| there) {
             None => QueueDeletion::NotFound,
             Some(QueueStatus { queued: 0, running: 0, .. }) => {
-                link.rows(include_str!("../sql/delete_queue.sql"), &params).await?;
+                link.rows(sql!("queue", "delete"), &params).await?;
                 QueueDeletion::Deleted
             }
             Some(QueueStatus { queued, running, .. }) => QueueDeletion::InUse { queued, running },
@@ -117,7 +115,7 @@ impl PostgresStore {
             (&WORKER_FORGET_MS, Type::INT8),
             (&(EVENTS_KEPT as i64), Type::INT8),
         ];
-        link.rows(include_str!("../sql/prune_rest.sql"), &rest).await?;
+        link.rows(sql!("past", "sweep"), &rest).await?;
         self.prune_records(&link, now).await?;
         let jobs: [Param<'_>; 4] = [
             (&now, Type::INT8),
@@ -125,7 +123,7 @@ impl PostgresStore {
             (&default.retention_ms(), Type::INT8),
             (&(default.finished_max as i64), Type::INT8),
         ];
-        let row = link.row(include_str!("../sql/prune_jobs.sql"), &jobs).await?;
+        let row = link.row(sql!("job", "sweep"), &jobs).await?;
         Ok(row.try_get::<_, i64>(0)? as u64)
     }
 }

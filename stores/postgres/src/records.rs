@@ -22,9 +22,9 @@ const PRUNE_ROWS_MAX: i32 = 1_000;
 const PRUNE_TURNS_MAX: u32 = 1_000;
 
 /// The statement that writes a batch, of [`Columns::params`].
-pub(crate) const WRITE: &str = include_str!("../sql/write_records.sql");
+pub(crate) const WRITE: &str = sql!("record", "write");
 /// The statement that locks what several batches write, of their shelves and the jobs of their leases.
-pub(crate) const LOCK: &str = include_str!("../sql/lock_batches.sql");
+pub(crate) const LOCK: &str = sql!("batch", "lock");
 
 /// A batch as columns: one array per field.
 pub(crate) struct Columns<'a> {
@@ -136,7 +136,7 @@ impl PostgresStore {
         let names: Vec<&str> = keys.iter().map(RecordKey::as_str).collect();
         let params: [Param<'_>; 3] =
             [(&shelf.as_str(), Type::TEXT), (&names, Type::TEXT_ARRAY), (&self.given_now(), Type::INT8)];
-        let rows = self.link().await?.rows(include_str!("../sql/read_records.sql"), &params).await?;
+        let rows = self.link().await?.rows(sql!("record", "read"), &params).await?;
         let mut found = vec![None; keys.len()];
         for row in &rows {
             let at = usize::try_from(row.try_get::<_, i64>(7)? - 1).unwrap_or(usize::MAX);
@@ -152,7 +152,7 @@ impl PostgresStore {
         let params: [Param<'_>; 3] =
             [(&now, Type::INT8), (&BATCH_MEMORY_MS, Type::INT8), (&PRUNE_ROWS_MAX, Type::INT4)];
         for _ in 0..PRUNE_TURNS_MAX {
-            let row = link.row(include_str!("../sql/prune_records.sql"), &params).await?;
+            let row = link.row(sql!("record", "sweep"), &params).await?;
             if row.try_get::<_, i64>(0)? < i64::from(PRUNE_ROWS_MAX) {
                 break;
             }

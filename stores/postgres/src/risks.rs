@@ -47,7 +47,7 @@ impl PostgresStore {
 
     async fn risks_once(&self, limits: Limits) -> Result<Vec<Risk>, Fault> {
         let link = self.link().await?;
-        let row = link.row(include_str!("../sql/risks.sql"), &[]).await?;
+        let row = link.row(sql!("server", "risks"), &[]).await?;
         let mut risks = read(&row, limits)?;
         drop(link);
         risks

@@ -66,7 +66,7 @@ impl PostgresStore {
             (&prefix_end(prefix), Type::TEXT),
             (&self.given_now(), Type::INT8),
         ];
-        let rows = self.link().await?.rows(include_str!("../sql/count_records.sql"), &params).await?;
+        let rows = self.link().await?.rows(sql!("record", "count"), &params).await?;
         let mut counts = Vec::with_capacity(rows.len());
         for row in &rows {
             let label: Option<&str> = row.try_get(0)?;
@@ -99,7 +99,7 @@ fn statement(scan: &Scan) -> String {
     }
     let way = if *descending { " DESC" } else { "" };
     let order: Vec<String> = columns.iter().map(|column| format!("{column}{way}")).collect();
-    include_str!("../sql/scan_records.sql")
+    sql!("record", "scan")
         .replace("{range}", &range.join(" AND "))
         .replace("{label}", if label.is_some() { "r.label = $7" } else { "$10" })
         .replace("{order}", &order.join(", "))

@@ -19,7 +19,7 @@ use crate::store::PostgresStore;
 
 impl PostgresStore {
     pub(crate) async fn schedules_once(&self) -> Result<Vec<Schedule>, Fault> {
-        read_all(&self.link().await?, include_str!("../sql/schedules.sql")).await
+        read_all(&self.link().await?, sql!("schedule", "all")).await
     }
 
     pub(crate) async fn put_schedule_once(
@@ -34,9 +34,9 @@ impl PostgresStore {
         let params: [crate::link::Param<'_>; 3] =
             [(&name.as_str(), Type::TEXT), (&to_text(&new)?, Type::TEXT), (&next_ms(&new), Type::INT8)];
         // Locks the row that is there, so that a run fired meanwhile is not forgotten.
-        let rows = link.rows(include_str!("../sql/add_schedule.sql"), &params).await?;
+        let rows = link.rows(sql!("schedule", "add"), &params).await?;
         if rows.is_empty() {
-            let one = link.rows(include_str!("../sql/schedule.sql"), &params[..1]).await?;
+            let one = link.rows(sql!("schedule", "load"), &params[..1]).await?;
             let Some(row) = one.first() else { return Err(Fault::Collided("the schedule vanished".into())) };
             let mut schedule = read_schedule(row)?;
             schedule.change(policy.clone(), now);
@@ -50,7 +50,7 @@ impl PostgresStore {
 
     pub(crate) async fn delete_schedule_once(&self, name: &ScheduleName) -> Result<bool, Fault> {
         let params: [crate::link::Param<'_>; 1] = [(&name.as_str(), Type::TEXT)];
-        let rows = self.link().await?.rows(include_str!("../sql/delete_schedule.sql"), &params).await?;
+        let rows = self.link().await?.rows(sql!("schedule", "delete"), &params).await?;
         Ok(!rows.is_empty())
     }
 
@@ -62,7 +62,7 @@ impl PostgresStore {
         }
         link.begin().await?;
         let params: [crate::link::Param<'_>; 1] = [(&moment.ms(), Type::INT8)];
-        let rows = link.rows(include_str!("../sql/lock_schedules.sql"), &params).await?;
+        let rows = link.rows(sql!("schedule", "due"), &params).await?;
         let mut schedules = rows.iter().map(read_schedule).collect::<Result<Vec<_>, _>>()?;
         let runs = fire(&link, &mut schedules, moment).await?;
         let (_, next) = next_due(&link, Some(moment.ms())).await?;
@@ -83,7 +83,7 @@ fn next_ms(schedule: &Schedule) -> i64 {
 
 /// What time it is, and when the first schedule is due: one statement, since every idle process asks now and then.
 async fn next_due(link: &Link, given: Option<i64>) -> Result<(Time, Option<Time>), Fault> {
-    let row = link.row(include_str!("../sql/next_schedule.sql"), &[(&given, Type::INT8)]).await?;
+    let row = link.row(sql!("schedule", "next"), &[(&given, Type::INT8)]).await?;
     let next_ms: Option<i64> = row.try_get(1)?;
     Ok((Time::from_ms(row.try_get(0)?), next_ms.filter(|ms| *ms != NEVER_MS).map(Time::from_ms)))
 }
@@ -127,7 +127,7 @@ async fn save(link: &Link, schedule: &Schedule) -> Result<(), Fault> {
         (&to_text(schedule)?, Type::TEXT),
         (&next_ms(schedule), Type::INT8),
     ];
-    link.rows(include_str!("../sql/save_schedule.sql"), &params).await?;
+    link.rows(sql!("schedule", "save"), &params).await?;
     Ok(())
 }
 

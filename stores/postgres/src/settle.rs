@@ -67,7 +67,7 @@ impl PostgresStore {
     ) -> Result<Vec<Written>, Fault> {
         let left = settlements.iter().map(|settlement| settlement.lease.job_id.0);
         let left: Vec<Uuid> = left.filter(|id| !done.queues.contains_key(id)).collect();
-        let rows = link.rows(include_str!("../sql/get_many.sql"), &[(&left, Type::UUID_ARRAY)]).await?;
+        let rows = link.rows(sql!("job", "get_many"), &[(&left, Type::UUID_ARRAY)]).await?;
         let mut there: HashMap<Uuid, Stored> = HashMap::with_capacity(rows.len());
         for row in &rows {
             let stored = crate::row::read_job(row, 0, None)?;
@@ -135,7 +135,7 @@ async fn complete(
     let told: Option<Vec<Uuid>> = told.then(|| ends.iter().map(|end| end.lease.job_id.0).collect());
     let row = link
         .row(
-            include_str!("../sql/complete.sql"),
+            sql!("lease", "complete"),
             &[
                 (&now, Type::INT8),
                 (&columns.ids, Type::UUID_ARRAY),

@@ -106,7 +106,7 @@ impl PostgresStore {
 async fn cut_steps(moving: &Moving, job: &Job) -> Result<(), Fault> {
     let kept = i32::try_from(job.steps.len()).unwrap_or(i32::MAX);
     let params: [Param<'_>; 2] = [(&(job.seq as i64), Type::INT8), (&kept, Type::INT4)];
-    moving.link().rows(include_str!("../sql/cut_steps.sql"), &params).await?;
+    moving.link().rows(sql!("step", "cut"), &params).await?;
     Ok(())
 }
 
@@ -134,8 +134,8 @@ impl Ended {
         let Self { queues, moments, seqs } = self;
         let all: [Param<'_>; 3] =
             [(queues, Type::TEXT_ARRAY), (moments, Type::INT8_ARRAY), (seqs, Type::INT8_ARRAY)];
-        moving.link().rows(include_str!("../sql/unlist_ended.sql"), &all).await?;
-        moving.link().rows(include_str!("../sql/unlist_empty.sql"), &all[..2]).await?;
+        moving.link().rows(sql!("ended", "unlist"), &all).await?;
+        moving.link().rows(sql!("ended", "unlist_empty"), &all[..2]).await?;
         Ok(())
     }
 }

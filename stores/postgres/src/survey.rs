@@ -18,7 +18,7 @@ use crate::claim::{self, TYPES};
 use crate::error::Fault;
 use crate::link::{Link, Param};
 
-const SQL: &str = include_str!("../sql/survey.sql");
+const SQL: &str = sql!("claim", "survey");
 const SQL_TYPES: [Type; 8] = [
     Type::INT8,
     Type::UUID,
@@ -29,7 +29,7 @@ const SQL_TYPES: [Type; 8] = [
     Type::INT8,
     Type::INT4,
 ];
-const PICKED: &str = include_str!("../sql/claim_picked.sql");
+const PICKED: &str = sql!("claim", "picked");
 const PICKED_TYPES: [Type; 4] = [Type::INT8, Type::TEXT, Type::INT8_ARRAY, Type::INT8_ARRAY];
 /// Where the columns of the heads begin.
 const HEADS: usize = 9;

@@ -224,7 +224,7 @@ async fn tell(instance: String, lines: Lines, untold: Arc<Untold>) {
 
 async fn tell_once(note: &str, lines: &Lines) -> Result<(), Fault> {
     let link = Link::of(lines).await?;
-    link.rows(include_str!("../sql/notify.sql"), &[(&note, Type::TEXT)]).await?;
+    link.rows(sql!("event", "notify"), &[(&note, Type::TEXT)]).await?;
     Ok(())
 }
 

@@ -25,7 +25,7 @@ impl PostgresStore {
             .reserved_link()
             .await?
             .rows(
-                include_str!("../sql/renew.sql"),
+                sql!("lease", "renew"),
                 &[(&self.given_now(), Type::INT8), (&ids, Type::UUID_ARRAY), (&fences, Type::INT8_ARRAY)],
             )
             .await?;
@@ -58,7 +58,7 @@ impl PostgresStore {
     pub(crate) async fn cancels_once(&self, leases: &[LeaseRef]) -> Result<Vec<JobId>, Fault> {
         let (ids, fences) = lease_columns(leases.iter());
         let params: [crate::link::Param<'_>; 2] = [(&ids, Type::UUID_ARRAY), (&fences, Type::INT8_ARRAY)];
-        let rows = self.reserved_link().await?.rows(include_str!("../sql/cancels.sql"), &params).await?;
+        let rows = self.reserved_link().await?.rows(sql!("lease", "cancels"), &params).await?;
         rows.iter().map(|row| Ok(JobId(row.try_get(0)?))).collect()
     }
 
@@ -70,7 +70,7 @@ impl PostgresStore {
             .reserved_link()
             .await?
             .rows(
-                include_str!("../sql/store_steps.sql"),
+                sql!("step", "store"),
                 &[
                     (&self.given_now(), Type::INT8),
                     (&(STEPS_MAX as i32), Type::INT4),
@@ -96,7 +96,7 @@ impl PostgresStore {
             .reserved_link()
             .await?
             .rows(
-                include_str!("../sql/progress.sql"),
+                sql!("lease", "progress"),
                 &[
                     (&self.given_now(), Type::INT8),
                     (&ids, Type::UUID_ARRAY),
@@ -124,7 +124,7 @@ impl PostgresStore {
         self.reserved_link()
             .await?
             .rows(
-                include_str!("../sql/beat.sql"),
+                sql!("worker", "save"),
                 &[
                     (&self.given_now(), Type::INT8),
                     (&name.as_str(), Type::TEXT),
@@ -141,13 +141,13 @@ impl PostgresStore {
     }
 
     pub(crate) async fn workers_once(&self) -> Result<Vec<WorkerStatus>, Fault> {
-        let rows = self.link().await?.rows(include_str!("../sql/workers.sql"), &[]).await?;
+        let rows = self.link().await?.rows(sql!("worker", "all"), &[]).await?;
         rows.iter().map(read_worker).collect()
     }
 
     pub(crate) async fn forget_worker_once(&self, name: &WorkerName) -> Result<(), Fault> {
         let params: [crate::link::Param<'_>; 1] = [(&name.as_str(), Type::TEXT)];
-        self.link().await?.rows(include_str!("../sql/forget_worker.sql"), &params).await?;
+        self.link().await?.rows(sql!("worker", "delete"), &params).await?;
         Ok(())
     }
 }

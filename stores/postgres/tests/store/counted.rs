@@ -41,7 +41,8 @@ async fn a_cancel_of_many_writes_each_shared_row_once() {
 
 /// How many pages it takes to say how queues stand.
 async fn pages(scene: &Scene) -> i64 {
-    let sql = include_str!("../../sql/queues.sql").replace("$1", "NULL::bigint");
+    let sql =
+        windlass_core::named::named(include_str!("../../sql/queue.sql"), "all").replace("$1", "NULL::bigint");
     let mut least = i64::MAX;
     // What is dead is marked so by the first who meets it.
     for _ in 0..2 {

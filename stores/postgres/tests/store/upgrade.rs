@@ -52,7 +52,7 @@ fn claims_view() -> String {
 /// Puts what is in the database into the tables of an older schema, made by the files that have shipped.
 async fn carry_back(scene: &Scene, version: i32) {
     let mut sql = claims_view() + "ALTER SCHEMA windlass RENAME TO model;";
-    sql += include_str!("../../sql/migrate_begin.sql");
+    sql += windlass_core::named::named(include_str!("../../sql/schema.sql"), "begin");
     sql += include_str!("../../migrations/0004_init.sql");
     for (table, columns) in TABLES {
         let names = if columns == "*" { String::new() } else { format!("({columns})") };

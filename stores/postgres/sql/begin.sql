@@ -1,1 +1,0 @@
-SELECT windlass.begin_1($1)

@@ -1,1 +1,0 @@
-SELECT windlass.configure_1($1, $2, $3)

@@ -1,1 +1,0 @@
-DELETE FROM windlass.budgets b WHERE b.name = $1 RETURNING b.name

@@ -1,1 +1,0 @@
-DELETE FROM windlass.queues q WHERE q.name = $1

@@ -1,1 +1,0 @@
-DELETE FROM windlass.schedules WHERE name = $1 RETURNING name

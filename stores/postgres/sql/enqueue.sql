@@ -1,1 +1,0 @@
-SELECT there, deduplicated FROM windlass.enqueue_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)

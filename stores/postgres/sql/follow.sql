@@ -1,1 +1,0 @@
-SELECT numbered, newest, oldest, instance FROM windlass.follow_1($1, $2)

@@ -1,1 +1,0 @@
-DELETE FROM windlass.workers WHERE name = $1

@@ -1,1 +1,0 @@
-SELECT * FROM windlass.jobs_1 WHERE id = ANY ($1)

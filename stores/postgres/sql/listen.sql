@@ -1,1 +1,0 @@
-LISTEN windlass_work

@@ -1,1 +1,0 @@
-SELECT windlass.lock_batches_1($1, $2)::text

@@ -1,1 +1,0 @@
-SELECT * FROM windlass.lock_jobs_1($1)

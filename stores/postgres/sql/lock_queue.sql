@@ -1,1 +1,0 @@
-SELECT FROM windlass.queues q WHERE q.name = $1 FOR UPDATE

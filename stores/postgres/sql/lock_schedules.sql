@@ -1,1 +1,0 @@
-SELECT doc FROM windlass.schedules WHERE next_ms <= $1 ORDER BY name FOR UPDATE

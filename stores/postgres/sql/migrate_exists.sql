@@ -1,1 +1,0 @@
-SELECT to_regclass('windlass.migrations') IS NOT NULL

@@ -1,1 +1,0 @@
-INSERT INTO windlass.migrations (version) VALUES ($1)

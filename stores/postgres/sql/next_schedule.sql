@@ -1,1 +1,0 @@
-SELECT windlass.begin_1($1), (SELECT min(next_ms) FROM windlass.schedules)

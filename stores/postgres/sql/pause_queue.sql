@@ -1,4 +1,0 @@
-INSERT INTO windlass.queues
-       (name, policy, paused, limit_jobs, lease_ms, ageing_ms, delete_finished, retention_ms, finished_max)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-ON CONFLICT (name) DO UPDATE SET paused = excluded.paused

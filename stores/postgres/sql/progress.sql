@@ -1,1 +1,0 @@
-SELECT id, fence FROM windlass.progress_1($1, $2, $3, $4)

@@ -1,1 +1,0 @@
-SELECT windlass.to_look_at_1(windlass.begin_1($1), $2)
