@@ -66,8 +66,7 @@ DECLARE
     v_caps bigint[];
     v_held boolean[];
 BEGIN
-    SELECT * INTO a
-      FROM windlass.ask_1(p_now, p_request, p_asked, p_queues, p_kinds, p_limit, p_lease_ms, p_promote_max);
+    a := windlass.ask_1(p_now, p_request, p_asked, p_queues, p_kinds, p_limit, p_lease_ms, p_promote_max);
     v_gates := a.gates;
     IF v_gates.limited IS NOT NULL THEN
         PERFORM FROM windlass.queues q WHERE q.name = ANY (v_gates.limited) ORDER BY q.name FOR UPDATE;
