@@ -217,8 +217,8 @@ DECLARE
 BEGIN
     v_taken.now_ms := p_at;
     IF p_takes IS NULL THEN
-        SELECT * INTO a
-          FROM windlass.ask_1(p_now, p_request, p_asked, p_queues, p_kinds, p_limit, p_lease_ms, p_promote_max);
+        -- Assigned, and not selected: that is the cheaper by half.
+        a := windlass.ask_1(p_now, p_request, p_asked, p_queues, p_kinds, p_limit, p_lease_ms, p_promote_max);
         IF a.answered THEN
             RETURN QUERY SELECT a.now_ms, a.next_ms, e.instance, false, (r.job).*
               FROM windlass.epoch e CROSS JOIN windlass.recall_1(p_request) r;
@@ -230,7 +230,8 @@ BEGIN
     END IF;
     SELECT e.instance, greatest(1, e.floor) INTO STRICT v_instance, v_floor FROM windlass.epoch e;
     IF p_takes IS NULL AND v_gates.gates IS NOT NULL AND p_limit > 0 THEN
-        v_bounded := windlass.is_bounded_1(v_gates);
+        v_bounded := (v_gates.limited IS NOT NULL OR v_gates.crossed OR v_gates.spends)
+                     AND windlass.is_bounded_1(v_gates);
         v_takes := CASE WHEN NOT v_bounded THEN windlass.shares_2(p_limit, v_gates) END;
     END IF;
     IF v_takes IS NOT NULL THEN

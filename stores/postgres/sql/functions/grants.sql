@@ -60,9 +60,9 @@ BEGIN
       FROM held h CROSS JOIN LATERAL windlass.seqs_1(h.block, h.bits) AS s(seq) JOIN windlass.jobs j ON j.seq = s.seq;
 END $$;
 
--- Grants what a claim took at several gates, or with budgets: a row for each block, gate and label of its jobs, with
--- one number for each gate and label. Answers with the numbers. Plans as its caller says. Mirrors: nothing; in core a
--- lease is part of the state. Test: conformance (several kinds, budgets).
+-- Grants what a claim took at several gates, or at one of several labels (windlass.gate_label_1): a row for each block,
+-- gate and label of its jobs, with one number for each gate and label. Answers with the numbers. Plans as its caller
+-- says. Mirrors: nothing; in core a lease is part of the state. Test: conformance (several kinds, budgets).
 CREATE FUNCTION windlass.grant_1(
     p_request uuid, p_worker text, p_asked text, p_floor bigint, p_gates windlass.gates, p_taken windlass.taken)
 RETURNS bigint[] LANGUAGE plpgsql AS $$
@@ -73,7 +73,7 @@ DECLARE
     v_lease_ms bigint[] := p_gates.lease_ms;
 BEGIN
     WITH job AS (
-        SELECT u.seq, u.at, CASE WHEN p_gates.spends THEN (
+        SELECT u.seq, u.at, CASE WHEN right(v_labels[u.at], 1) = chr(30) THEN (
                    SELECT windlass.label_1(j.queue, j.kind, j.key, j.budgets) FROM windlass.jobs j WHERE j.seq = u.seq)
                ELSE v_labels[u.at] END AS label
           FROM unnest(p_taken.seqs, p_taken.ats) AS u(seq, at)
@@ -108,7 +108,7 @@ DECLARE
     v_label text := p_gates.labels[1];
     v_lease_ms bigint := p_gates.lease_ms[1];
 BEGIN
-    IF cardinality(v_queues) > 1 OR p_gates.spends THEN
+    IF cardinality(v_queues) > 1 OR right(v_label, 1) = chr(30) THEN
         v_numbers := windlass.grant_1(p_request, p_worker, p_asked, p_floor, p_gates, p_taken);
     ELSE
         v_numbers := ARRAY[nextval('windlass.claim_number')];

@@ -68,8 +68,7 @@ DECLARE
 BEGIN
     -- What is locked here is waited for by others: who freezes before he has said what he takes is not waited for long.
     PERFORM set_config('idle_in_transaction_session_timeout', '{picking_ms}', true);
-    SELECT * INTO a
-      FROM windlass.ask_1(p_now, p_request, p_asked, p_queues, p_kinds, p_limit, p_lease_ms, p_promote_max);
+    a := windlass.ask_1(p_now, p_request, p_asked, p_queues, p_kinds, p_limit, p_lease_ms, p_promote_max);
     v_gates := a.gates;
     IF v_gates.limited IS NOT NULL THEN
         PERFORM FROM windlass.queues q WHERE q.name = ANY (v_gates.limited) ORDER BY q.name FOR UPDATE;

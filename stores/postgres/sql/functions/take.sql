@@ -111,7 +111,7 @@ BEGIN
                           FROM unnest(p_takes, p_gates.keyed) WITH ORDINALITY AS u(takes, keyed, at) ORDER BY u.at);
     END IF;
     LOOP
-        SELECT * INTO r FROM windlass.lock_rows_2(p_gates, v_left, v_sizes);
+        r := windlass.lock_rows_2(p_gates, v_left, v_sizes);
         IF r.spots IS NULL THEN
             EXIT WHEN v_waits = 10 OR p_taken.seqs IS NOT NULL OR NOT EXISTS (
                 SELECT FROM unnest(v_left, v_sizes) AS g(left_over, size) WHERE g.left_over > 0 AND g.size > 1);

@@ -1,6 +1,7 @@
 //! Claims behind locks, and over more gates than anybody would count.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -9,8 +10,10 @@ use windlass_core::id::{BudgetName, Key, Kind};
 use windlass_core::job::NewJob;
 use windlass_core::policy::budget::BudgetPolicy;
 use windlass_core::policy::queue::QueuePolicy;
-use windlass_core::store::{EVENTS_MAX, Source, Store};
+use windlass_core::store::{CancelAnswer, EVENTS_MAX, Source, Store, Written};
+
 use windlass_core::transition::Outcome;
+use windlass_postgres::PostgresStore;
 use windlass_testkit::eventually::eventually;
 
 use crate::scene::{Scene, client, ends, job, queue, wish};
@@ -274,7 +277,7 @@ async fn budgets_that_nobody_defined_make_no_gates() {
             (1..=1_000).collect::<Vec<_>>()
         );
         let answers = store.settle(ends(&held, &Outcome::DONE)).await.expect("settle");
-        assert!(answers.iter().all(|written| *written == windlass_core::store::Written::Done));
+        assert!(answers.iter().all(|written| *written == Written::Done));
         assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
     }
 }
@@ -311,6 +314,54 @@ async fn budgets_that_are_defined_late_bind() {
         assert_eq!(rest, 2_499, "keys: {keys}");
         assert_eq!(store.audit().await.expect("audit"), Vec::<String>::new());
     }
+}
+
+/// Claims and ends jobs until all of them are over.
+async fn work_off(store: Arc<PostgresStore>, over: Arc<AtomicUsize>, jobs: usize) {
+    while over.load(Ordering::SeqCst) < jobs {
+        let leases = store.claim(wish(5)).await.expect("claim").leases;
+        let held: Vec<_> = leases.iter().map(|leased| leased.lease_ref()).collect();
+        let written = store.settle(ends(&held, &Outcome::DONE)).await.expect("settle");
+        assert!(written.iter().all(|written| *written == Written::Done));
+        over.fetch_add(held.len(), Ordering::SeqCst);
+    }
+}
+
+/// Budgets are defined and deleted while programs claim what names them, with keys and without, and others are canceled:
+/// jobs move from gate to gate under their hands, and none is lost or given twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn budgets_that_come_and_go_lose_no_job() {
+    const JOBS: u128 = 600;
+    let scene = Scene::new().await;
+    let stores = [scene.store(None).await, scene.store(None).await];
+    let budget = |n: u128| BudgetName::new(format!("b{}", n % 3)).expect("a budget");
+    let new = |n: u128| {
+        let mut new = if n.is_multiple_of(2) { keyed(n, "k", &format!("key-{}", n % 50)) } else { job(n) };
+        new.spec.budgets = (0..n % 3).map(budget).collect();
+        new
+    };
+    for from in (1..=JOBS).step_by(100) {
+        stores[0].enqueue((from..from + 100).map(new).collect()).await.expect("enqueue");
+    }
+    let over = Arc::new(AtomicUsize::new(0));
+    let claimers: Vec<_> = (0..4)
+        .map(|n| tokio::spawn(work_off(Arc::clone(&stores[n % 2]), Arc::clone(&over), JOBS as usize)))
+        .collect();
+    let policy = BudgetPolicy { slots: Some(20), per_second: Some(200), ..BudgetPolicy::default() };
+    let mut n = 0;
+    while over.load(Ordering::SeqCst) < JOBS as usize {
+        n += 1;
+        stores[1].put_budget(budget(n), policy).await.expect("a budget");
+        let canceled = stores[0].cancel_all(vec![job(JOBS + 1 - n).id]).await.expect("cancel");
+        over.fetch_add(usize::from(canceled == [CancelAnswer::Canceled]), Ordering::SeqCst);
+        stores[0].delete_budget(budget(n + 1)).await.expect("no budget");
+        n %= JOBS - 1;
+    }
+    for claimer in claimers {
+        claimer.await.expect("no panic");
+    }
+    assert_eq!(over.load(Ordering::SeqCst) as u128, JOBS);
+    assert_eq!(stores[0].audit().await.expect("audit"), Vec::<String>::new());
 }
 
 /// A page of events is bounded in bytes, and the next one goes on from it.
