@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use anyhow::bail;
+use nurse_tour::mapping::{QUEUE, mapping};
+use nurse_tour::schema::Types;
+use nurse_tour::settings;
 use uuid::Uuid;
 use windlass_engine::core::id::{QueueName, WorkerName};
 use windlass_engine::core::store::{ClaimRequest, Leased, Settlement, Source};
 use windlass_engine::core::transition::Outcome;
 use windlass_engine::world::monotonic_ns;
-use windlass_nurse_tour::mapping::{QUEUE, mapping};
-use windlass_nurse_tour::schema::Types;
-use windlass_nurse_tour::settings;
 use windlass_postgres::adopted::AdoptedTable;
 use windlass_postgres::{Options, pool_of};
 

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail};
+use nurse_tour::schema::migrate;
 use tokio_postgres::{Client, NoTls};
 use windlass_engine::world::{RealWorld, World};
-use windlass_nurse_tour::schema::migrate;
 use windlass_postgres::{Options, pool_of};
 use windlass_standins::{OpenAi, Twilio};
 use windlass_testkit::postgres::{Database, Server};

@@ -59,7 +59,7 @@ impl Needs {
     }
 }
 
-/// An app: one folder, and one line in the list of the command line.
+/// An app: one folder, a line in the list of the command line, and its name in two `Cargo.toml` (`CONTRIBUTING.md`).
 #[async_trait]
 pub trait App: Send + Sync {
     /// The verb that starts it.

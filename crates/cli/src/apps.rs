@@ -1,4 +1,5 @@
-//! The list of apps. A new one is a line here, a folder, and a feature.
+//! The list of apps. A new one is a folder, a line here, and its name as an optional dependency in two `Cargo.toml`: the workspace's and
+//! ours, where that name is its feature. What it needs beside SQLite, and that it is in the usual program, is said there as well.
 
 #[cfg(test)]
 mod documented;
@@ -22,11 +23,11 @@ macro_rules! apps {
 }
 
 apps! {
-    "bitcoin-news": windlass_bitcoin_news::BitcoinNews,
-    "listener": windlass_listener::ListenerApp,
-    "news-nexus": windlass_news_nexus::NewsNexus,
-    "nurse-tour": windlass_nurse_tour::NurseTourApp,
-    "vela": windlass_vela::VelaApp,
+    "bitcoin-news": bitcoin_news::BitcoinNews,
+    "listener": listener::ListenerApp,
+    "news-nexus": news_nexus::NewsNexus,
+    "nurse-tour": nurse_tour::NurseTourApp,
+    "vela": vela::VelaApp,
 }
 
 /// The heading of the apps in the help.

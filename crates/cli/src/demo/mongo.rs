@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 
+use ::listener::Stage;
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Child;
 use windlass_engine::world::World;
-use windlass_listener::Stage;
 
 use super::crew::bare;
 use super::left;

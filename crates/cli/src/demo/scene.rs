@@ -134,7 +134,7 @@ impl Scene {
 
     /// Where the documents are that the Listener watches, if it takes part.
     #[cfg(feature = "listener")]
-    pub async fn stage(&self) -> Option<windlass_listener::Stage> {
+    pub async fn stage(&self) -> Option<::listener::Stage> {
         self.mongo.lock().await.as_ref()?.stage().await.ok()
     }
 
