@@ -162,7 +162,9 @@ pub(crate) async fn remove(home: &Home, id: &str) -> Result<Document, OfficeErro
 pub(crate) async fn history(home: &Home, id: &str) -> Result<Value, OfficeError> {
     let entries: Vec<Value> = history::of(home, id).await?.into_iter().map(as_json).collect();
     let mut letters = Vec::new();
-    let mut found = home.dead.find(doc! { "document": id }).limit(SHOWN_MAX as i64).await?;
+    // The ledger also knows what was done again and what went through since: nobody waits for that.
+    let open = doc! { "document": id, "state": { "$in": ["dead", "waiting"] } };
+    let mut found = home.dead.find(open).limit(SHOWN_MAX as i64).await?;
     while let Some(letter) = found.try_next().await? {
         letters.push(as_json(letter));
     }

@@ -72,6 +72,8 @@ impl Memory {
 
 /// Lanes that are looked at at once.
 const LANES_AT_ONCE: usize = 4;
+/// How soon is looked again for the first lane that may be looked at.
+const FIRST_PAUSE_MS: u64 = 250;
 /// How soon scans go on of which something is left.
 const TURN_PAUSE_MS: u64 = 50;
 
@@ -83,7 +85,11 @@ pub(crate) async fn run(context: Arc<Context>) -> Result<(), AppError> {
     let mut due_boot_ms = 0;
     loop {
         let is_whole = context.home.world.boot_ms() >= due_boot_ms;
-        if is_whole {
+        let has_lane = context.registry.all().iter().any(|handle| listener_of(&context, handle).is_some());
+        if is_whole && !has_lane {
+            // At the start nobody has a lane yet: what asks then would wait for the whole time otherwise.
+            due_boot_ms = context.home.world.boot_ms() + FIRST_PAUSE_MS;
+        } else if is_whole {
             look(&context, &memory, &mut looked).await;
             due_boot_ms = context.home.world.boot_ms() + context.work.recovery.as_millis() as u64;
         } else {

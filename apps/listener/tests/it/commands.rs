@@ -243,4 +243,6 @@ async fn dead_letters_are_listed_and_done_again() {
         scene.json(&["dead"]).await.as_array().unwrap().is_empty().then_some(())
     })
     .await;
+    let done = scene.json(&["doc", "bad1"]).await;
+    assert_eq!(done["dead_letters"], serde_json::json!([]), "it waits for nothing: {done}");
 }

@@ -36,6 +36,31 @@ async fn dead_letter(scene: &Scene) -> Document {
     .await
 }
 
+/// What was asked for while nobody ran is done at the start, and not only when the time between two looks is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn recovery_runs_at_the_start() {
+    let scene = Scene::new().await;
+    scene.listener("all", doc! { "statusField": FIELD, "operationType": ["insert"] }).await;
+    let one = scene.start("one").await;
+    scene.live(&["all"], &[&one]).await;
+    scene.people().insert_one(doc! { "_id": "x" }).await.unwrap();
+    complete(&scene, "x").await;
+    drop(one);
+    let wish = doc! { "$set": { format!("{FIELD}.status"): Bson::Null } };
+    scene.people().update_one(doc! { "_id": "x" }, wish).await.unwrap();
+    let _two = scene.start_with("two", &[("LISTENER_RECOVERY_SECONDS", "3600")]);
+    eventually("it is done again", async || {
+        let rows = scene.rows("all").await;
+        let is_again = |row: &&Document| {
+            row.get_document("data").unwrap().get_str("cause").is_ok_and(|cause| cause == "again")
+        };
+        let again = rows.iter().filter(is_again);
+        (again.count() == 1).then_some(())
+    })
+    .await;
+    complete(&scene, "x").await;
+}
+
 /// A document that asks, and whose row is refused, is a dead letter and says why; those behind it are done.
 #[tokio::test(flavor = "multi_thread")]
 async fn poison_that_asks_holds_up_nobody() {
