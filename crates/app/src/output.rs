@@ -23,6 +23,11 @@ pub fn print_json<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<()> {
     Ok(())
 }
 
+/// A list as JSON, a line for each, so that `head` and `jq` work on one that is long.
+pub fn print_json_lines<T: Serialize>(list: impl IntoIterator<Item = T>) -> serde_json::Result<()> {
+    list.into_iter().try_for_each(|entry| print_json(&entry))
+}
+
 /// A table with a head; columns as wide as they need to be.
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {

@@ -1,7 +1,7 @@
 //! `doc`, `dead` and `retry`.
 
 use serde_json::Value;
-use windlass_app::output::{plain, print_json, table};
+use windlass_app::output::{plain, print_json, print_json_lines, table};
 use windlass_app::{AppError, Exit, Host, say};
 
 use super::refused;
@@ -95,7 +95,7 @@ pub(crate) async fn dead(host: &Host, home: &Home, listener: Option<&str>) -> Re
         Err(why) => return refused(why),
     };
     if host.json {
-        print_json(&found)?;
+        print_json_lines(&found)?;
         return Ok(Exit::DONE);
     }
     const COLUMNS: [&str; 6] = ["listener", "document", "state", "attempts", "at", "error"];

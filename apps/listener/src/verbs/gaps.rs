@@ -1,7 +1,7 @@
 //! `gaps` and `replay`.
 
 use mongodb::bson::DateTime;
-use windlass_app::output::{plain, print_json, table};
+use windlass_app::output::{plain, print_json, print_json_lines, table};
 use windlass_app::{AppError, Exit, Host, say};
 
 use super::refused;
@@ -11,7 +11,7 @@ use crate::office::{self, OfficeError};
 pub(crate) async fn gaps(host: &Host, home: &Home) -> Result<Exit, AppError> {
     let found = office::gaps(home).await?;
     if host.json {
-        print_json(&found)?;
+        print_json_lines(&found)?;
         return Ok(Exit::DONE);
     }
     let text = |value: &serde_json::Value| match value {

@@ -2,7 +2,7 @@
 
 use mongodb::bson::Document;
 use serde_json::Value;
-use windlass_app::output::{plain, print_json, table};
+use windlass_app::output::{plain, print_json, print_json_lines, table};
 use windlass_app::{AppError, Exit, Host, say};
 
 use super::refused;
@@ -37,7 +37,7 @@ fn row(document: &Document) -> Vec<String> {
 pub(crate) async fn list(host: &Host, home: &Home) -> Result<Exit, AppError> {
     let found = office::list(home).await?;
     if host.json {
-        print_json(&found.into_iter().map(as_json).collect::<Vec<Value>>())?;
+        print_json_lines(found.into_iter().map(as_json))?;
     } else {
         let rows: Vec<Vec<String>> = found.iter().map(row).collect();
         say!("{}", table(&["id", "databases", "collection", "on", "job", "state"], &rows));

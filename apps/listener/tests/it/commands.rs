@@ -106,8 +106,7 @@ async fn b11_b19_listeners_are_refused_with_the_reason() {
     // It hears what is written from the moment on that it was made.
     scene.until(answer["_id"]["$oid"].as_str().unwrap(), 1).await;
     scene.until(&id, 1).await;
-    let listed = scene.json(&["ls"]).await;
-    assert_eq!(listed.as_array().unwrap().len(), 2);
+    assert_eq!(scene.lines(&["ls"]).await.len(), 2);
     let shown = scene.json(&["show", &id]).await;
     assert_eq!(
         (&shown["jobName"], &shown["concurrency"], &shown["priority"]),
@@ -152,7 +151,7 @@ async fn status_locks_metrics_and_health() {
     }
     let check = scene.run(&["check"]).await;
     assert!(check.status.success(), "{check:?}");
-    assert!(scene.json(&["gaps"]).await.as_array().unwrap().is_empty());
+    assert!(scene.lines(&["gaps"]).await.is_empty());
     // A gap that nobody has looked through makes nobody unhealthy, and everybody says so.
     let gap = doc! { "_id": "gap", "listener": "another", "lane": "another", "state": "open" };
     scene.own("listener_gaps").insert_one(gap).await.unwrap();
@@ -208,16 +207,16 @@ async fn dead_letters_are_listed_and_done_again() {
     scene.listener("other", doc! { "operationType": ["insert"], "collection": "others" }).await;
     let one = scene.start("one").await;
     scene.live(&["all", "other"], &[&one]).await;
-    assert!(scene.json(&["dead"]).await.as_array().unwrap().is_empty());
+    assert!(scene.lines(&["dead"]).await.is_empty());
     scene.people().insert_many(["bad1", "bad2", "bad3"].map(|id| doc! { "_id": id })).await.unwrap();
     scene.settled("all", &scene.people()).await;
-    let dead = scene.json(&["dead", "--listener", "all"]).await;
-    assert_eq!(dead.as_array().unwrap().len(), 3, "{dead}");
+    let dead = scene.lines(&["dead", "--listener", "all"]).await;
+    assert_eq!(dead.len(), 3, "{dead:?}");
     let ids: std::collections::BTreeSet<&str> =
-        dead.as_array().unwrap().iter().filter_map(|letter| letter["document"].as_str()).collect();
+        dead.iter().filter_map(|letter| letter["document"].as_str()).collect();
     assert_eq!(ids, ["bad1", "bad2", "bad3"].into());
-    assert!(dead[0]["error"].as_str().is_some_and(|why| !why.is_empty()), "{dead}");
-    assert!(scene.json(&["dead", "--listener", "other"]).await.as_array().unwrap().is_empty());
+    assert!(dead[0]["error"].as_str().is_some_and(|why| !why.is_empty()), "{dead:?}");
+    assert!(scene.lines(&["dead", "--listener", "other"]).await.is_empty());
     assert_eq!(scene.run(&["dead", "--listener", "nobody"]).await.status.code(), Some(3));
     let text = scene.run(&["dead"]).await;
     assert!(String::from_utf8_lossy(&text.stdout).contains("bad2"), "{text:?}");
@@ -232,17 +231,11 @@ async fn dead_letters_are_listed_and_done_again() {
         scene.ask(&one, "POST", "/retry", r#"{"document": "bad1", "listener": "all"}"#).await.unwrap();
     assert_eq!((code, &asked["asked"]), (200, &serde_json::json!(1)), "{asked}");
     scene.until("all", 2).await;
-    eventually("two are left", async || {
-        (scene.json(&["dead"]).await.as_array().unwrap().len() == 2).then_some(())
-    })
-    .await;
+    eventually("two are left", async || (scene.lines(&["dead"]).await.len() == 2).then_some(())).await;
     let (code, asked) = scene.ask(&one, "POST", "/retry", r#"{"all_failed": true}"#).await.unwrap();
     assert_eq!((code, &asked["asked"]), (200, &serde_json::json!(2)), "{asked}");
     scene.until("all", 4).await;
-    eventually("none is left", async || {
-        scene.json(&["dead"]).await.as_array().unwrap().is_empty().then_some(())
-    })
-    .await;
+    eventually("none is left", async || scene.lines(&["dead"]).await.is_empty().then_some(())).await;
     let done = scene.json(&["doc", "bad1"]).await;
     assert_eq!(done["dead_letters"], serde_json::json!([]), "it waits for nothing: {done}");
 }

@@ -121,12 +121,21 @@ impl Scene {
 
     /// Runs a verb that must succeed, and reads its JSON.
     pub async fn json(&self, args: &[&str]) -> Value {
+        let mut told = self.lines(args).await;
+        assert_eq!(told.len(), 1, "{args:?}: {told:?}");
+        told.remove(0)
+    }
+
+    /// The same of a verb that lists: a value for each line.
+    pub async fn lines(&self, args: &[&str]) -> Vec<Value> {
         let mut all = args.to_vec();
         all.push("--json");
         let output = self.run(&all).await;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{args:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_str(&text).unwrap_or_else(|why| panic!("{args:?}: {why}: {text}"))
+        let value =
+            |line: &str| serde_json::from_str(line).unwrap_or_else(|why| panic!("{args:?}: {why}: {text}"));
+        text.lines().map(value).collect()
     }
 
     pub fn log(&self, name: &str) -> PathBuf {

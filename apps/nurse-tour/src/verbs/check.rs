@@ -1,6 +1,6 @@
 //! `windlass nurse-tour check`
 
-use windlass_app::output::print_json;
+use windlass_app::output::print_json_lines;
 use windlass_app::{AppError, Exit, Host, Lack, say};
 
 use super::database;
@@ -28,7 +28,7 @@ pub(crate) async fn run(host: &Host) -> Result<Exit, AppError> {
     let found = missing.iter().map(|lack| ("missing", lack)).chain(wrong.iter().map(|lack| ("wrong", lack)));
     if host.json {
         let list = found.map(|(word, Lack { what, sql })| serde_json::json!({ word: what, "sql": sql }));
-        print_json(&list.collect::<Vec<_>>())?;
+        print_json_lines(list)?;
     } else {
         for (word, Lack { what, sql }) in found {
             say!("{word}: {what}{}", sql.as_ref().map(|sql| format!("\n    {sql};")).unwrap_or_default());

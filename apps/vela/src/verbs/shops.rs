@@ -1,6 +1,6 @@
 //! `windlass vela shops`
 
-use windlass_app::output::{plain, print_json, table};
+use windlass_app::output::{plain, print_json_lines, table};
 use windlass_app::{AppError, Exit, Host, say};
 
 use super::{moment, office};
@@ -19,7 +19,7 @@ pub(crate) async fn run(host: &Host) -> Result<Exit, AppError> {
         }
     }
     if host.json {
-        print_json(&all)?;
+        print_json_lines(&all)?;
         return Ok(Exit::DONE);
     }
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();

@@ -34,8 +34,12 @@ async fn shops_are_shown_and_tasks_asked_for() {
     assert!(shops.contains("Shop7") && shops.contains("up_to_date") && shops.contains("2/2"), "{shops}");
     let shop = text(&scene.run(&["vela", "shop", "7"]).await);
     assert!(shop.contains("listings      2") && shop.contains("every         1d"), "{shop}");
-    let shops: Value = serde_json::from_str(&text(&scene.run(&["--json", "vela", "shops"]).await)).unwrap();
-    assert_eq!((&shops[0]["shop_id"], &shops[0]["status"]), (&json!(7), &json!("up_to_date")));
+    let shops = text(&scene.run(&["--json", "vela", "shops"]).await);
+    let shops: Vec<Value> = shops.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        (shops.len(), &shops[0]["shop_id"], &shops[0]["status"]),
+        (1, &json!(7), &json!("up_to_date"))
+    );
     let asked: Value =
         serde_json::from_str(&text(&scene.run(&["--json", "vela", "task", "forced_download", "7"]).await))
             .unwrap();
