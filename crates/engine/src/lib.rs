@@ -38,6 +38,8 @@ mod waiting;
 mod worker;
 pub mod world;
 
+/// What is put before an `impl` of [`Admission`] and of other traits with asynchronous functions.
+pub use async_trait::async_trait;
 /// The words, the state machine and the traits of a store.
 pub use windlass_core as core;
 
@@ -73,7 +75,9 @@ pub use windlass_core::policy::queue::{OnCrash, QueuePolicy};
 pub use windlass_core::policy::schedule::{Missed, Overlap};
 pub use windlass_core::record::ScanCursor;
 pub use windlass_core::state::{FailureReason, State, StateName};
-pub use windlass_core::store::{CancelAnswer, Enqueued, LeaseRef, RetryAnswer, Source, Store};
+pub use windlass_core::store::{
+    CancelAnswer, Enqueued, LeaseRef, RetryAnswer, Settlement, Source, Store, Written,
+};
 pub use windlass_core::time::{Span, Time};
 pub use windlass_core::trace::TraceParent;
 pub use windlass_core::transition::Outcome;

@@ -323,10 +323,10 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// # use std::sync::Arc;
     /// # use std::sync::atomic::{AtomicBool, Ordering};
     /// # use std::time::Duration;
-    /// # use windlass_engine::{Admission, Admit, Worker};
+    /// # use windlass_engine::{Admission, Admit, Worker, async_trait};
     /// struct Switch(AtomicBool);
     ///
-    /// #[async_trait::async_trait]
+    /// #[async_trait]
     /// impl Admission for Switch {
     ///     async fn admit(&self) -> Admit {
     ///         match self.0.load(Ordering::Relaxed) {

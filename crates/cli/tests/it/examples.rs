@@ -172,7 +172,7 @@ fn the_programs_of_the_pages_need_no_more_than_the_quickstart_lists() {
     let (readme, workers, quickstart) = (document("README.md"), page("workers.md"), page("quickstart.md"));
     let [dependencies] = blocks(&quickstart, "```toml\n")[..] else { panic!("one list of dependencies") };
     let programs = [blocks(&readme, "```rust\n"), blocks(&workers, "```rust\n")].concat();
-    assert_eq!(programs.len(), 4);
+    assert_eq!(programs.len(), 5);
     let project = Project::new(dependencies);
     project.write("src/lib.rs", "");
     for (at, program) in programs.iter().enumerate() {
