@@ -1,7 +1,6 @@
 //! `ls`, `show`, `pause`, `resume`, `rm`.
 
 use mongodb::bson::Document;
-use serde_json::Value;
 use windlass_app::output::{plain, print_json, print_json_lines, table};
 use windlass_app::{AppError, Exit, Host, say};
 
