@@ -269,6 +269,8 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicI32;
+
     use windlass_engine::core::secret::Secret;
     use windlass_engine::world::{RealWorld, World};
     use windlass_testkit::mongo::ReplicaSet;
@@ -300,16 +302,22 @@ mod tests {
         };
         let mut tail = Tail::start(&home, opening);
         let numbers = database.open().collection::<Document>("numbers");
+        let interrupted = Arc::new(AtomicI32::new(0));
+        let (interruptions, pause) = (interrupted.clone(), world.clone());
         let writing = tokio::spawn(async move {
             for n in 0..many {
+                // No faster than the reader is interrupted, however fast the server is.
+                while interruptions.load(Ordering::SeqCst) < n.min(60) {
+                    pause.sleep_ms(1).await;
+                }
                 numbers.insert_one(doc! { "_id": n }).await.unwrap();
             }
         });
-        let (mut found, mut interrupted, mut last) = (Vec::new(), 0, None);
+        let (mut found, mut last) = (Vec::new(), None);
         while found.len() < many as usize {
             tokio::select! {
                 biased;
-                () = world.sleep_ms(1) => interrupted += 1,
+                () = world.sleep_ms(1) => _ = interrupted.fetch_add(1, Ordering::SeqCst),
                 chunk = tail.next() => {
                     let Some(Chunk::Events { events, token }) = chunk else { panic!("{chunk:?}") };
                     assert!(last.as_ref().is_none_or(|last| *last <= token), "positions never go back");
@@ -324,6 +332,6 @@ mod tests {
         }
         writing.await.unwrap();
         assert_eq!(found, (0..many).collect::<Vec<_>>());
-        assert!(interrupted > 50, "{interrupted}");
+        assert!(interrupted.load(Ordering::SeqCst) > 50);
     }
 }
