@@ -317,7 +317,9 @@ mod tests {
         while found.len() < many as usize {
             tokio::select! {
                 biased;
-                () = world.sleep_ms(1) => _ = interrupted.fetch_add(1, Ordering::SeqCst),
+                () = world.sleep_ms(1) => {
+                    interrupted.fetch_add(1, Ordering::SeqCst);
+                }
                 chunk = tail.next() => {
                     let Some(Chunk::Events { events, token }) = chunk else { panic!("{chunk:?}") };
                     assert!(last.as_ref().is_none_or(|last| *last <= token), "positions never go back");
