@@ -19,7 +19,12 @@ after(async () => {
   await house.close();
 });
 
-const yes = (name) => page.locator("#ask").getByRole("button", { name }).click();
+// Whoever leaves the page before it is answered takes the question back.
+async function yes(name, on = page) {
+  const answered = on.waitForResponse((response) => response.request().method() !== "GET");
+  await on.locator("#ask").getByRole("button", { name, exact: true }).click();
+  await answered;
+}
 
 async function ended(id, queue, outcome) {
   const { leases } = await house.call("POST", "/v1/claim", { worker: "w", queues: [queue], limit: 1 });
@@ -258,7 +263,7 @@ test("a group of failures is copied as a command, and canceled", async () => {
   await other.locator("#said", { hasText: "Copied" }).waitFor();
   assert.equal(await other.evaluate(() => navigator.clipboard.readText()), String.raw`windlass retry --state failed --error 'it'\''s stuck'`);
   await row.getByRole("button", { name: "cancel", exact: true }).click();
-  await other.locator("#ask").getByRole("button", { name: "cancel", exact: true }).click();
+  await yes("cancel", other);
   await other.goto(`${house.url}/jobs/${id}`);
   await other.locator("h1 .state.canceled").waitFor();
   assert.deepEqual(other.wrongs, []);
