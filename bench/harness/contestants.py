@@ -124,8 +124,8 @@ CONTESTANTS = [
                "as documented: its setup says synchronous = OFF, so an answer survives no power cut",
                "SELECT count(*) FROM Jobs WHERE status = 'Done'", options={"durability": "off"}),
     # What is finished is in the store's own memory, and is counted by nobody else.
-    Contestant("windlass-mongo", "windlass-mongo", "rust", "mongo", "batches of 100; Worker with 100 slots",
-               batch=100, role="windlass"),
+    Contestant("windlass-mongo", "windlass-mongo", "rust", "mongo", "batches of 100, 8 at once; Worker with 100 slots",
+               batch=100, options={"at_once": 8}, role="windlass"),
     Contestant("windlass-rows", "windlass-mongo", "rust", "mongo",
                "a worker with 100 slots on Agenda's own collection", AGENDA_FINISHED, batch=100,
                options={"source": "rows"}, role="adopted"),

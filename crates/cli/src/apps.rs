@@ -10,7 +10,7 @@ use clap::{Arg, ArgMatches, Command};
 use windlass_app::{App, Host};
 
 use crate::exit::Code;
-use crate::left_out::{LeftOut, build_with};
+use crate::left_out::{LeftOut, VERBS, build_with};
 use crate::output;
 use crate::wiring::OurStores;
 
@@ -37,18 +37,19 @@ const HEADING: &str = "Workers";
 /// their own, so that the list of verbs must not; completions must.
 pub fn with_apps(command: Command, listed: bool) -> Command {
     let built = APPS.iter().map(|app| windlass_app::command(*app).hide(!listed));
-    let left_out = LEFT_OUT.iter().map(|name| command_left_out(name).hide(true));
-    command.help_template(template()).subcommands(built).subcommands(left_out)
+    let left_out = LEFT_OUT.iter().map(|name| command_left_out(name, name).hide(true));
+    let verbs = VERBS.iter().map(|(verb, feature)| command_left_out(verb, feature));
+    command.help_template(template()).subcommands(built).subcommands(left_out).subcommands(verbs)
 }
 
-/// Whatever is asked of an app that is not here is answered with how to get it.
-fn command_left_out(name: &'static str) -> Command {
+/// Whatever is asked of an app or a verb that is not here is answered with how to get it.
+fn command_left_out(name: &'static str, feature: &str) -> Command {
     let anything = Arg::new("anything").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
-    Command::new(name).about(about_left_out(name)).disable_help_flag(true).arg(anything.hide(true))
+    Command::new(name).about(about_left_out(feature)).disable_help_flag(true).arg(anything.hide(true))
 }
 
-fn about_left_out(name: &str) -> String {
-    format!("Not in this program; get it with: {}", build_with(name))
+fn about_left_out(feature: &str) -> String {
+    format!("Not in this program; get it with: {}", build_with(feature))
 }
 
 fn template() -> String {
@@ -68,8 +69,9 @@ fn template() -> String {
 /// The app that was asked for, and with what.
 pub fn asked(matches: &ArgMatches) -> Result<Option<(&'static dyn App, &ArgMatches)>, LeftOut> {
     let Some((name, matches)) = matches.subcommand() else { return Ok(None) };
-    if let Some(&feature) = LEFT_OUT.iter().find(|left_out| **left_out == name) {
-        return Err(LeftOut { what: format!("windlass {feature}"), feature });
+    let apps = LEFT_OUT.iter().map(|name| (*name, *name));
+    if let Some((_, feature)) = apps.chain(VERBS.iter().copied()).find(|(left_out, _)| *left_out == name) {
+        return Err(LeftOut { what: format!("windlass {name}"), feature });
     }
     Ok(APPS.iter().find(|app| app.name() == name).map(|app| (*app, matches)))
 }
@@ -100,11 +102,11 @@ mod tests {
         let help = command.render_help().to_string();
         let (verbs, apps) = help.split_once("\nWorkers:\n").expect("a heading");
         for app in APPS {
-            assert!(!verbs.contains(app.name()), "{verbs}");
+            assert!(!verbs.contains(&format!("  {} ", app.name())), "{verbs}");
             assert!(apps.contains(&format!("  {}", app.name())) && apps.contains(app.about()), "{apps}");
         }
         for name in LEFT_OUT {
-            assert!(!verbs.contains(name), "{verbs}");
+            assert!(!verbs.contains(&format!("  {name} ")), "{verbs}");
             assert!(apps.contains(&format!("  {name}")) && apps.contains(&build_with(name)), "{apps}");
         }
         assert!(verbs.contains("enqueue") && apps.contains("--json"), "{help}");
@@ -125,15 +127,15 @@ mod tests {
 
     #[test]
     fn what_is_left_out_says_how_to_get_it() {
-        for name in LEFT_OUT {
+        for (name, feature) in LEFT_OUT.iter().map(|name| (*name, *name)).chain(VERBS.iter().copied()) {
             for line in [
-                &["windlass", *name][..],
-                &["windlass", *name, "--help"],
-                &["windlass", *name, "add", "-x", "y"],
+                &["windlass", name][..],
+                &["windlass", name, "--help"],
+                &["windlass", name, "add", "-x", "y"],
             ] {
                 let matches = with_apps(Args::command(), false).try_get_matches_from(line).unwrap();
                 let error = asked(&matches).err().map(|error| error.to_string()).unwrap_or_default();
-                assert!(error.contains(&build_with(name)), "{line:?}: {error}");
+                assert!(error.contains(&build_with(feature)), "{line:?}: {error}");
             }
         }
         let matches = with_apps(Args::command(), false).try_get_matches_from(["windlass", "jobs"]).unwrap();

@@ -9,9 +9,11 @@ use windlass_engine::core::error::Invalid;
 #[cfg(feature = "demo")]
 use crate::command::demo;
 use crate::command::{
-    bench, budgets, cancel, completions, config, doctor, enqueue, explain, init, job, jobs, logs, man, mcp,
-    migrate, queues, retry, schedules, serve, top, work, workers,
+    bench, budgets, cancel, completions, doctor, enqueue, explain, job, jobs, logs, man, mcp, migrate,
+    queues, retry, schedules, top, work, workers,
 };
+#[cfg(feature = "serve")]
+use crate::command::{config, init, serve};
 
 /// Durable background work: jobs that survive any crash.
 #[derive(Debug, Parser)]
@@ -39,6 +41,7 @@ pub enum Verb {
     #[cfg(feature = "demo")]
     Demo(demo::DemoArgs),
     /// Serve the HTTP API and the dashboard
+    #[cfg(feature = "serve")]
     Serve(serve::ServeArgs),
     /// Run jobs of one or more kinds with programs of yours
     Work(work::WorkArgs),
@@ -75,8 +78,10 @@ pub enum Verb {
     /// Create or update the schema of a store, and say that it is ready
     Migrate(migrate::MigrateArgs),
     /// Make a folder to begin in: windlass.toml and a first worker
+    #[cfg(feature = "serve")]
     Init(init::InitArgs),
     /// Check windlass.toml
+    #[cfg(feature = "serve")]
     Config(config::ConfigArgs),
     /// Print a completion script for your shell
     Completions(completions::CompletionsArgs),

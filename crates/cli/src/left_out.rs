@@ -18,3 +18,15 @@ pub struct LeftOut {
 pub fn build_with(feature: &str) -> String {
     format!("cargo build --release --features {feature}")
 }
+
+/// The verbs of the product's own that this program was built without, each with the feature that has it.
+pub const VERBS: &[(&str, &str)] = &[
+    #[cfg(not(feature = "demo"))]
+    ("demo", "demo"),
+    #[cfg(not(feature = "serve"))]
+    ("serve", "serve"),
+    #[cfg(not(feature = "serve"))]
+    ("init", "serve"),
+    #[cfg(not(feature = "serve"))]
+    ("config", "serve"),
+];

@@ -3,6 +3,7 @@
 mod apps;
 mod args;
 mod command;
+#[cfg(feature = "serve")]
 mod config;
 #[cfg(feature = "demo")]
 mod demo;
@@ -11,6 +12,7 @@ mod left_out;
 mod mcp;
 mod names;
 mod output;
+#[cfg(feature = "serve")]
 mod sample;
 mod top;
 mod wiring;

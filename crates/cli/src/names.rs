@@ -10,7 +10,7 @@ use clap_complete::engine::ArgValueCandidates;
 use windlass_engine::core::error::StoreError;
 use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::store::Store;
-use windlass_server::words::short_id;
+use windlass_report::words::short_id;
 
 use crate::command::which::ShortId;
 

@@ -23,9 +23,7 @@ mod access;
 mod answer;
 mod api;
 mod ask;
-mod view;
 
-pub mod doctor;
 mod feed;
 mod metrics;
 mod object;
@@ -34,12 +32,7 @@ mod pages;
 mod rooms;
 mod roster;
 mod sample;
-mod schema;
-pub mod search;
-pub mod text;
-mod waiting;
 mod wake;
-pub mod words;
 
 pub use sample::Sample;
 pub use secret::Secret;

@@ -25,7 +25,7 @@ pub async fn measure<P: Peer>(ask: &Ask) -> Result<(), Fault> {
     heard()?;
     let found = match ask.measure.as_str() {
         "enqueue_one" => enqueue_one(peer, ask).await?,
-        "enqueue_batch" => enqueue_batch(&peer, ask).await?,
+        "enqueue_batch" => enqueue_batch(peer, ask).await?,
         "drain" => drain(&peer, ask).await?,
         "latency" => pickup(peer, ask, 1).await?,
         "steady" => pickup(peer, ask, 20).await?,
@@ -74,15 +74,30 @@ async fn enqueue_one<P: Peer>(peer: P, ask: &Ask) -> Result<serde_json::Value, F
     Ok(json!({"jobs": done, "start_ms": start_ms, "end_ms": now_ms()}))
 }
 
-async fn enqueue_batch<P: Peer>(peer: &P, ask: &Ask) -> Result<serde_json::Value, Fault> {
+/// Batches one after the other; by contestants that say so `at_once` of them, each by a producer of its own.
+async fn enqueue_batch<P: Peer>(peer: P, ask: &Ask) -> Result<serde_json::Value, Fault> {
     let (jobs, batch) = (ask.number("jobs", 1_000), ask.number("batch", 1_000));
+    let (peer, taken) = (Arc::new(peer), Arc::new(AtomicU64::new(0)));
     let start_ms = now_ms();
     let deadline = deadline_ms(ask, start_ms);
+    let producers = (0..ask.number("at_once", 1)).map(|_| {
+        let (peer, taken) = (peer.clone(), taken.clone());
+        tokio::spawn(async move {
+            let mut done = 0;
+            while now_ms() < deadline {
+                let count = batch.min(jobs.saturating_sub(taken.fetch_add(batch, Ordering::Relaxed)));
+                if count == 0 {
+                    break;
+                }
+                peer.enqueue_many((0..count).map(|_| Work::now()).collect()).await?;
+                done += count;
+            }
+            Ok::<u64, Fault>(done)
+        })
+    });
     let mut done = 0;
-    while done < jobs && now_ms() < deadline {
-        let count = batch.min(jobs - done);
-        peer.enqueue_many((0..count).map(|_| Work::now()).collect()).await?;
-        done += count;
+    for producer in producers.collect::<Vec<_>>() {
+        done += producer.await??;
     }
     Ok(json!({"jobs": done, "start_ms": start_ms, "end_ms": now_ms()}))
 }

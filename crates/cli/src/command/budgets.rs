@@ -5,7 +5,7 @@ use windlass_engine::core::id::BudgetName;
 use windlass_engine::core::policy::budget::BudgetPolicy;
 use windlass_engine::core::store::{BudgetStatus, Store};
 use windlass_engine::core::time::Span;
-use windlass_server::text;
+use windlass_report::text;
 
 use crate::args::PlaceArgs;
 use crate::exit::{Code, not_found};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use windlass_server::words::counted;
+use windlass_report::words::counted;
 
 use super::serve::LISTEN;
 use crate::config::{Config, FILE, find};

@@ -5,7 +5,7 @@ use serde::Serialize;
 use windlass_engine::core::store::Risk;
 use windlass_engine::core::time::{Clock, Time};
 use windlass_engine::world::RealWorld;
-use windlass_server::doctor::{Finding, audit, epoch_pause, look};
+use windlass_report::doctor::{Finding, audit, epoch_pause, look};
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;

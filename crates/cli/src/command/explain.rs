@@ -6,10 +6,10 @@ use windlass_engine::core::query::JobFilter;
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::Store;
 use windlass_engine::core::time::Time;
-use windlass_server::search::find;
-use windlass_server::text;
-use windlass_server::words::counted;
-use windlass_server::words::short_id;
+use windlass_report::search::find;
+use windlass_report::text;
+use windlass_report::words::counted;
+use windlass_report::words::short_id;
 
 use super::which::ShortId;
 use crate::args::PlaceArgs;

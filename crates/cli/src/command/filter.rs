@@ -6,7 +6,7 @@ use windlass_engine::core::query::JobFilter;
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::Store;
 use windlass_engine::core::time::{Span, Time};
-use windlass_server::search::Wanted;
+use windlass_report::search::Wanted;
 
 /// Everything that is said must hold.
 #[derive(Debug, Clone, Args)]

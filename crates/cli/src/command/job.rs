@@ -3,7 +3,7 @@
 use clap::Args;
 use windlass_engine::core::job::Job;
 use windlass_engine::core::state::State;
-use windlass_server::text;
+use windlass_report::text;
 
 use super::explain::sentence;
 use super::which::ShortId;

@@ -3,7 +3,7 @@
 use clap::Args;
 use windlass_engine::core::log::{Log, LogPage};
 use windlass_engine::world::{RealWorld, World};
-use windlass_server::words::{agreeing, counted};
+use windlass_report::words::{agreeing, counted};
 
 use super::which::ShortId;
 use crate::args::PlaceArgs;

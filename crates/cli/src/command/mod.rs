@@ -4,6 +4,7 @@ pub mod bench;
 pub mod budgets;
 pub mod cancel;
 pub mod completions;
+#[cfg(feature = "serve")]
 pub mod config;
 pub mod delete;
 #[cfg(feature = "demo")]
@@ -12,6 +13,7 @@ pub mod doctor;
 pub mod enqueue;
 pub mod explain;
 pub mod filter;
+#[cfg(feature = "serve")]
 pub mod init;
 pub mod job;
 pub mod jobs;
@@ -23,6 +25,7 @@ pub mod queues;
 pub mod retry;
 pub mod run;
 pub mod schedules;
+#[cfg(feature = "serve")]
 pub mod serve;
 mod spoken;
 pub mod steer;
@@ -37,6 +40,7 @@ use crate::exit::Code;
 /// Does what was asked.
 pub async fn run(verb: Verb, json: bool) -> anyhow::Result<Code> {
     match verb {
+        #[cfg(feature = "serve")]
         Verb::Serve(args) => serve::run(args, json).await,
         #[cfg(feature = "demo")]
         Verb::Demo(args) => demo::run(args, json).await,
@@ -55,10 +59,12 @@ pub async fn run(verb: Verb, json: bool) -> anyhow::Result<Code> {
         Verb::Top(args) => top::run(args, json).await,
         Verb::Doctor(args) => doctor::run(args, json).await,
         Verb::Bench(args) => bench::run(args, json).await.map(|()| Code::Done),
+        #[cfg(feature = "serve")]
         Verb::Init(args) => init::run(args, json),
         // Its protocol is JSON already.
         Verb::Mcp(args) => mcp::run(args).await,
         Verb::Migrate(args) => migrate::run(args, json).await,
+        #[cfg(feature = "serve")]
         Verb::Config(args) => config::run(args, json).await,
         // These two write texts for other programs: a shell, and man.
         Verb::Completions(args) => completions::run(args),

@@ -6,7 +6,7 @@ use windlass_engine::core::policy::ladder::Ladder;
 use windlass_engine::core::policy::queue::{OnCrash, QueuePolicy};
 use windlass_engine::core::store::{QueueDeletion, Store};
 use windlass_engine::core::time::Span;
-use windlass_server::text;
+use windlass_report::text;
 
 use crate::args::PlaceArgs;
 use crate::exit::{Code, not_found, refused};

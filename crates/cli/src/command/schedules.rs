@@ -9,7 +9,7 @@ use windlass_engine::core::json::Json;
 use windlass_engine::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
 use windlass_engine::core::store::Store;
 use windlass_engine::{Client, Enqueued};
-use windlass_server::text;
+use windlass_report::text;
 
 use crate::args::PlaceArgs;
 use crate::exit::{Code, not_found};

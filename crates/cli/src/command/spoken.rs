@@ -10,7 +10,7 @@ use windlass_engine::core::id::{JobId, Kind, QueueName};
 use windlass_engine::core::job::{Job, Start};
 use windlass_engine::core::transition::Outcome;
 use windlass_engine::process::Pipe;
-use windlass_server::words::short_id;
+use windlass_report::words::short_id;
 
 use crate::output::{cut, plain};
 

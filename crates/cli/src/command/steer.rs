@@ -6,7 +6,7 @@ use windlass_engine::core::id::JobId;
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::{STEER_MAX, Store};
 use windlass_engine::world::{RealWorld, World};
-use windlass_server::words::counted;
+use windlass_report::words::counted;
 
 use super::which::WhichArgs;
 use crate::args::PlaceArgs;

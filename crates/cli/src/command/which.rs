@@ -10,7 +10,7 @@ use windlass_engine::core::job::Job;
 use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::Store;
-use windlass_server::search::find;
+use windlass_report::search::find;
 
 use super::filter::FilterArgs;
 use crate::output::{cut, table};
@@ -207,7 +207,7 @@ mod tests {
     use windlass_engine::world::{Ids, SimWorld};
 
     use super::*;
-    use windlass_server::words::short_id;
+    use windlass_report::words::short_id;
 
     const ID: &str = "0198c0de-1234-7000-8000-0123456789ab";
 

@@ -8,7 +8,7 @@ use clap::{ArgGroup, Args};
 use windlass_engine::Worker;
 use windlass_engine::core::time::Span;
 use windlass_engine::process::{Command, sweep_orphans};
-use windlass_server::words::counted;
+use windlass_report::words::counted;
 
 use super::spoken;
 use crate::args::PlaceArgs;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use windlass_engine::core::query::WORKER_ALIVE_MS;
-use windlass_server::text;
+use windlass_report::text;
 
 use crate::args::PlaceArgs;
 use crate::exit::Code;

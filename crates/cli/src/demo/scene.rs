@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use windlass_engine::core::time::Time;
 use windlass_engine::world::World;
-use windlass_server::doctor::quoted;
+use windlass_report::doctor::quoted;
 
 use super::crew;
 use super::folder::Folder;

@@ -7,8 +7,8 @@ use windlass_engine::JobRequest;
 use windlass_engine::core::id::JobId;
 use windlass_engine::core::store::{Enqueued, STEER_MAX, Store};
 use windlass_engine::world::{RealWorld, new_id};
-use windlass_server::search::{Wanted, find};
-use windlass_server::{doctor, text};
+use windlass_report::search::{Wanted, find};
+use windlass_report::{doctor, text};
 
 use crate::command::cancel::Cancel;
 use crate::command::delete::Delete;

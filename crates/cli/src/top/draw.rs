@@ -6,7 +6,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Row, Sparkline, Table};
-use windlass_server::words::counted;
+use windlass_report::words::counted;
 
 use super::model::Look;
 use super::screen::{SECONDS, Screen};

@@ -30,7 +30,12 @@ const ROOMS: &[Room] = &[
     Room {
         name: "server",
         what: "the HTTP API and the dashboard: auth, limits, long polls, events, metrics, pages",
-        knows: &["listen", "engine", "core"],
+        knows: &["report", "listen", "engine", "core"],
+    },
+    Room {
+        name: "report",
+        what: "what is said of a store: texts of the API, findings of doctor, reasons, searches",
+        knows: &["engine"],
     },
     Room { name: "listen", what: "HTTP connections with limits", knows: &["engine"] },
     Room { name: "outside", what: "clients for other people's services; safe HTTP", knows: &["core"] },

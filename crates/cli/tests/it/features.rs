@@ -131,7 +131,7 @@ fn the_usual_program_has_no_driver_of_mongodb() {
     }
 }
 
-/// The smallest program: the engine with SQLite, and nothing to reach other machines' databases with.
+/// The smallest program: the engine with SQLite, and neither a server nor anything to reach other machines' databases with.
 #[test]
 fn without_default_features_there_is_sqlite_alone() {
     let release = release(&["--no-default-features"]);
@@ -149,7 +149,7 @@ fn without_default_features_there_is_sqlite_alone() {
             "windlass-core",
             "windlass-engine",
             "windlass-listen",
-            "windlass-server",
+            "windlass-report",
             "windlass-sqlite"
         ]
     );

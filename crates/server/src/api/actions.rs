@@ -17,11 +17,11 @@ use windlass_engine::core::record::{
 };
 use windlass_engine::core::time::Time;
 use windlass_engine::world::new_id;
+use windlass_report::schema::Moment;
 
 use super::Api;
 use crate::answer::{Answered, Refusal, ok};
 use crate::ask::Ask;
-use crate::schema::Moment;
 
 /// The shelf.
 const SHELF: &str = "windlass.actions";

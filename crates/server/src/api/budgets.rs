@@ -6,12 +6,12 @@ use windlass_engine::core::id::BudgetName;
 use windlass_engine::core::policy::budget::BudgetPolicy;
 use windlass_engine::core::store::Spent;
 use windlass_engine::core::time::{Span, Time};
+use windlass_report::schema::{Duration, Moment};
+use windlass_report::view::BudgetView;
 
 use super::Api;
 use crate::answer::{Answered, Refusal, nothing, ok};
 use crate::ask::Ask;
-use crate::schema::{Duration, Moment};
-use crate::view::BudgetView;
 
 /// The budgets.
 #[derive(Serialize, JsonSchema)]

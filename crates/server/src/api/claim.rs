@@ -12,14 +12,14 @@ use windlass_engine::core::store::{ClaimAnswer, ClaimRequest, Leased, Settlement
 use windlass_engine::core::time::Time;
 use windlass_engine::core::transition::Outcome;
 use windlass_engine::world::{jittered, new_id};
+use windlass_report::schema::{Id, Moment, Name, TicketText, WorkerText};
+use windlass_report::view::{Detail, JobView};
 
 use super::Api;
 use crate::access::Caller;
 use crate::answer::{Answered, Refusal, ok};
 use crate::ask::Ask;
 use crate::roster::Agent;
-use crate::schema::{Id, Moment, Name, TicketText, WorkerText};
-use crate::view::{Detail, JobView};
 
 /// How many jobs one call may ask for.
 const LIMIT_MAX: u32 = 1_000;

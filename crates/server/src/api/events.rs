@@ -15,12 +15,12 @@ use tokio::sync::watch;
 use windlass_engine::core::error::StoreError;
 use windlass_engine::core::event::{Event, Position};
 use windlass_engine::core::store::EVENTS_MAX;
+use windlass_report::schema::{AnyJson, PositionText};
 
 use super::Api;
 use crate::answer::{Answered, Refusal, ok, with_type};
 use crate::ask::Ask;
 use crate::feed::{Listener, Told, frame};
-use crate::schema::{AnyJson, PositionText};
 
 /// A sign of life when nothing happens.
 const HEARTBEAT_MS: u64 = 15_000;

@@ -10,10 +10,10 @@ use windlass_engine::core::epoch::Epoch;
 use windlass_engine::core::error::StoreError;
 use windlass_engine::core::store::{EpochStatus, Risk};
 use windlass_engine::core::time::Time;
+use windlass_report::schema::{Id, Moment};
 
 use crate::answer::{Answered, Refusal, ok, with_type};
 use crate::ask::Ask;
-use crate::schema::{Id, Moment};
 
 /// The longest that the store may take to say what time it is.
 const READY_MS: u64 = 2_000;

@@ -3,7 +3,6 @@
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_engine::core::eligible::Explanation;
 use windlass_engine::core::id::JobId;
 use windlass_engine::core::job::{Job, NewJob};
 use windlass_engine::core::policy::queue::QueuePolicy;
@@ -11,13 +10,13 @@ use windlass_engine::core::store::{ENQUEUE_MAX, Enqueued};
 use windlass_engine::core::time::Span;
 use windlass_engine::core::transition::accept;
 use windlass_engine::world::Ids;
+use windlass_report::schema::Id;
+use windlass_report::view::{Detail, ExplainView, JobView};
 
 use super::new_job::NewJobBody;
 use crate::answer::{Answered, Refusal, json_answer, ok};
 use crate::ask::Ask;
 use crate::object::Object;
-use crate::schema::{AnyJson, Id};
-use crate::view::{Detail, JobView};
 
 /// A job that is there now.
 #[derive(Serialize, JsonSchema)]
@@ -143,18 +142,6 @@ async fn until_over(ask: &Ask, wait_ms: u64) -> Result<Option<Job>, Refusal> {
         }
         look_ms = (look_ms * 3 / 2).min(*LOOK_MS.end());
     }
-}
-
-/// Why a job is not running.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Explanation")]
-pub(crate) struct ExplainView {
-    #[schemars(with = "Id")]
-    pub id: JobId,
-    /// `status` is `running`, `final`, `held` (with all that holds it) or
-    /// `ready` (with how many go first and how many workers could take it).
-    #[schemars(with = "AnyJson")]
-    pub explanation: Explanation,
 }
 
 /// `GET /v1/jobs/{id}/explain`

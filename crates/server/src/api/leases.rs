@@ -12,13 +12,13 @@ use windlass_engine::core::store::{LeaseRef, RenewAnswer, Settlement, Written};
 use windlass_engine::core::ticket::Ticket;
 use windlass_engine::core::time::{Span, Time};
 use windlass_engine::core::transition::Outcome;
+use windlass_report::schema::{AnyJson, Duration, Id, Moment, TicketText};
 
 use super::claim::report;
 use super::{gated, present};
 use crate::answer::{Answered, Refusal, ok};
 use crate::ask::Ask;
 use crate::object::Object;
-use crate::schema::{AnyJson, Duration, Id, Moment, TicketText};
 
 /// How many leases one call may name.
 const LEASES_MAX: usize = 1_000;

@@ -5,13 +5,13 @@ use serde::Serialize;
 use windlass_engine::core::job::Job;
 use windlass_engine::core::query::{Cursor, PAGE_MAX, Page};
 use windlass_engine::core::time::{Span, Time};
+use windlass_report::search::{self, Wanted};
+use windlass_report::view::{Detail, JobView};
 
 use super::Api;
 use crate::access::Caller;
 use crate::answer::{Answered, Refusal, ok};
 use crate::ask::Ask;
-use crate::search::{self, Wanted};
-use crate::view::{Detail, JobView};
 
 /// How many jobs a page has when nothing is said.
 const PAGE_DEFAULT: u32 = 50;

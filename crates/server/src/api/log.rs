@@ -8,13 +8,13 @@ use windlass_engine::core::log::{LOG_BYTES_MAX, Log, LogPage, LogWrite};
 use windlass_engine::core::store::Written;
 use windlass_engine::core::time::Time;
 use windlass_engine::world::new_id;
+use windlass_report::schema::Moment;
 
 use super::Api;
 use super::leases::checked;
 use super::writes::StoredView;
 use crate::answer::{Answered, Refusal, ok};
 use crate::ask::Ask;
-use crate::schema::Moment;
 
 /// What an attempt said so far.
 #[derive(Deserialize, JsonSchema)]

@@ -36,10 +36,11 @@ use windlass_engine::core::time::Time;
 use windlass_engine::world::World;
 
 use cached::Cached;
+use windlass_report::doctor::Finding;
+use windlass_report::waiting::{self, Waiting};
 
 use crate::access::{Caller, Door};
 use crate::answer::Refusal;
-use crate::doctor::Finding;
 use crate::feed::Feed;
 use crate::metrics::Metrics;
 use crate::pages::{self, Suggestion};
@@ -47,7 +48,6 @@ use crate::rooms::Rooms;
 use crate::roster::Roster;
 use crate::sample::Sample;
 use crate::settings::{Role, Settings};
-use crate::waiting::{self, Waiting};
 use crate::wake::Wake;
 
 /// What all calls share.

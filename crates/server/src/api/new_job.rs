@@ -9,11 +9,11 @@ use windlass_engine::core::json::{Json, META_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use windlass_engine::core::policy::ladder::{Ladder, RetryRule};
 use windlass_engine::core::time::{Span, Time};
 use windlass_engine::world::Ids;
+use windlass_report::schema::{AnyJson, Duration, Id, KeyText, LadderText, Moment, Name};
 
 use super::{gated, present};
 use crate::answer::Refusal;
 use crate::object::Object;
-use crate::schema::{AnyJson, Duration, Id, KeyText, LadderText, Moment, Name};
 
 /// A job to be enqueued.
 #[derive(Deserialize, JsonSchema)]

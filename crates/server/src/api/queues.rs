@@ -7,12 +7,12 @@ use windlass_engine::core::id::QueueName;
 use windlass_engine::core::policy::ladder::Ladder;
 use windlass_engine::core::policy::queue::{OnCrash, QueuePolicy};
 use windlass_engine::core::store::QueueDeletion;
+use windlass_report::schema::LadderText;
+use windlass_report::view::QueueView;
 
 use super::Api;
 use crate::answer::{Answered, Refusal, nothing, ok};
 use crate::ask::Ask;
-use crate::schema::LadderText;
-use crate::view::QueueView;
 
 /// The queues.
 #[derive(Serialize, JsonSchema)]

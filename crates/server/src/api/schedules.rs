@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use windlass_engine::core::id::{JobId, ScheduleName};
 use windlass_engine::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
 use windlass_engine::core::store::Enqueued;
+use windlass_report::schema::Id;
+use windlass_report::view::ScheduleView;
 
 use super::Api;
 use super::new_job::ScheduledJobBody;
@@ -13,8 +15,6 @@ use crate::access::Caller;
 use crate::answer::{Answered, Refusal, json_answer, nothing, ok};
 use crate::ask::Ask;
 use crate::object::Object;
-use crate::schema::Id;
-use crate::view::ScheduleView;
 
 /// The schedules.
 #[derive(Serialize, JsonSchema)]

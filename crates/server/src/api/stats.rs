@@ -12,14 +12,14 @@ use serde::Serialize;
 use tokio::sync::Mutex;
 use windlass_engine::core::id::QueueName;
 use windlass_engine::core::time::Time;
+use windlass_report::schema::Moment;
+use windlass_report::view::{BudgetView, QueueView, WorkerView};
 
 use super::Api;
 use super::workers::seen;
 use crate::answer::{Answered, Refusal, ok};
 use crate::ask::Ask;
 use crate::feed::{FAILURES_MS, Failures, Latency, LatencyPoints, Span, Throughput};
-use crate::schema::Moment;
-use crate::view::{BudgetView, QueueView, WorkerView};
 
 /// An answer is given again for this long.
 const CACHE_MS: u64 = 1_000;

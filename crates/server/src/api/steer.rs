@@ -7,10 +7,10 @@ use windlass_engine::core::id::{JobId, StepName};
 use windlass_engine::core::store::{
     CancelAnswer, DeleteAnswer, Rerun, RerunAnswer, RetryAnswer, RunNowAnswer,
 };
+use windlass_report::schema::Name;
 
 use crate::answer::{Answered, Refusal, nothing, ok};
 use crate::ask::Ask;
-use crate::schema::Name;
 
 /// What became of a wish.
 #[derive(Serialize, JsonSchema)]

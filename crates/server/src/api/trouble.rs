@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use windlass_report::doctor::{Finding, epoch_pause, look_beside};
+
 use super::Api;
 use crate::answer::Refusal;
-use crate::doctor::{Finding, epoch_pause, look_beside};
 
 /// An answer is given again for this long.
 pub(super) const CACHE_MS: u64 = 5_000;

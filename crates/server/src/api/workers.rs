@@ -5,11 +5,11 @@ use serde::Serialize;
 use windlass_engine::core::id::WorkerName;
 use windlass_engine::core::query::WorkerStatus;
 use windlass_engine::core::time::Time;
+use windlass_report::view::WorkerView;
 
 use super::Api;
 use crate::answer::{Answered, Refusal, nothing, ok};
 use crate::ask::Ask;
-use crate::view::WorkerView;
 
 /// The workers.
 #[derive(Serialize, JsonSchema)]

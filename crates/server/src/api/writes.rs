@@ -7,12 +7,12 @@ use serde_json::value::RawValue;
 use windlass_engine::core::json::{PROGRESS_BYTES_MAX, STEP_BYTES_MAX};
 use windlass_engine::core::step::STEPS_MAX;
 use windlass_engine::core::store::{ProgressWrite, StepWrite, Written};
+use windlass_report::schema::{AnyJson, TicketText};
 
 use super::gated;
 use super::leases::checked;
 use crate::answer::{Answered, Refusal, ok};
 use crate::ask::Ask;
-use crate::schema::{AnyJson, TicketText};
 
 /// The output of a step.
 #[derive(Deserialize, JsonSchema)]

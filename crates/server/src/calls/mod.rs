@@ -7,6 +7,7 @@ mod call;
 use std::sync::LazyLock;
 
 use http::Method;
+use windlass_report::view;
 
 use crate::access::Need;
 use crate::answer::RefusalView;
@@ -16,7 +17,7 @@ use crate::api::{
 };
 use crate::feed::HistoryView;
 use crate::pages::{self, assets};
-use crate::{sample, view};
+use crate::sample;
 
 pub(crate) use call::{Call, Param, Size};
 
@@ -72,7 +73,7 @@ fn jobs_table() -> Vec<Call> {
             Box::pin(jobs::explain(ask))
         })
         .does("Why a job is not running.")
-        .gives::<jobs::ExplainView>(200, "The reason, by the same rules that the claim uses.")
+        .gives::<view::ExplainView>(200, "The reason, by the same rules that the claim uses.")
         .refuses(&[404]),
     ]
 }

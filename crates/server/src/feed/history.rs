@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use windlass_engine::core::event::{Event, Position, What};
 use windlass_engine::core::id::QueueName;
 use windlass_engine::core::time::Time;
+use windlass_report::schema::Moment;
 
 use super::spread::Spread;
-use crate::schema::Moment;
 
 /// How far back it goes.
 pub(crate) const MINUTES: i64 = 24 * 60;

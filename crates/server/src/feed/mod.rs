@@ -7,7 +7,6 @@
 
 mod crashes;
 mod crew;
-mod fold;
 mod history;
 mod kept;
 mod ongoing;
@@ -31,18 +30,16 @@ use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::EVENTS_MAX;
 use windlass_engine::core::time::Time;
+use windlass_report::crashes::{Crashes, Suspects};
+use windlass_report::schema::{AnyJson, Id, Moment, Name, PositionText};
 
 use crate::api::Api;
-use crate::schema::{AnyJson, Id, Moment, Name, PositionText};
 
-pub(crate) use crashes::Crashes;
-pub(crate) use fold::folded;
 pub(crate) use history::{HistoryView, Span};
 pub(crate) use kept::{keep, keep_rest};
 pub(crate) use rings::{Latency, LatencyPoints, Percentiles, Rings, Throughput};
 pub(crate) use troubles::{FAILURES_MS, Failures};
 
-use crashes::Suspects;
 use crew::Crew;
 use ongoing::Ongoing;
 use troubles::Picks;

@@ -9,10 +9,10 @@ use windlass_engine::core::id::QueueName;
 use windlass_engine::core::job::Job;
 use windlass_engine::core::state::State;
 use windlass_engine::core::time::Time;
+use windlass_report::schema::Moment;
 
 use super::history::History;
 use super::troubles::{Failures, Troubles};
-use crate::schema::Moment;
 
 /// How far back it goes.
 const SECONDS: usize = 900;

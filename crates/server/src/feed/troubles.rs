@@ -11,8 +11,8 @@ use windlass_engine::core::id::{JobId, Kind, QueueName};
 use windlass_engine::core::job::Job;
 use windlass_engine::core::time::Time;
 
-use super::fold::folded;
-use crate::schema::{Id, Moment, Name};
+use windlass_report::fold::folded;
+use windlass_report::schema::{Id, Moment, Name};
 
 /// How far back failures are grouped.
 pub(crate) const FAILURES_MS: i64 = 15 * 60_000;

@@ -4,6 +4,7 @@ use http::StatusCode;
 use maud::{Markup, html};
 use windlass_engine::core::id::JobId;
 use windlass_engine::core::time::Time;
+use windlass_report::words::short_id;
 
 use super::bits::moment;
 use super::empty;
@@ -11,7 +12,6 @@ use super::frame::{Sheet, Watch, answer};
 use crate::answer::Answered;
 use crate::api::actions::{Action, newest};
 use crate::ask::Ask;
-use crate::words::short_id;
 
 const TICK_SECONDS: u32 = 5;
 

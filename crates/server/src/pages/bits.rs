@@ -4,11 +4,7 @@ use maud::{Markup, html};
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::time::Time;
 
-/// Where a budget stands on its page, on which page of many that may be.
-pub(crate) fn budget_at(name: &str) -> String {
-    let name = encoded(name);
-    format!("/budgets?name={name}#b-{name}")
-}
+pub(crate) use windlass_report::address::{budget_at, encoded};
 
 /// A state by shape, word and colour.
 pub(super) fn state(state: StateName) -> Markup {
@@ -103,19 +99,6 @@ pub(super) fn bar(part: u64, whole: u64) -> Markup {
     }
 }
 
-/// A part of an address, percent-encoded.
-pub(crate) fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,10 +126,5 @@ mod tests {
         ] {
             assert_eq!(length(ms), expected);
         }
-    }
-
-    #[test]
-    fn addresses() {
-        assert_eq!(encoded("a b/ü&"), "a%20b%2F%C3%BC%26");
     }
 }

@@ -3,6 +3,8 @@
 use http::StatusCode;
 use maud::{Markup, html};
 use windlass_engine::core::time::Time;
+use windlass_report::view::BudgetView;
+use windlass_report::words::number;
 
 use super::bits::{bar, dash, encoded, moment};
 use super::empty;
@@ -12,8 +14,6 @@ use super::part::Part;
 use crate::answer::Answered;
 use crate::ask::Ask;
 use crate::settings::Role;
-use crate::view::BudgetView;
-use crate::words::number;
 
 /// What was spent in the last second is soon free again.
 const TICK_SECONDS: u32 = 2;

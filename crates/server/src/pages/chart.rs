@@ -4,9 +4,9 @@
 use std::fmt::Write;
 
 use maud::{Markup, html};
+use windlass_report::words::number;
 
 use super::bits::length;
-use crate::words::number;
 
 /// The drawing's own units; the page stretches it.
 const WIDTH: f64 = 600.0;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 use windlass_engine::core::state::StateName;
+use windlass_report::waiting::Split;
 
 use super::filter::View;
 use crate::answer::Refusal;
 use crate::api::Api;
 use crate::api::stats::current;
-use crate::waiting::Split;
 
 /// An answer is given again for this long: the store looks at thousands of jobs for it, and a page is made anew whenever something
 /// happens to any.

@@ -2,9 +2,9 @@
 
 use windlass_engine::core::query::{Cursor, JobFilter};
 use windlass_engine::core::state::StateName;
+use windlass_report::search::Wanted;
 
 use super::bits::encoded;
-use crate::search::Wanted;
 
 /// A view of the list: what is wanted, and the stretch of time as it was said.
 #[derive(Clone, Default)]

@@ -4,6 +4,8 @@ use http::StatusCode;
 use maud::{Markup, html};
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::time::Time;
+use windlass_report::view::{Detail, JobView};
+use windlass_report::words::{agreeing, counted, number};
 
 use super::bits::{budget_at, encoded, length, moment, moment_or_dash, state};
 use super::frame::{Sheet, Watch, answer};
@@ -12,8 +14,6 @@ use crate::answer::{Answered, Refusal};
 use crate::api::log::{LogView, logs};
 use crate::ask::Ask;
 use crate::settings::Role;
-use crate::view::{Detail, JobView};
-use crate::words::{agreeing, counted, number};
 
 /// Progress is no event: a running job is looked at this often.
 const TICK_SECONDS: u32 = 1;

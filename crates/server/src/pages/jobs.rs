@@ -6,6 +6,9 @@ use windlass_engine::core::job::Job;
 use windlass_engine::core::query::{Cursor, JobFilter, Page};
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::time::Time;
+use windlass_report::view::{Detail, JobView};
+use windlass_report::waiting::Split;
+use windlass_report::words::{counted, number, short_id};
 
 use super::bits::{dash, encoded, length, moment, outcome, since, state};
 use super::counts::Numbers;
@@ -17,9 +20,6 @@ use crate::api::list::{PARAMETERS, asked_of};
 use crate::api::many::RunView;
 use crate::ask::Ask;
 use crate::settings::Role;
-use crate::view::{Detail, JobView};
-use crate::waiting::Split;
-use crate::words::{counted, number, short_id};
 
 /// Delays and progress move without events.
 const TICK_SECONDS: u32 = 5;

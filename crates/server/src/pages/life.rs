@@ -5,11 +5,11 @@ use windlass_engine::core::id::JobId;
 use windlass_engine::core::job::HISTORY_MAX;
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::time::Time;
+use windlass_report::view::{AttemptView, JobView, StepView};
 
 use super::bits::{dash, length, moment, outcome, since};
 use super::json_text;
 use super::scale::Scale;
-use crate::view::{AttemptView, JobView, StepView};
 
 /// The longest progress that is shown as text.
 const PROGRESS_CHARS_MAX: usize = 80;

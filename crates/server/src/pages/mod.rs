@@ -47,7 +47,7 @@ use http::{HeaderMap, Method};
 use crate::access::Need;
 use crate::calls::{Call, Param};
 
-pub(crate) use bits::{budget_at, encoded};
+pub(crate) use bits::encoded;
 pub(crate) use counts::Counts;
 pub(crate) use docs::docs;
 pub(crate) use new_job::{SUGGESTIONS_MS, Suggestion};

@@ -6,12 +6,12 @@ use maud::{Markup, html};
 use windlass_engine::core::id::{Kind, QueueName};
 use windlass_engine::core::job::{Job, JobSpec};
 use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
+use windlass_report::view::JobView;
 
 use super::form::{self, Field};
 use crate::answer::Refusal;
 use crate::api::Api;
 use crate::ask::Ask;
-use crate::view::JobView;
 
 /// How many kinds are suggested.
 const KINDS_MAX: usize = 50;

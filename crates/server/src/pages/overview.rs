@@ -3,6 +3,9 @@
 use http::StatusCode;
 use maud::{Markup, html};
 use windlass_engine::core::time::Time;
+use windlass_report::doctor::Finding;
+use windlass_report::view::{BudgetView, QueueView, WorkerView};
+use windlass_report::words::{counted, number, short_id};
 
 use super::bits::{bar, dash, encoded, length, moment, shape, since};
 use super::chart::{Chart, Line, Unit, chart, lifted};
@@ -12,12 +15,9 @@ use crate::answer::Answered;
 use crate::api::stats::{StatsView, current};
 use crate::api::trouble;
 use crate::ask::Ask;
-use crate::doctor::Finding;
 use crate::feed::{Failures, Span};
 use crate::sample::may_start;
 use crate::settings::Role;
-use crate::view::{BudgetView, QueueView, WorkerView};
-use crate::words::{counted, number, short_id};
 
 /// How often it is made anew when nothing happens, so that its charts move.
 const TICK_SECONDS: u32 = 5;

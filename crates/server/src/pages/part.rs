@@ -1,11 +1,11 @@
 //! A part of a list of things with names: there may be ten thousand of them.
 
 use maud::{Markup, html};
+use windlass_report::words::number;
 
 use super::bits::encoded;
 use crate::answer::Refusal;
 use crate::ask::Ask;
-use crate::words::number;
 
 /// How many things a page shows.
 const PAGE_MAX: usize = 200;

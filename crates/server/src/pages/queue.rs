@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use windlass_engine::core::id::QueueName;
 use windlass_engine::core::query::QueueStatus;
 use windlass_engine::core::time::Time;
+use windlass_report::words::number;
 
 use super::bits::{bar, dash, encoded, shape, since};
 use super::frame::{Sheet, Watch, answer};
@@ -14,7 +15,6 @@ use crate::answer::{Answered, Refusal};
 use crate::ask::Ask;
 use crate::feed::Span;
 use crate::settings::Role;
-use crate::words::number;
 
 const TICK_SECONDS: u32 = 5;
 

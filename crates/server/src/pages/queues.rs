@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use windlass_engine::core::policy::queue::{OnCrash, QueuePolicy};
 use windlass_engine::core::query::QueueStatus;
 use windlass_engine::core::time::Time;
+use windlass_report::words::number;
 
 use super::bits::{bar, dash, encoded, since};
 use super::empty;
@@ -14,7 +15,6 @@ use super::part::Part;
 use crate::answer::Answered;
 use crate::ask::Ask;
 use crate::settings::Role;
-use crate::words::number;
 
 const TICK_SECONDS: u32 = 5;
 

@@ -11,6 +11,7 @@ use windlass_engine::core::job::{Job, JobSpec};
 use windlass_engine::core::policy::schedule::{Missed, Overlap, Schedule};
 use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::time::Time;
+use windlass_report::words::short_id;
 
 use super::bits::{dash, encoded, length, moment, state};
 use super::frame::{Sheet, Watch, answer};
@@ -18,7 +19,6 @@ use super::schedules;
 use crate::answer::{Answered, Refusal};
 use crate::ask::Ask;
 use crate::settings::Role;
-use crate::words::short_id;
 
 const TICK_SECONDS: u32 = 5;
 /// How many runs are looked back at: each is a question to the store.

@@ -8,6 +8,8 @@ use windlass_engine::core::job::JobSpec;
 use windlass_engine::core::json::Json;
 use windlass_engine::core::policy::schedule::{Missed, Overlap, Schedule, SchedulePolicy};
 use windlass_engine::core::time::{Span, Time};
+use windlass_report::view::RetryView;
+use windlass_report::words::short_id;
 
 use super::bits::{encoded, moment, moment_or_dash};
 use super::empty;
@@ -17,8 +19,6 @@ use super::part::Part;
 use crate::answer::Answered;
 use crate::ask::Ask;
 use crate::settings::Role;
-use crate::view::RetryView;
-use crate::words::short_id;
 
 const TICK_SECONDS: u32 = 5;
 

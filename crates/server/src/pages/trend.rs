@@ -49,7 +49,7 @@ fn jobs(from: &HistoryView, span: Span) -> Chart<'static> {
     let known = |counts: &[u64]| rates(counts).into_iter().map(Some).collect();
     let troubled: Vec<u64> =
         from.failed.iter().zip(&from.retrying).map(|(failed, retrying)| failed + retrying).collect();
-    let all = |counts: &[u64]| Some(crate::words::number(counts.iter().sum()));
+    let all = |counts: &[u64]| Some(windlass_report::words::number(counts.iter().sum()));
     let line = |name, class, points, filled, said| Line { name, class, points, filled, said };
     Chart {
         name: "Jobs per minute",

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use http::StatusCode;
 use maud::{Markup, html};
+use windlass_report::waiting::{Group, Rank, Waiting};
+use windlass_report::words::{counted, number, short_id};
 
 use super::bits::{bar, encoded};
 use super::empty;
 use super::frame::{Sheet, Watch, answer};
 use crate::answer::Answered;
 use crate::ask::Ask;
-use crate::waiting::{Group, Rank, Waiting};
-use crate::words::{counted, number, short_id};
 
 const TICK_SECONDS: u32 = 5;
 /// How many reasons are shown: each key is one.

@@ -4,9 +4,9 @@ use maud::{Markup, html};
 use windlass_engine::core::eligible::{Explanation, Hold};
 use windlass_engine::core::job::Job;
 use windlass_engine::core::time::Time;
+use windlass_report::words::{agreeing, counted, number, short_id};
 
 use super::bits::{budget_at, moment, since};
-use crate::words::{agreeing, counted, number, short_id};
 
 /// The sentence; nothing for a job that is over, whose state says it all.
 pub(super) fn line(explanation: &Explanation, job: &Job, now: Time) -> Option<Markup> {

@@ -6,6 +6,8 @@ use windlass_engine::core::job::Job;
 use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::time::Time;
+use windlass_report::view::WorkerView;
+use windlass_report::words::short_id;
 
 use super::bits::{bar, moment, shape, since};
 use super::empty;
@@ -14,8 +16,6 @@ use super::part::Part;
 use crate::answer::Answered;
 use crate::api::workers::seen;
 use crate::ask::Ask;
-use crate::view::WorkerView;
-use crate::words::short_id;
 
 const TICK_SECONDS: u32 = 5;
 /// A program that knows more kinds than this is cut short.

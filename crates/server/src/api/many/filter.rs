@@ -6,12 +6,12 @@ use windlass_engine::core::id::{Key, Kind, QueueName};
 use windlass_engine::core::query::JobFilter;
 use windlass_engine::core::state::StateName;
 use windlass_engine::core::time::Time;
+use windlass_report::schema::{KeyText, Moment, Name};
+use windlass_report::search::Wanted;
 
 use crate::answer::Refusal;
 use crate::api::list::error_text;
 use crate::object::Object;
-use crate::schema::{KeyText, Moment, Name};
-use crate::search::Wanted;
 
 /// Which jobs, and how fast.
 #[derive(Deserialize, JsonSchema)]

@@ -17,13 +17,13 @@ use windlass_engine::core::id::JobId;
 use windlass_engine::core::query::PAGE_MAX;
 use windlass_engine::core::state::StateName;
 use windlass_engine::world::new_id;
+use windlass_report::schema::Id;
+use windlass_report::search::{self, Wanted};
 
 use super::list::may_match;
 use crate::answer::{Answered, Refusal, json_answer, ok};
 use crate::ask::Ask;
 use crate::object::Object;
-use crate::schema::Id;
-use crate::search::{self, Wanted};
 
 pub(crate) use filter::{FinalState, LiveState, ManyBody, QueuedState, RestingState};
 use run::{Run, Verb, go};

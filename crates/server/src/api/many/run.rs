@@ -13,11 +13,11 @@ use windlass_engine::core::id::JobId;
 use windlass_engine::core::query::PAGE_MAX;
 use windlass_engine::core::store::{CancelAnswer, DeleteAnswer, RetryAnswer, RunNowAnswer, STEER_MAX};
 use windlass_engine::core::time::Time;
+use windlass_report::schema::{Id, Moment};
+use windlass_report::search::{self, Wanted};
 
 use crate::answer::Refusal;
 use crate::api::Api;
-use crate::schema::{Id, Moment};
-use crate::search::{self, Wanted};
 
 /// How many runs go on at once.
 const RUNS_MAX: usize = 4;

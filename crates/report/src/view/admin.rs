@@ -19,7 +19,7 @@ use crate::schema::{AnyJson, Duration, Id, KeyText, LadderText, Moment, Name, Wo
 /// A queue as it stands.
 #[derive(Clone, Serialize, JsonSchema)]
 #[schemars(rename = "Queue")]
-pub(crate) struct QueueView {
+pub struct QueueView {
     #[schemars(with = "Name")]
     pub name: QueueName,
     pub policy: PolicyView,
@@ -37,7 +37,7 @@ pub(crate) struct QueueView {
 /// The policy of a queue.
 #[derive(Clone, Serialize, JsonSchema)]
 #[schemars(rename = "QueuePolicy")]
-pub(crate) struct PolicyView {
+pub struct PolicyView {
     pub limit: Option<u32>,
     #[schemars(with = "LadderText")]
     pub ladder: Ladder,
@@ -53,7 +53,7 @@ pub(crate) struct PolicyView {
 }
 
 impl QueueView {
-    pub(crate) fn new(status: QueueStatus, now: Time) -> Self {
+    pub fn new(status: QueueStatus, now: Time) -> Self {
         let QueueStatus { name, policy, paused, queued, running, oldest_due } = status;
         let QueuePolicy {
             limit,
@@ -87,7 +87,7 @@ impl QueueView {
 /// A budget as it stands.
 #[derive(Clone, Serialize, JsonSchema)]
 #[schemars(rename = "Budget")]
-pub(crate) struct BudgetView {
+pub struct BudgetView {
     #[schemars(with = "Name")]
     pub name: BudgetName,
     pub slots: Option<u32>,
@@ -105,7 +105,7 @@ pub(crate) struct BudgetView {
 /// What of a budget is used.
 #[derive(Clone, Serialize, JsonSchema)]
 #[schemars(rename = "BudgetUsed")]
-pub(crate) struct UsedView {
+pub struct UsedView {
     pub slots: u32,
     pub second: u32,
     pub minute: u32,
@@ -113,7 +113,7 @@ pub(crate) struct UsedView {
 }
 
 impl BudgetView {
-    pub(crate) fn new(status: BudgetStatus, now: Time) -> Self {
+    pub fn new(status: BudgetStatus, now: Time) -> Self {
         let BudgetStatus { budget, slots_used, used, free_at } = status;
         let Budget { name, policy, cooling_until, second: _, minute: _, day: _ } = budget;
         let BudgetPolicy { slots, per_second, per_minute, per_day } = policy;
@@ -127,7 +127,7 @@ impl BudgetView {
 /// A schedule as it stands.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Schedule")]
-pub(crate) struct ScheduleView {
+pub struct ScheduleView {
     #[schemars(with = "Name")]
     name: ScheduleName,
     cron: String,
@@ -171,7 +171,7 @@ struct ScheduledJobView {
 
 impl ScheduleView {
     /// `hidden`: the kind is sensitive, and the caller may not see into it.
-    pub(crate) fn new(schedule: Schedule, hidden: bool) -> Self {
+    pub fn new(schedule: Schedule, hidden: bool) -> Self {
         let next_run = schedule.next_due();
         let Schedule { name, policy, settled_to: _, last_run, last_job, rests: _ } = schedule;
         let SchedulePolicy { cron, zone, overlap, missed, paused, job } = policy;
@@ -195,7 +195,7 @@ impl ScheduleView {
 /// A worker as it last said of itself.
 #[derive(Clone, Serialize, JsonSchema)]
 #[schemars(rename = "Worker")]
-pub(crate) struct WorkerView {
+pub struct WorkerView {
     #[schemars(with = "WorkerText")]
     pub name: WorkerName,
     #[schemars(with = "Vec<Name>")]
@@ -222,7 +222,7 @@ pub(crate) struct WorkerView {
 /// A job was taken back from a worker that had gone, or stood still.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "WorkerCrash")]
-pub(crate) struct CrashView {
+pub struct CrashView {
     #[schemars(with = "Moment")]
     pub at: Time,
     #[schemars(with = "Id")]
@@ -233,7 +233,7 @@ pub(crate) struct CrashView {
 }
 
 impl WorkerView {
-    pub(crate) fn new(status: WorkerStatus, last_crash: Option<CrashView>, now: Time) -> Self {
+    pub fn new(status: WorkerStatus, last_crash: Option<CrashView>, now: Time) -> Self {
         let WorkerStatus { name, queues, kinds, slots, running, version, host, started_at, seen_at } = status;
         let alive = now.ms_since(seen_at) <= WORKER_ALIVE_MS;
         Self { name, queues, kinds, slots, running, started_at, seen_at, alive, version, host, last_crash }

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use windlass_engine::core::eligible::Explanation;
 use windlass_engine::core::id::{BudgetName, DedupeKey, JobId, Key, Kind, QueueName, WorkerName};
 use windlass_engine::core::job::{Job, JobSpec};
 use windlass_engine::core::json::Json;
@@ -18,7 +19,7 @@ const FOLD_BYTES: usize = 4 * 1024;
 
 /// How much of a job is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Detail {
+pub enum Detail {
     /// Everything, with steps, attempts and timeline.
     Full,
     /// For a worker: everything that it needs, with the steps.
@@ -30,7 +31,7 @@ pub(crate) enum Detail {
 /// A job.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Job")]
-pub(crate) struct JobView {
+pub struct JobView {
     #[schemars(with = "Id")]
     pub id: JobId,
     #[schemars(with = "Name")]
@@ -100,7 +101,7 @@ pub(crate) struct JobView {
 
 impl JobView {
     /// `hidden`: the kind is sensitive, and the caller may not see into it.
-    pub(crate) fn new(job: Job, detail: Detail, hidden: bool) -> Self {
+    pub fn new(job: Job, detail: Detail, hidden: bool) -> Self {
         let full = detail == Detail::Full;
         let attempts = full.then(|| attempts(&job, hidden));
         let timeline = full.then(|| timeline(&job, hidden));
@@ -208,7 +209,7 @@ impl Fold {
 /// How often a job is tried.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "RetryRule")]
-pub(crate) struct RetryView {
+pub struct RetryView {
     #[schemars(with = "LadderText")]
     pub ladder: Ladder,
     pub max_attempts: Option<u32>,
@@ -224,7 +225,7 @@ impl From<RetryRule> for RetryView {
 /// The right to run the current attempt.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Lease")]
-pub(crate) struct LeaseView {
+pub struct LeaseView {
     #[schemars(with = "WorkerText")]
     pub worker: WorkerName,
     pub fence: u64,
@@ -247,11 +248,23 @@ impl From<Lease> for LeaseView {
 /// A stage that has finished.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Step")]
-pub(crate) struct StepView {
+pub struct StepView {
     pub name: String,
     #[schemars(with = "AnyJson")]
     pub output: Json,
     pub attempt: u32,
     #[schemars(with = "Moment")]
     pub stored_at: Time,
+}
+
+/// Why a job is not running.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Explanation")]
+pub struct ExplainView {
+    #[schemars(with = "Id")]
+    pub id: JobId,
+    /// `status` is `running`, `final`, `held` (with all that holds it) or
+    /// `ready` (with how many go first and how many workers could take it).
+    #[schemars(with = "AnyJson")]
+    pub explanation: Explanation,
 }

@@ -16,16 +16,16 @@ use windlass_engine::core::state::StateName;
 use windlass_engine::core::store::{BudgetStatus, EpochStatus, Store};
 use windlass_engine::core::time::Time;
 
-use crate::pages::{budget_at, encoded};
+use crate::address::{budget_at, encoded};
 
 /// How many pages of queued jobs are looked at, the newest first.
-pub(crate) const PAGES_MAX: usize = 100;
+pub const PAGES_MAX: usize = 100;
 /// How many pages of running jobs are looked at for who has which key.
 const HOLDERS_PAGES_MAX: usize = 25;
 
 /// What queued jobs wait for.
 #[derive(Default)]
-pub(crate) struct Waiting {
+pub struct Waiting {
     /// How many are queued, by their queues' own count.
     pub queued: u64,
     /// How many were looked at.
@@ -34,6 +34,7 @@ pub(crate) struct Waiting {
     pub partly: bool,
     /// How many of these are due, whatever else holds them.
     pub due: u64,
+    /// How many wait for what, by that and by the sentence that says it.
     pub groups: BTreeMap<(Rank, String), Group>,
     /// How many there are of each kind in each queue, and whether one of these is due.
     pub kinds: BTreeMap<(QueueName, Kind), (u64, bool)>,
@@ -43,25 +44,38 @@ pub(crate) struct Waiting {
 
 /// What a job waits for, in an order that stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Rank {
+pub enum Rank {
+    /// For a worker of its kind.
     Worker,
+    /// For a slot of one.
     Slot,
+    /// For its queue to go on.
     Pause,
+    /// For room in its queue.
     Limit,
+    /// For another job of its key.
     Key,
+    /// For the end of a budget's cool-down.
     Cooling,
+    /// For a slot of a budget.
     BudgetSlot,
+    /// For the next window of a budget.
     Spent,
+    /// For its next attempt.
     Ladder,
+    /// For its time.
     Time,
+    /// For the end of the pause after an epoch began.
     Epoch,
 }
 
 /// Jobs that wait for the same.
-pub(crate) struct Group {
+pub struct Group {
+    /// How many.
     pub count: u64,
     /// One of them.
     pub job: JobId,
+    /// The kind of that one.
     pub kind: Kind,
     /// Where the dashboard lists them, as narrowly as its filters go.
     pub link: String,
@@ -69,7 +83,7 @@ pub(crate) struct Group {
 
 /// Queued jobs, split for the eye.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Split {
+pub struct Split {
     /// They may start.
     pub due: u64,
     /// Their time has not come.
@@ -84,7 +98,7 @@ pub(crate) struct Split {
 
 impl Waiting {
     /// How many wait for what, in four words.
-    pub(crate) fn split(&self) -> Split {
+    pub fn split(&self) -> Split {
         let of_newest = self.partly.then_some(self.looked);
         let mut split = Split { due: 0, later: 0, retrying: 0, blocked: 0, of_newest };
         for ((rank, _), group) in &self.groups {
@@ -112,7 +126,7 @@ impl Waiting {
 }
 
 /// Looks at the newest queued jobs, so many pages of them at most.
-pub(crate) async fn look(store: &dyn Store, pages_max: usize) -> Result<Waiting, StoreError> {
+pub async fn look(store: &dyn Store, pages_max: usize) -> Result<Waiting, StoreError> {
     let (now, queues, budgets, workers, epoch) =
         tokio::try_join!(store.now(), store.queues(), store.budgets(), store.workers(), store.epoch())?;
     let holders = holders(store).await?;

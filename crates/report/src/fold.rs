@@ -7,7 +7,7 @@ const HEX_MIN: usize = 8;
 
 /// The first line, with `#` for each number and id, `…` for what stands in quotes, and addresses cut behind their
 /// host: so that "row 17" and "row 18" are one, and so are "\"a.png\" is no image" and "\"b.png\" is no image".
-pub(crate) fn folded(error: &str) -> String {
+pub fn folded(error: &str) -> String {
     let line: Vec<char> = error.lines().next().unwrap_or("").chars().take(CHARS_MAX).collect();
     let mut folded = String::new();
     let mut at = 0;

@@ -5,7 +5,7 @@ use windlass_engine::core::job::Job;
 use windlass_engine::core::query::{Cursor, JobFilter, ListRequest, PAGE_MAX, Page};
 use windlass_engine::core::store::Store;
 
-use crate::feed::folded;
+use crate::fold::folded;
 
 /// How many pages of a store are looked at for one page of jobs with an error.
 const LOOKS_MAX: usize = 25;

@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 macro_rules! shapes {
     ($($(#[$doc:meta])* $name:ident, $schema:tt;)*) => {$(
         $(#[$doc])*
-        pub(crate) struct $name;
+        pub struct $name;
 
         impl JsonSchema for $name {
             fn inline_schema() -> bool {

@@ -5,14 +5,10 @@ use windlass_engine::core::error::StoreError;
 use windlass_engine::core::event::Position;
 use windlass_engine::core::id::{RecordKey, ShelfName};
 use windlass_engine::core::json::Json;
-use windlass_engine::core::record::{
-    BatchAnswer, IfRev, Keep, Put, RECORD_BYTES_MAX, Record, RecordBatch, RecordWrite, Records,
-};
+use windlass_engine::core::record::{IfRev, Keep, Put, RECORD_BYTES_MAX, Record, RecordWrite, Records};
 use windlass_engine::core::store::Store;
-use windlass_engine::world::new_id;
 
 use super::{Crash, Crashes};
-use crate::api::Api;
 
 /// Where it lies.
 const SHELF: &str = "windlass.crashes";
@@ -21,8 +17,6 @@ const KEY: &str = "last";
 const KEEP_MS: u64 = 30 * 24 * 3_600_000;
 /// A position that has moved by this many events is worth a write, since whoever starts reads what is behind it.
 const MOVED: u64 = 1_000;
-/// How often it is tried when another server writes the same.
-const TRIES: usize = 3;
 
 /// What the record says.
 #[derive(Serialize, Deserialize)]
@@ -37,58 +31,9 @@ pub(super) async fn read(store: &dyn Store) -> Result<Option<Kept>, StoreError> 
     Ok(record(records).await?.and_then(|record| record.value.read().ok()))
 }
 
-async fn record(records: &dyn Records) -> Result<Option<Record>, StoreError> {
+/// The record as it is, if there is one.
+pub async fn record(records: &dyn Records) -> Result<Option<Record>, StoreError> {
     Ok(records.read(ShelfName::new(SHELF)?, vec![RecordKey::new(KEY)?]).await?.pop().flatten())
-}
-
-/// Writes down what has changed.
-pub(in crate::feed) async fn write(api: &Api) {
-    let Ok(records) = api.store.records() else { return };
-    if !api.feed.crashes(|crashes| crashes.is_due()) {
-        return;
-    }
-    if let Err(error) = write_on(api, records).await {
-        tracing::warn!(%error, "the last crashes of workers are not kept; trying again");
-    }
-}
-
-async fn write_on(api: &Api, records: &dyn Records) -> Result<(), StoreError> {
-    for _ in 0..TRIES {
-        let there = record(records).await?;
-        // What another server has seen is learned on the way.
-        let (kept, position) = api.feed.crashes(|crashes| {
-            let known = there.as_ref().and_then(|record| record.value.read::<Kept>().ok());
-            known.into_iter().flat_map(|kept| kept.crashes).for_each(|crash| {
-                crashes.add(crash);
-            });
-            crashes.changed = false;
-            (crashes.as_kept(), crashes.position)
-        });
-        let write = RecordWrite {
-            shelf: ShelfName::new(SHELF)?,
-            key: RecordKey::new(KEY)?,
-            if_rev: there.as_ref().map_or(IfRev::Absent, |record| IfRev::Is(record.rev)),
-            put: Some(Put {
-                value: Json::from_value("crashes", &kept, RECORD_BYTES_MAX)?,
-                sort: 0,
-                label: None,
-                keep: Keep::ForMs(KEEP_MS),
-            }),
-        };
-        let mut batch = RecordBatch::new(new_id(&*api.world).0);
-        batch.writes.push(write);
-        let answer = records.write(batch).await;
-        let done = matches!(answer, Ok(BatchAnswer::Done { .. }));
-        api.feed.crashes(|crashes| match done {
-            true => crashes.kept = position,
-            false => crashes.changed = true,
-        });
-        if answer.map(|_| done)? {
-            return Ok(());
-        }
-    }
-    // Others write at the same time: the next minute is soon enough.
-    Ok(())
 }
 
 impl Crashes {
@@ -102,6 +47,38 @@ impl Crashes {
         self.kept = self.position;
     }
 
+    /// The write that keeps them, with the position up to which it does. What another server has kept is learned on the way.
+    pub fn to_keep(&mut self, there: Option<&Record>) -> Result<(RecordWrite, Option<Position>), StoreError> {
+        let known = there.and_then(|record| record.value.read::<Kept>().ok());
+        for crash in known.into_iter().flat_map(|kept| kept.crashes) {
+            self.add(crash);
+        }
+        self.changed = false;
+        let put = Put {
+            value: Json::from_value("crashes", &self.as_kept(), RECORD_BYTES_MAX)?,
+            sort: 0,
+            label: None,
+            keep: Keep::ForMs(KEEP_MS),
+        };
+        let write = RecordWrite {
+            shelf: ShelfName::new(SHELF)?,
+            key: RecordKey::new(KEY)?,
+            if_rev: there.map_or(IfRev::Absent, |record| IfRev::Is(record.rev)),
+            put: Some(put),
+        };
+        Ok((write, self.position))
+    }
+
+    /// They are kept up to a position.
+    pub fn kept(&mut self, position: Option<Position>) {
+        self.kept = position;
+    }
+
+    /// What was to be kept is not.
+    pub fn not_kept(&mut self) {
+        self.changed = true;
+    }
+
     fn as_kept(&self) -> Kept {
         let mut crashes: Vec<Crash> = self.known.values().cloned().collect();
         crashes.sort_by(|one, other| (other.at, &other.worker).cmp(&(one.at, &one.worker)));
@@ -109,7 +86,7 @@ impl Crashes {
     }
 
     /// Whether there is something to keep.
-    fn is_due(&self) -> bool {
+    pub fn is_due(&self) -> bool {
         self.changed || moved(self.kept, self.position)
     }
 }

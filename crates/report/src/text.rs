@@ -11,9 +11,8 @@ use windlass_engine::core::query::{QueueStatus, WorkerStatus};
 use windlass_engine::core::store::{BudgetStatus, Store};
 use windlass_engine::core::time::Time;
 
-use crate::api::jobs::ExplainView;
-use crate::feed::Crashes;
-use crate::view::{BudgetView, CrashView, Detail, JobView, QueueView, ScheduleView, WorkerView};
+use crate::crashes::Crashes;
+use crate::view::{BudgetView, CrashView, Detail, ExplainView, JobView, QueueView, ScheduleView, WorkerView};
 
 /// A job with all that is known of it, as `GET /v1/jobs/{id}` answers it.
 pub fn job(job: Job) -> impl Serialize {

@@ -14,7 +14,7 @@ use crate::schema::{Moment, WorkerText};
 /// One attempt. Only the newest 32 things that happened to a job are kept.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Attempt")]
-pub(crate) struct AttemptView {
+pub struct AttemptView {
     pub attempt: u32,
     pub fence: u64,
     #[schemars(with = "Option<WorkerText>")]
@@ -32,7 +32,7 @@ pub(crate) struct AttemptView {
 /// One thing that happened.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "TimelineEntry")]
-pub(crate) struct TimelineView {
+pub struct TimelineView {
     #[schemars(with = "Moment")]
     pub at: Time,
     /// What: the word of an event, or `step`.

@@ -12,7 +12,7 @@ use windlass_engine::core::state::{FailureReason, State, StateName};
 use windlass_engine::core::store::{EpochStatus, Risk, Store};
 use windlass_engine::core::time::{Span, Time};
 
-use crate::pages::encoded;
+use crate::address::encoded;
 use crate::search::find;
 use crate::waiting::{self, Waiting};
 use crate::words::{agreeing, counted, number};
@@ -65,7 +65,7 @@ pub async fn look(store: &dyn Store, jobs_max: usize) -> Result<Vec<Finding>, St
 }
 
 /// Looks at what else is wrong, where queued jobs were looked at.
-pub(crate) async fn look_beside(
+pub async fn look_beside(
     store: &dyn Store,
     queued: &Waiting,
     jobs_max: usize,
