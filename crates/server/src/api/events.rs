@@ -42,10 +42,10 @@ pub(crate) async fn stream(ask: Ask) -> Answered {
         Some(position) => position,
         None => ask.api.store.events_end().await?,
     };
-    let hello = Bytes::from(format!("retry: {COME_BACK_MS}\nid: {at}\nevent: hello\ndata: {{}}\n\n"));
     let stop = ask.api.stop.subscribe();
     let tick = ticks_ms.map(|every_ms| Tick::new(every_ms, &ask.api));
-    let listening = Listening { api: ask.api, listener, stop, at, tick, behind: true, ready: vec![hello] };
+    let listening =
+        Listening { api: ask.api, listener, stop, at, tick, behind: true, greeted: false, ready: Vec::new() };
     let frames = stream::unfold(listening, |mut listening| async move {
         let frame = listening.next().await?;
         Some((Ok::<Bytes, std::convert::Infallible>(frame), listening))
@@ -143,6 +143,8 @@ struct Listening {
     tick: Option<Tick>,
     /// There may be events in the store that were not heard live.
     behind: bool,
+    /// It was told the first thing: `hello`, or `reset` where its position is of another epoch.
+    greeted: bool,
     /// Frames to be sent, the next one last.
     ready: Vec<Bytes>,
 }
@@ -232,8 +234,9 @@ impl Listening {
         let events = match self.api.store.events(Some(self.at), EVENTS_MAX).await {
             Ok(events) => events,
             Err(StoreError::AnotherEpoch(begin)) => {
+                let reset = told(begin, "reset", &json!({ "begin": begin.to_string() }));
+                self.ready = vec![self.first(reset)];
                 self.at = begin;
-                self.ready = vec![told(begin, "reset", &json!({ "begin": begin.to_string() }))];
                 return Some(());
             }
             Err(error) => {
@@ -243,12 +246,22 @@ impl Listening {
         };
         // A page may be short because its bytes are bounded: only an empty one is the end.
         self.behind = !events.is_empty();
+        let hello = (!self.greeted).then(|| told(self.at, "hello", &json!({})));
+        let hello = hello.map(|hello| self.first(hello));
         let gap = Gap::between(self.at, events.first()).map(|gap| told(self.at, "gap", &gap));
         if let Some(last) = events.last() {
             self.at = last.position;
         }
-        self.ready = events.iter().rev().map(frame).chain(gap).collect();
+        self.ready = events.iter().rev().map(frame).chain(gap).chain(hello).collect();
         Some(())
+    }
+
+    /// What a listener is told first also says when to come back.
+    fn first(&mut self, told: Bytes) -> Bytes {
+        match std::mem::replace(&mut self.greeted, true) {
+            true => told,
+            false => [format!("retry: {COME_BACK_MS}\n").as_bytes(), &told].concat().into(),
+        }
     }
 }
 
@@ -279,7 +292,16 @@ mod tests {
     fn listening(api: &Arc<Api>, at: Position) -> Listening {
         let listener = api.feed.listen().unwrap();
         let stop = api.stop.subscribe();
-        Listening { api: api.clone(), listener, stop, at, tick: None, behind: true, ready: Vec::new() }
+        Listening {
+            api: api.clone(),
+            listener,
+            stop,
+            at,
+            tick: None,
+            behind: true,
+            greeted: true,
+            ready: Vec::new(),
+        }
     }
 
     /// A listener that came while the server started hears what happened before its feed began to read.

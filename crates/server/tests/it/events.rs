@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
+use windlass_server::Settings;
 
 use crate::house::House;
 
@@ -18,6 +19,13 @@ impl Stream {
     }
 
     async fn open_at(house: &House, path: &str, last: Option<&str>) -> Self {
+        let mut opened = Self::begin(house, path, last).await;
+        assert_eq!(opened.next().await.1, "hello");
+        opened
+    }
+
+    /// A stream of which nothing was read but its head.
+    async fn begin(house: &House, path: &str, last: Option<&str>) -> Self {
         let mut stream = TcpStream::connect(house.addr).await.unwrap();
         let last = last.map_or(String::new(), |last| format!("last-event-id: {last}\r\n"));
         let head = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n{last}\r\n", house.addr);
@@ -28,7 +36,6 @@ impl Stream {
         while !line.trim().is_empty() {
             line = opened.line().await;
         }
-        assert_eq!(opened.next().await.1, "hello");
         opened
     }
 
@@ -112,6 +119,27 @@ async fn positions_are_checked_and_an_end_ends_streams() {
     }
     let _listener = Stream::open(&house, None).await;
     house.close().await;
+}
+
+/// A position of another epoch: the first event of a stream is `reset`, with where to begin, and then comes all that is kept; a
+/// page is refused with the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_position_of_another_epoch_is_answered_first() {
+    const OTHER: &str = "deadbeef-3";
+    let house = House::with(Settings::default()).await;
+    let id = house.enqueue(json!({"kind": "k"})).await;
+    let refused = house.get(&format!("/v1/events/page?after={OTHER}")).await;
+    assert_eq!((refused.status, refused.code().as_str()), (410, "position_of_another_epoch"));
+    let begin = refused.json()["error"]["details"]["begin"].clone();
+    for (path, last) in [("/v1/events".to_owned(), Some(OTHER)), (format!("/v1/events?after={OTHER}"), None)]
+    {
+        let mut stream = Stream::begin(&house, &path, last).await;
+        let reset = stream.next().await;
+        assert_eq!((reset.1.as_str(), &reset.2["begin"]), ("reset", &begin));
+        assert_eq!(begin, reset.0.as_str(), "whoever is cut off goes on from there");
+        let kept = stream.next().await;
+        assert_eq!((kept.1.as_str(), &kept.2["jobs"][0]), ("enqueued", &json!(id)));
+    }
 }
 
 /// Whoever asks for ticks gets them, whether something happens or not.
