@@ -86,6 +86,10 @@ impl<S> Context<S> {
         &self.state
     }
 
+    pub(crate) fn shared_state(&self) -> Arc<S> {
+        self.state.clone()
+    }
+
     /// The same attempt, for what needs no state.
     pub fn without_state(&self) -> Context {
         Context { inner: self.inner.clone(), state: Arc::new(()) }

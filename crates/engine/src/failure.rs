@@ -49,7 +49,8 @@ pub enum Failure {
     Park {
         /// For how long.
         after: Duration,
-        /// What it waits for, if that was an error. It is logged, and stored nowhere.
+        /// What it waits for, if that was an error. Layers see it; it is stored and logged nowhere, since nothing has failed.
+        /// What people should read of it is said by [`Context::log`](crate::Context::log).
         error: Option<BoxError>,
     },
     /// Trying again is of no use.
@@ -108,6 +109,14 @@ impl Failure {
         }
     }
 
+    /// The same error with another meaning; that the handler has to stop has one meaning alone.
+    fn meaning(self, means: impl FnOnce(BoxError) -> Self) -> Self {
+        match self {
+            stop @ (Self::Canceled | Self::Released | Self::LeaseLost) => stop,
+            failure => means(failure.into_error()),
+        }
+    }
+
     /// What to settle the attempt with; nothing when nothing may be written.
     pub(crate) fn outcome(self, ladder_ms: Option<u64>) -> Option<Outcome> {
         Some(match self {
@@ -152,7 +161,9 @@ impl<E: Into<BoxError>> From<E> for Failure {
     }
 }
 
-/// Says on the spot what an error means for the attempt.
+/// Says on the spot what an error means for the attempt, on any result whose error becomes a [`Failure`] by `?`. On one
+/// that is a failure already, such as that of a step, what it said before is replaced; that the handler has to stop
+/// (a cancel, a shutdown, a lost lease) stays what it is.
 ///
 /// ```
 /// use std::time::Duration;
@@ -175,17 +186,17 @@ pub trait OrFail<T> {
     fn park(self, after: Duration) -> Result<T, Failure>;
 }
 
-impl<T, E: Into<BoxError>> OrFail<T> for Result<T, E> {
+impl<T, E: Into<Failure>> OrFail<T> for Result<T, E> {
     fn permanent(self) -> Result<T, Failure> {
-        self.map_err(Failure::permanent)
+        self.map_err(|error| error.into().meaning(Failure::permanent))
     }
 
     fn retry_after(self, after: Duration) -> Result<T, Failure> {
-        self.map_err(|error| Failure::retry_after(error, after))
+        self.map_err(|error| error.into().meaning(|error| Failure::retry_after(error, after)))
     }
 
     fn park(self, after: Duration) -> Result<T, Failure> {
-        self.map_err(|error| Failure::Park { after, error: Some(error.into()) })
+        self.map_err(|error| error.into().meaning(|error| Failure::Park { after, error: Some(error) }))
     }
 }
 
@@ -286,5 +297,25 @@ mod tests {
         assert_eq!(parked.source().unwrap().to_string(), "busy");
         assert_eq!(parked.into_error().to_string(), "busy");
         assert_eq!(Failure::Canceled.into_error().to_string(), "canceled");
+    }
+
+    /// Also on what a step or a function of the handler's own returned, which is a failure already.
+    #[test]
+    fn said_on_the_spot_of_a_failure() {
+        let failed = |failure: Failure| Err::<(), _>(failure);
+        let wait = Duration::from_secs(9);
+        for failure in [
+            failed(Failure::retry("busy")).permanent(),
+            failed(Failure::permanent("busy")).retry_after(wait),
+            failed(Failure::retry_after("busy", wait * 2)).park(wait),
+        ] {
+            assert!(failure.is_err_and(|failure| failure.source().unwrap().to_string() == "busy"));
+        }
+        assert!(matches!(failed(Failure::retry("x")).permanent(), Err(Failure::Permanent { .. })));
+        assert!(matches!(failed(Failure::park(wait)).retry_after(wait), Err(Failure::Retry { .. })));
+        // Whoever has to stop stops.
+        assert!(matches!(failed(Failure::Canceled).permanent(), Err(Failure::Canceled)));
+        assert!(matches!(failed(Failure::Released).retry_after(wait), Err(Failure::Released)));
+        assert!(matches!(Err::<(), _>(ShelfError::LeaseLost).permanent(), Err(Failure::LeaseLost)));
     }
 }

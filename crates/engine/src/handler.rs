@@ -237,11 +237,43 @@ where
     }
 }
 
+/// A layer that needs no state, in a worker that has one.
+pub(crate) struct StatelessLayer(pub(crate) Arc<dyn Layer>);
+
+#[async_trait]
+impl<S: Send + Sync + 'static> Layer<S> for StatelessLayer {
+    async fn around(&self, context: Context<S>, next: Next<S>) -> Result<Option<Json>, Failure> {
+        let without = context.without_state();
+        let rest = Arc::new(Rest { state: context.shared_state(), next });
+        self.0.around(without, Next { layers: Arc::new([]), at: 0, handler: rest }).await
+    }
+}
+
+/// What is inside such a layer: the rest, with the state again.
+struct Rest<S> {
+    state: Arc<S>,
+    next: Next<S>,
+}
+
+#[async_trait]
+impl<S: Send + Sync + 'static> Handler for Rest<S> {
+    async fn run(&self, context: Context) -> Result<Option<Json>, Failure> {
+        self.next.clone().run(context.with_state(self.state.clone())).await
+    }
+}
+
 /// What is inside a layer: the next layer, or the handler.
 pub struct Next<S = ()> {
     layers: Arc<[Arc<dyn Layer<S>>]>,
     at: usize,
     handler: Arc<dyn Handler<S>>,
+}
+
+impl<S> Clone for Next<S> {
+    fn clone(&self) -> Self {
+        let Self { layers, at, handler } = self;
+        Self { layers: layers.clone(), at: *at, handler: handler.clone() }
+    }
 }
 
 impl<S: Send + Sync + 'static> Next<S> {

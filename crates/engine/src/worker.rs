@@ -15,7 +15,7 @@ use windlass_core::store::{Source, Store};
 use crate::admission::Admission;
 use crate::handler::{
     AsyncFn, AsyncHandler, BlockingFn, BlockingHandler, Handler, HandlerResult, Layer, Layered, Stateless,
-    WithState,
+    StatelessLayer, WithState,
 };
 use crate::job::Job;
 use crate::process::{Command, CommandHandler};
@@ -55,7 +55,7 @@ pub const POLL_DEFAULT: Duration = Duration::from_secs(1);
 /// ```
 ///
 /// The order in which things are said does not matter, with one exception that
-/// the compiler sees: the state comes before the handlers that use it.
+/// the compiler sees: the state comes before the handlers and layers that use it.
 pub struct Worker<S = ()> {
     source: Arc<dyn Source>,
     store: Option<Arc<dyn Store>>,
@@ -135,14 +135,13 @@ impl Worker {
     /// of connections, clients, settings. They get it by [`Context::state`](crate::Context::state).
     pub fn state<S: Send + Sync + 'static>(self, state: S) -> Worker<S> {
         let Self { source, store, world, name, state: _, queues, pools, handlers, layers, .. } = self;
-        let outer: Arc<[Arc<dyn Layer>]> = layers.into();
-        let plain = |handler| match outer.is_empty() {
-            true => handler,
-            false => Arc::new(Layered { layers: outer.clone(), handler }) as Arc<dyn Handler>,
-        };
         let handlers = handlers.into_iter().map(|(kind, handler)| {
-            let handler: Arc<dyn Handler<S>> = Arc::new(Stateless(plain(handler)));
+            let handler: Arc<dyn Handler<S>> = Arc::new(Stateless(handler));
             (kind, handler)
+        });
+        let layers = layers.into_iter().map(|layer| {
+            let layer: Arc<dyn Layer<S>> = Arc::new(StatelessLayer(layer));
+            layer
         });
         Worker {
             source,
@@ -153,7 +152,7 @@ impl Worker {
             queues,
             pools,
             handlers: handlers.collect(),
-            layers: Vec::new(),
+            layers: layers.collect(),
             listeners: self.listeners,
             slots: self.slots,
             claim_max: self.claim_max,
@@ -207,9 +206,10 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self
     }
 
-    /// Stands around every attempt of this worker's handlers; the first that is
-    /// said is the outermost. A layer that is said before [`Worker::state`]
-    /// stands around the handlers that are said before it.
+    /// Stands around every attempt of this worker's handlers, whether they are
+    /// said before it or after; the first layer that is said is the outermost.
+    /// One of `Context` alone comes before [`Worker::state`], one of
+    /// `Context<App>` after it, as handlers do.
     ///
     /// ```
     /// # use windlass_engine::{Context, Next, Worker};

@@ -112,7 +112,7 @@ async fn an_article_without_a_job_is_repaired() {
     scene.publish(1..=2);
     scene.update().await.unwrap();
     let archive = scene.archive().await;
-    let jobs = windlass_engine::testing::enqueued::<windlass_bitcoin_news::jobs::Work>(&*scene.store).await;
+    let jobs = windlass_engine::testing::enqueued::<windlass_bitcoin_news::jobs::Work>(&scene.store).await;
     assert_eq!(jobs.len(), 2);
     let store = archive.client.store();
     let list =

@@ -47,7 +47,7 @@ async fn check(death: Death) -> bool {
     let summaries = repeated(scene.asked_model("summary"), ARTICLES.unsigned_abs() as usize);
     // Two articles were in hand, each with one call.
     assert!(pages + sentiments + summaries <= 2, "{death:?}: {pages} {sentiments} {summaries}");
-    let left = windlass_engine::testing::enqueued::<Work>(&*scene.store).await;
+    let left = windlass_engine::testing::enqueued::<Work>(&scene.store).await;
     assert!(left.is_empty(), "{death:?}: jobs are left of {}: {left:?}", Work::KIND);
     died
 }

@@ -16,6 +16,7 @@ use windlass_core::store::Leased;
 use windlass_core::trace::TraceParent;
 use windlass_core::transition::Outcome;
 
+use super::lease_keeper::given_up;
 use super::{Engine, Pool, WorkerEvent};
 use crate::context::{Context, Home, timed_out};
 use crate::failure::Failure;
@@ -68,9 +69,11 @@ pub(super) fn start(engine: Arc<Engine>, pool: &Pool, leased: Leased, attempt: A
         let ladder_ms = retry_delay_ms.map(|ms| jittered(&*engine.world, ms));
         // It heard that the lease may be lost, and ended; should the job be ours still, it is given back.
         let gives_back = matches!(ended, Ended::Returned(Err(Failure::LeaseLost))) && attempt.was_warned();
-        let outcome = match gives_back {
-            true => Some(Outcome::Released),
-            false => outcome(ended, told, ladder_ms, attempt.timeout_ms),
+        let outcome = match (gives_back, &ended) {
+            (true, _) => Some(Outcome::Released),
+            // The lease keeper has settled it so; whoever hears of ends hears of this one, too.
+            (_, Ended::Stopped) => told.and_then(|stop| given_up(stop, attempt.timeout_ms)),
+            _ => outcome(ended, told, ladder_ms, attempt.timeout_ms),
         };
         let failed = matches!(outcome, Some(Outcome::Retry { .. }));
         engine.breakers.ended(&kind, failed, engine.world.boot_ms());
@@ -147,7 +150,6 @@ fn outcome(
             (_, failure) => failure.outcome(ladder_ms),
         },
         Ended::Panicked(text) => Failure::retry(text).outcome(ladder_ms),
-        // The lease keeper, who stopped it, has said how it ended.
         Ended::Stopped => None,
     }
 }

@@ -15,6 +15,7 @@ use windlass_core::store::{LeaseRef, RenewAnswer};
 use windlass_core::transition::Outcome;
 
 use super::{Engine, Phase};
+use crate::context::timed_out;
 use crate::signal::{Attempt, Stop, look_ms};
 
 /// A renewal is waited for this part of the lease before another is asked for: asked for after a third, it
@@ -105,19 +106,21 @@ fn hold_on(engine: &Engine, attempt: &Attempt, now_ms: u64) {
 /// settled without it. Should it never yield, it keeps its slot, and can write
 /// nothing.
 fn give_up_waiting(engine: &Engine, attempt: &Attempt, stop: Stop) {
-    let outcome = match stop {
-        Stop::Cancel => Some(Outcome::Canceled),
-        Stop::Shutdown => Some(Outcome::Released),
-        Stop::Timeout => {
-            let error = format!("timed out after {} ms", attempt.timeout_ms.unwrap_or_default());
-            Some(Outcome::Retry { error, when: None })
-        }
-        Stop::LeaseLost => None,
-    };
+    let outcome = given_up(stop, attempt.timeout_ms);
     engine.counts.stuck.fetch_add(1, Ordering::Relaxed);
     tracing::warn!(job_id = %attempt.lease.job_id, fence = attempt.lease.fence, reason = ?stop, "the handler did not stop when told; stopping it");
     engine.finish(attempt, outcome);
     attempt.halt(stop);
+}
+
+/// How an attempt ends whose handler did not stop for this reason; nothing when the lease is lost.
+pub(super) fn given_up(stop: Stop, timeout_ms: Option<u64>) -> Option<Outcome> {
+    match stop {
+        Stop::Cancel => Some(Outcome::Canceled),
+        Stop::Shutdown => Some(Outcome::Released),
+        Stop::Timeout => Some(Outcome::Retry { error: timed_out(timeout_ms), when: None }),
+        Stop::LeaseLost => None,
+    }
 }
 
 /// A renewal that was asked for.

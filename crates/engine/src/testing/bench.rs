@@ -98,7 +98,7 @@ where
 /// # Panics
 ///
 /// When a payload of that kind is not of that type.
-pub async fn enqueued<J: Job>(store: &dyn Store) -> Vec<J> {
+pub async fn enqueued<J: Job>(store: &Arc<impl Store + ?Sized>) -> Vec<J> {
     let kind = windlass_core::id::Kind::new(J::KIND).ok();
     let filter = JobFilter { states: vec![StateName::Queued], kind, ..JobFilter::default() };
     let (mut found, mut after) = (Vec::new(), None);

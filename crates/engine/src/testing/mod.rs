@@ -26,7 +26,7 @@
 //! // What was enqueued.
 //! let bench = TestBench::new();
 //! let job = bench.client.enqueue(mail()).ladder("1h 2h").await.unwrap();
-//! assert_eq!(enqueued::<SendMail>(&*bench.store).await, [mail()]);
+//! assert_eq!(enqueued::<SendMail>(&bench.store).await, [mail()]);
 //!
 //! // A whole ladder: three hours in no time.
 //! bench.worker().handle(send_mail).run_until_idle().await.unwrap();

@@ -82,6 +82,67 @@ async fn layers_stand_around_attempts() {
     assert_eq!(*heard.lock().unwrap(), [around(1, "failed"), around(2, "ok")].concat());
 }
 
+/// Wherever a layer is said, it stands around all handlers: one that was said before the state, too.
+#[tokio::test]
+async fn a_layer_that_is_said_before_the_state_is_no_less_one() {
+    let stage = Stage::new();
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (outer, inner) = (heard.clone(), heard.clone());
+    let sum = stage.client.enqueue(Sum(vec![1, 2])).await.unwrap();
+    stage.enqueue("Ada").await;
+    let worker = stage.worker().handle(async |Sum(of): Sum, _: Context| Ok(of.iter().sum()));
+    let worker = worker.layer(move |ctx: Context, next: Next| {
+        outer.lock().unwrap().push(format!("outer {}", ctx.job().spec.kind));
+        next.run(ctx)
+    });
+    let worker = worker.state("hello").layer(move |ctx: Context<&'static str>, next: Next<&'static str>| {
+        inner.lock().unwrap().push(format!("inner {} {}", ctx.job().spec.kind, ctx.state()));
+        next.run(ctx)
+    });
+    let worker = worker.handle(async |_: Note, ctx: Context<&'static str>| {
+        assert_eq!(*ctx.state(), "hello");
+        Ok(())
+    });
+    worker.run_until_idle().await.unwrap();
+    assert_eq!(sum.wait().await.unwrap(), 3);
+    let mut heard = std::mem::take(&mut *heard.lock().unwrap());
+    heard.sort();
+    assert_eq!(heard, ["inner note hello", "inner sum hello", "outer note", "outer sum"]);
+}
+
+/// An attempt whose handler does not listen has an end like any other: whoever hears of ends hears of it, once.
+#[tokio::test]
+async fn events_tell_of_attempts_that_were_stopped() {
+    let stage = Stage::new();
+    stage.policy(|policy| policy.ladder = "1s".parse().unwrap()).await;
+    let id = stage.enqueue_with("deaf", |job| job.timeout(Duration::from_secs(5))).await;
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let hear = heard.clone();
+    let worker = stage.worker().grace(Duration::from_secs(2)).on_event(move |event| {
+        hear.lock().unwrap().push(match event {
+            WorkerEvent::Started { job } => format!("{} starts", job.attempt),
+            WorkerEvent::Ended { job, outcome, took } => {
+                format!("{} {} after {} s", job.attempt, outcome.word(), took.as_secs())
+            }
+            other => format!("{other:?}"),
+        });
+    });
+    let client = stage.client.clone();
+    let worker = worker.handle(move |_: Note, ctx: Context| {
+        let client = client.clone();
+        async move {
+            if ctx.attempt() == 2 {
+                client.cancel(ctx.id()).await?;
+            }
+            std::future::pending::<Result<(), Failure>>().await
+        }
+    });
+    worker.run_until_idle().await.unwrap();
+    assert_eq!(stage.job(id).await.state.name(), StateName::Canceled);
+    let expected = ["1 starts", "1 retry after 7 s", "2 starts", "2 canceled after 2 s"];
+    assert_eq!(*heard.lock().unwrap(), expected);
+}
+
 #[tokio::test]
 async fn events_tell_what_a_worker_does() {
     let stage = Stage::new();

@@ -105,13 +105,13 @@ async fn a_conflict_can_be_matched() {
         other => panic!("no conflict: {other:?}"),
     }
     assert_eq!(title(&shelf, "b").await, None);
-    assert!(enqueued::<Note>(&*bench.store).await.is_empty());
+    assert!(enqueued::<Note>(&bench.store).await.is_empty());
     let mut batch = bench.client.batch();
     batch.delete(&shelf, "a").if_rev(rev);
     batch.put(&shelf, "b", &article("b")).if_absent();
     batch.enqueue(note("now"));
     assert_eq!(batch.commit().await.unwrap().jobs.len(), 1);
-    assert_eq!((title(&shelf, "a").await, enqueued::<Note>(&*bench.store).await.len()), (None, 1));
+    assert_eq!((title(&shelf, "a").await, enqueued::<Note>(&bench.store).await.len()), (None, 1));
 }
 
 #[tokio::test]
@@ -286,7 +286,7 @@ async fn a_lost_answer_does_not_write_twice() {
     bench.worker().state(state).handle(handler).run_until_idle().await.unwrap();
     assert_eq!(forgetful.writes(), 5);
     assert_eq!(bench.client.shelf::<u32>("numbers").get("n").await.unwrap().unwrap().value, 1);
-    assert_eq!(enqueued::<Note>(&*bench.store).await.len(), 1);
+    assert_eq!(enqueued::<Note>(&bench.store).await.len(), 1);
 }
 
 /// Without a lease, whoever asked is told that the outcome is unknown.
