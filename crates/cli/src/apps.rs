@@ -1,5 +1,5 @@
-//! The list of apps. A new one is a folder, a line here, and its name as an optional dependency in two `Cargo.toml`: the workspace's and
-//! ours, where that name is its feature. What it needs beside SQLite, and that it is in the usual program, is said there as well.
+//! The list of apps. A new one is a folder, a line here, and one in our `Cargo.toml`: an optional dependency, whose name is its feature.
+//! What it needs beside SQLite, and that it is in the usual program, is said there as well.
 
 #[cfg(test)]
 mod documented;
