@@ -12,11 +12,10 @@ use crate::args::Args;
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut pages = vec![root.join("README.md"), root.join("packaging/README.md")];
-    for folder in
-        ["docs", "docs/guide", "apps/vela", "apps/nurse-tour", "apps/news-nexus", "apps/bitcoin-news"]
-    {
-        let entries = std::fs::read_dir(root.join(folder)).unwrap().map(|entry| entry.unwrap().path());
-        pages.extend(entries.filter(|path| path.extension().is_some_and(|ending| ending == "md")));
+    let within = |folder: PathBuf| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let apps = within(root.join("apps"));
+    for folder in apps.chain(["docs", "docs/guide"].map(|folder| root.join(folder))) {
+        pages.extend(within(folder).filter(|path| path.extension().is_some_and(|ending| ending == "md")));
     }
     pages.sort();
     pages
