@@ -1,10 +1,6 @@
 //! A cron line that enqueues jobs, in a time zone, over a whole fleet once.
 //! `cargo run --example schedules` (ends after three runs)
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use tokio::sync::Notify;
 use windlass::prelude::*;
 use windlass::{Missed, Overlap};
 
@@ -16,18 +12,8 @@ impl Job for Tick {
     type Output = ();
 }
 
-/// What the handler shares with the rest of the program.
-#[derive(Default)]
-struct Runs {
-    count: AtomicU32,
-    enough: Notify,
-}
-
-async fn tick(_: Tick, ctx: Context<Arc<Runs>>) -> Result<(), Failure> {
+async fn tick(_: Tick, ctx: Context) -> Result<(), Failure> {
     println!("run of {}", ctx.job().created_at);
-    if ctx.state().count.fetch_add(1, Ordering::Relaxed) == 2 {
-        ctx.state().enough.notify_one();
-    }
     Ok(())
 }
 
@@ -42,11 +28,6 @@ async fn main() -> anyhow::Result<()> {
         .missed(Missed::Last) // after a pause make up for the newest missed run only
         .job(Tick {})
         .await?;
-    let runs = Arc::new(Runs::default());
-    let enough = {
-        let runs = runs.clone();
-        async move { runs.enough.notified().await }
-    };
-    Worker::new(store).state(runs).handle(tick).run_until(enough).await?;
+    Worker::new(store).jobs_max(3).handle(tick).run_until_signal().await?;
     Ok(())
 }

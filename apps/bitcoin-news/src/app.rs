@@ -8,39 +8,35 @@ use windlass_app::log::LogForm;
 use windlass_app::{App, AppError, Exit, Host, Needs, Setting};
 
 use crate::server::{self, Having};
-use crate::settings::{Roles, TABLE};
+use crate::settings::{self, Roles, STORE, TABLE};
 use crate::verbs::{articles, check, import, kv, once, status};
 
 /// Bitcoin News: updater, processor, feed.
 pub struct BitcoinNews;
 
-const STORE: &str = "sqlite:bitcoin-news.db";
-
 #[derive(Debug, Args)]
 struct Arguments {
     #[command(subcommand)]
     verb: Option<Verb>,
-    #[command(flatten)]
-    place: Place,
+    /// The store: sqlite:FILE or postgres://USER@HOST/DATABASE
+    #[arg(long, global = true, value_name = "URL")]
+    store: Option<String>,
+    /// Where the feed is served
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// How log lines look
+    #[arg(long, global = true, value_enum, default_value_t = LogForm::Lines)]
+    log: LogForm,
 }
 
 /// Where things are.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone)]
 pub struct Place {
-    /// The store: sqlite:FILE or postgres://USER@HOST/DATABASE
-    #[arg(long, global = true, env = "WINDLASS_STORE", hide_env_values = true, default_value = STORE, value_name = "URL")]
+    /// The URL of the store.
     pub store: String,
-    /// Where the feed is served
-    #[arg(
-        long,
-        global = true,
-        env = "BITCOIN_NEWS_LISTEN",
-        default_value = "127.0.0.1:7718",
-        value_name = "ADDRESS"
-    )]
+    /// The address of the feed.
     pub listen: String,
-    /// How log lines look
-    #[arg(long, global = true, value_enum, default_value_t = LogForm::Lines)]
+    /// How log lines look.
     pub log: LogForm,
 }
 
@@ -134,8 +130,15 @@ impl App for BitcoinNews {
         matches!(matches.subcommand_name(), None | Some("api" | "updater" | "processor"))
     }
 
-    async fn run(&self, matches: &ArgMatches, host: Host) -> Result<Exit, AppError> {
-        let Arguments { verb, place } = Arguments::from_arg_matches(matches)?;
+    async fn run(&self, matches: &ArgMatches, mut host: Host) -> Result<Exit, AppError> {
+        let Arguments { verb, store, listen, log } = Arguments::from_arg_matches(matches)?;
+        for (name, said) in [("WINDLASS_STORE", store), ("BITCOIN_NEWS_LISTEN", listen)] {
+            if let Some(said) = said {
+                host.environment = host.environment.with(name, &said);
+            }
+        }
+        let (store, listen) = settings::places(&host.environment)?;
+        let place = Place { store, listen, log };
         let having = |updater, processor, api| Having { roles: Roles { updater, processor }, api };
         let runs = match verb {
             None => having(true, true, true),

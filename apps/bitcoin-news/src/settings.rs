@@ -17,6 +17,10 @@ use crate::moves::Rules;
 /// The shortest token.
 const TOKEN_CHARS_MIN: usize = 16;
 
+/// The store, where nobody names another.
+pub const STORE: &str = "sqlite:bitcoin-news.db";
+
+const PLACES: &str = "where things are";
 const NEWS: &str = "news";
 const MODEL: &str = "model";
 const PAGES: &str = "pages of articles";
@@ -28,6 +32,8 @@ const KV: &str = "Workers KV";
 /// What can be set.
 #[rustfmt::skip]
 pub static TABLE: &[Setting] = &[
+    Setting::new("WINDLASS_STORE", STORE, "the URL of the store: sqlite:FILE or postgres://USER@HOST/DATABASE; --store says it, too").section(PLACES),
+    Setting::new("BITCOIN_NEWS_LISTEN", "127.0.0.1:7718", "where the feed is served; --listen says it, too").section(PLACES),
     Setting::new("NEWS_PROVIDER", "newsdata", "`newsdata` or `apitube`").section(NEWS),
     Setting::optional("NEWSDATA_API_KEY", "missing", "needed for `newsdata`").secret().section(NEWS),
     Setting::new("NEWSDATA_BASE_URL", NEWSDATA_URL, "the key goes to this host and no other").section(NEWS),
@@ -213,6 +219,17 @@ impl Settings {
     }
 }
 
+/// The URL of the store and the address of the feed: what every verb needs, with keys or without.
+pub fn places(environment: &Environment) -> Result<(String, String), SettingsError> {
+    let mut reading = Reading::new(environment, TABLE);
+    let read = read_places(&mut reading);
+    reading.finish(read)
+}
+
+fn read_places(reading: &mut Reading<'_>) -> (String, String) {
+    (reading.text("WINDLASS_STORE"), reading.text("BITCOIN_NEWS_LISTEN"))
+}
+
 fn all(reading: &mut Reading<'_>, roles: Roles) -> Settings {
     let news = news(reading, roles.updater);
     let model = model(reading, roles.processor);
@@ -393,7 +410,7 @@ mod tests {
         hold_guide(std::path::Path::new(page), TABLE);
         let environment = Environment::default();
         let mut reading = Reading::new(&environment, TABLE);
-        let _ = all(&mut reading, Roles::ALL);
+        let _ = (read_places(&mut reading), all(&mut reading, Roles::ALL));
         assert_eq!(reading.unasked(), Vec::<&str>::new());
     }
 

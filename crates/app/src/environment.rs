@@ -50,9 +50,10 @@ impl Environment {
         Ok(self)
     }
 
-    /// The same with one value more.
+    /// The same with what an argument says: it goes before the environment, and before a file that the environment names.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.values.remove(&format!("{name}_FILE"));
         self.values.insert(name.to_owned(), Secret::new(value.to_owned()));
         self
     }
@@ -166,8 +167,15 @@ mod tests {
         assert_eq!(of("key").value("KEY"), Ok(Some("canary".to_owned())));
         assert_eq!(of("empty").value("KEY"), Err(Ungiven::Empty("KEY".into())));
         assert_eq!(of("gone").value("KEY"), Err(Ungiven::Unreadable("KEY".into(), io::ErrorKind::NotFound)));
-        let twice = of("key").with("KEY", "canary").value("KEY").unwrap_err();
+        let both =
+            |value: &str| Environment::from_iter([("KEY_FILE", path("key")), ("KEY", value.to_owned())]);
+        let twice = both("canary").value("KEY").unwrap_err();
         assert_eq!(twice.to_string(), "KEY and KEY_FILE are both set; keep one of them");
-        assert_eq!(of("key").with("KEY", " ").value("KEY"), Ok(Some("canary".to_owned())));
+        assert_eq!(both(" ").value("KEY"), Ok(Some("canary".to_owned())));
+        assert_eq!(
+            of("gone").with("KEY", "said").value("KEY"),
+            Ok(Some("said".to_owned())),
+            "by an argument"
+        );
     }
 }

@@ -41,6 +41,12 @@ pub trait Stores: Send + Sync {
     /// Opens the store of a URL, and brings its schema up to date.
     async fn open(&self, url: &str) -> Result<Arc<dyn Store>, AppError>;
 
+    /// Opens the store of a URL only if it is there, and makes none: for whoever only looks, such as `check`. A host that
+    /// cannot tell opens it.
+    async fn open_existing(&self, url: &str) -> Result<Option<Arc<dyn Store>>, AppError> {
+        self.open(url).await.map(Some)
+    }
+
     /// Opens a queue that is a file of a form of the app's own.
     async fn open_queue_file(&self, _: QueueFileWish) -> Result<Arc<dyn Store>, StoreError> {
         Err(not_here())

@@ -10,7 +10,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use crate::app::{App, AppError, Exit};
 use crate::output::print_json;
 use crate::say;
-use crate::settings::{Unset, env_file};
+use crate::settings::{Unset, env_file, quoted};
 
 const VERB: &str = "init";
 
@@ -69,9 +69,10 @@ fn welcome(app: &dyn App, file: &str) -> String {
     } else {
         String::new()
     };
+    // As a shell reads it: without a folder `.` would look along the PATH.
+    let read = quoted(&if file.contains('/') { file.to_owned() } else { format!("./{file}") });
     format!(
-        "next: {fill_in} in {file}, then\n  set -a; . {}; set +a{check}\n  {}",
-        if file.contains('/') { file.to_owned() } else { format!("./{file}") },
+        "next: {fill_in} in {file}, then\n  set -a; . {read}; set +a{check}\n  {}",
         format!("windlass {name} {}", app.start()).trim_end()
     )
 }
@@ -133,6 +134,10 @@ mod tests {
         let matches = command(&app).try_get_matches_from(nowhere).unwrap();
         assert!(run(&app, asked(&app, &matches).unwrap(), false).unwrap_err().to_string().contains("--file"));
         assert!(welcome(&app, "shop.env").contains("fill in SHOP_KEY in shop.env"));
+        for (file, read) in [("shop.env", ". ./shop.env;"), ("my shop/it's.env", ". 'my shop/it'\\''s.env';")]
+        {
+            assert!(welcome(&app, file).contains(read), "{}", welcome(&app, file));
+        }
     }
 
     #[test]

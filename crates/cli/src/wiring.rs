@@ -65,6 +65,13 @@ impl Stores for OurStores {
         windlass::open(url).await.map_err(|error| not_opened(url, error))
     }
 
+    async fn open_existing(&self, url: &str) -> Result<Option<Arc<dyn Store>>, AppError> {
+        match windlass::open_existing(url).await {
+            Err(OpenError::Missing { .. }) => Ok(None),
+            opened => opened.map(Some).map_err(|error| not_opened(url, error)),
+        }
+    }
+
     #[cfg(feature = "json")]
     async fn open_queue_file(&self, wish: windlass_app::QueueFileWish) -> Result<Arc<dyn Store>, StoreError> {
         let windlass_app::QueueFileWish { path, layout, age_ms_max } = wish;

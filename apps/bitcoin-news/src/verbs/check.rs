@@ -7,7 +7,6 @@ use windlass_engine::Time;
 use windlass_engine::core::policy::cron::CronLine;
 
 use crate::app::Place;
-use crate::server::open;
 use crate::settings::{Provider, Roles, Settings};
 use crate::sources;
 
@@ -97,10 +96,10 @@ pub async fn run(host: &Host, place: &Place) -> Result<Exit, AppError> {
             Settings::read(&host.environment, Roles::NONE).ok()
         }
     };
-    match open(host, place).await {
-        Ok(_) => found.push(Finding::fine(format!("store: {} can be opened", shown(&place.store)))),
-        Err(error) => found.push(Finding::wrong("store: it cannot be opened", error.to_string())),
-    }
+    found.push(match store(host, place).await {
+        Ok(said) => Finding::fine(said),
+        Err(error) => Finding::wrong("store: it cannot be opened", error.to_string()),
+    });
     if let Some(settings) = &settings {
         match sources::pages(settings) {
             Ok(_) => {}
@@ -123,6 +122,16 @@ pub async fn run(host: &Host, place: &Place) -> Result<Exit, AppError> {
         }
     }
     Ok(if is_wrong { Exit::FAILED } else { Exit::DONE })
+}
+
+/// Looks at the store, and makes none.
+async fn store(host: &Host, place: &Place) -> Result<String, AppError> {
+    let shown = shown(&place.store);
+    let Some(store) = host.stores.open_existing(&place.store).await? else {
+        return Ok(format!("store: {shown} is made by the first start"));
+    };
+    store.records()?;
+    Ok(format!("store: {shown} can be opened"))
 }
 
 fn say_cost(cost: &Cost, settings: &Settings) {

@@ -307,6 +307,8 @@ async fn a_processor_by_a_schedule() {
 async fn what_a_day_would_cost() {
     let house = House::new().await;
     let said = house.said(&["check"]).await;
+    assert!(said.contains("news.db is made by the first start"), "{said}");
+    assert!(!house.path().join("news.db").exists(), "whoever only looks makes no store");
     assert!(said.contains("24 runs, 24 to 200 pages (NEWS_CREDITS_PER_DAY 200)"), "{said}");
     assert!(
         said.contains("up to 4000 questions for up to 2000 new articles (10 on a page), two each"),
@@ -337,6 +339,31 @@ async fn what_a_day_would_cost() {
     let output = poor.run(&["check"]).await;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.code() == Some(1) && said.contains("NEWSDATA_API_KEY"), "{said}");
+}
+
+/// Where things are is a setting as all others are: in the table, from a file, and an argument goes before both.
+#[tokio::test(flavor = "multi_thread")]
+async fn places_are_settings() {
+    let mut house = House::new().await;
+    let by_file = house.path().join("store.url");
+    std::fs::write(&by_file, format!("sqlite:{}\n", house.path().join("by-file.db").display())).unwrap();
+    house.env.remove("WINDLASS_STORE");
+    house.set("WINDLASS_STORE_FILE", by_file.to_str().unwrap());
+    house.said(&["status"]).await;
+    assert!(house.path().join("by-file.db").exists());
+    house.said(&["status", "--store", "sqlite:said.db"]).await;
+    assert!(house.path().join("said.db").exists());
+
+    house.set("WINDLASS_STORE", "sqlite:twice.db");
+    let output = house.run(&["status"]).await;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("WINDLASS_STORE and WINDLASS_STORE_FILE are both set"), "{said}");
+    let file = house.path().join("begin.env");
+    house.said(&["init", "--file", file.to_str().unwrap()]).await;
+    let written = std::fs::read_to_string(&file).unwrap();
+    for line in ["#WINDLASS_STORE=sqlite:bitcoin-news.db", "#BITCOIN_NEWS_LISTEN=127.0.0.1:7718"] {
+        assert!(written.lines().any(|found| found == line), "{line}: {written}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

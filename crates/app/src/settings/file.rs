@@ -29,10 +29,13 @@ fn entry(setting: &Setting) -> [String; 2] {
     }
 }
 
-/// A value as both a shell and systemd read it.
-fn quoted(value: &str) -> String {
+/// A value as a shell reads it, and systemd as well where it has no quote in it.
+pub(crate) fn quoted(value: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:@,%+".contains(letter);
-    if value.chars().all(is_plain) { value.to_owned() } else { format!("'{value}'") }
+    match value.chars().all(is_plain) {
+        true => value.to_owned(),
+        false => format!("'{}'", value.replace('\'', r"'\''")),
+    }
 }
 
 #[cfg(test)]

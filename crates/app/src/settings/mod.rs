@@ -8,6 +8,7 @@ mod reading;
 mod setting;
 
 pub use file::env_file;
+pub(crate) use file::quoted;
 pub use guide::hold_guide;
 pub use help::help;
 pub use reading::{Reading, SettingsError};

@@ -35,6 +35,7 @@ fn door() -> Door {
     Door::new(routes(), Arc::new(RealWorld::new()))
         .body(BodyLimits { bytes_max: 1_000, ..BodyLimits::default() })
         .health(|| async { Ok(text(StatusCode::OK, "text/plain", "ok")) })
+        .ready(|| async { Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "not now")) })
         .metrics(|| async { Ok("things_total 1\n".to_owned()) })
 }
 
@@ -63,6 +64,7 @@ fn has(answer: &str, status: u16, words: &[&str]) {
 async fn what_programs_of_this_machine_get() {
     let Open { addr, stop, task } = open(door()).await;
     has(&ask(addr, "GET /health", "", "").await, 200, &["ok"]);
+    has(&ask(addr, "GET /readyz", "", "").await, 503, &["\"unavailable\"", "not now"]);
     has(&ask(addr, "GET /metrics", "", "").await, 200, &["version=0.0.4", "things_total 1"]);
     has(&ask(addr, "POST /echo", "", "said").await, 200, &["said"]);
     has(&ask(addr, "POST /echo", "", &"x".repeat(1_001)).await, 413, &["\"too_large\"", "1000 bytes"]);

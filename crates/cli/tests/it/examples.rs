@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 
 use windlass_testkit::program::example;
 
-fn check(name: &str, url: Option<&str>, expected: &[&str]) {
+/// Runs an example, and gives what it said.
+fn check(name: &str, url: Option<&str>, expected: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(example(name));
     command.current_dir(folder.path());
@@ -20,6 +21,7 @@ fn check(name: &str, url: Option<&str>, expected: &[&str]) {
     for line in expected {
         assert!(said.contains(line), "{name} does not say {line:?}:\n{said}");
     }
+    said
 }
 
 #[test]
@@ -45,7 +47,8 @@ fn keys_and_budgets() {
 
 #[test]
 fn schedules() {
-    check("schedules", None, &["run of "]);
+    let said = check("schedules", None, &["run of "]);
+    assert_eq!(said.matches("run of ").count(), 3, "{said}");
 }
 
 #[test]
