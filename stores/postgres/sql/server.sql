@@ -8,7 +8,9 @@ SELECT current_setting('fsync') = 'off',
        (SELECT count(*) FROM pg_stat_replication),
        current_setting('synchronous_standby_names') <> '',
        (SELECT max(pg_wal_lsn_diff(pg_current_wal_lsn(), r.replay_lsn))::bigint FROM pg_stat_replication r),
-       (SELECT (extract(epoch FROM max(r.replay_lag)) * 1000)::bigint FROM pg_stat_replication r),
+       -- One that has stopped to answer tells of no lag: then it is as old as its last word.
+       (SELECT (extract(epoch FROM max(greatest(r.replay_lag, CASE WHEN r.replay_lsn < pg_current_wal_lsn()
+                    THEN clock_timestamp() - r.reply_time END))) * 1000)::bigint FROM pg_stat_replication r),
        (SELECT (extract(epoch FROM clock_timestamp() - min(a.xact_start)) * 1000)::bigint FROM pg_stat_activity a
          WHERE a.backend_xmin IS NOT NULL AND a.pid <> pg_backend_pid() AND a.backend_type = 'client backend'),
        (SELECT (extract(epoch FROM clock_timestamp() - min(p.prepared)) * 1000)::bigint FROM pg_prepared_xacts p),

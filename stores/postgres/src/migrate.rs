@@ -17,7 +17,7 @@ struct Migration {
     parts: &'static [&'static str],
 }
 
-const MIGRATIONS: [Migration; 12] = [
+const MIGRATIONS: [Migration; 13] = [
     Migration { version: 4, parts: &[include_str!("../migrations/0004_init.sql")] },
     Migration { version: 5, parts: &[include_str!("../migrations/0005_claims.sql")] },
     Migration { version: 6, parts: &[include_str!("../migrations/0006_records.sql")] },
@@ -29,10 +29,11 @@ const MIGRATIONS: [Migration; 12] = [
     Migration { version: 12, parts: &[include_str!("../migrations/0012_tickets.sql")] },
     Migration { version: 13, parts: &[include_str!("../migrations/0013_minutes_and_actions.sql")] },
     Migration { version: 14, parts: &[include_str!("../migrations/0014_grants.sql")] },
+    Migration { version: 15, parts: &[include_str!("../migrations/0015_picker.sql")] },
     Migration {
-        version: 15,
+        version: 16,
         parts: &[
-            include_str!("../migrations/0015_picker.sql"),
+            include_str!("../migrations/0016_places.sql"),
             include_str!("../sql/functions/basics.sql"),
             include_str!("../sql/functions/epoch.sql"),
             include_str!("../sql/functions/keys.sql"),

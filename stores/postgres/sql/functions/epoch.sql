@@ -1,21 +1,22 @@
 -- Epochs; the rules are those of windlass_core::epoch.
 
--- The history that this server writes: its system identifier, which a dump that was restored elsewhere does not
--- have, and the timeline, which is another after every promotion and every recovery to a point in time. What cannot
--- change while a session lives is looked up once in it; a session is of one server, also behind a pooler. A server that
+-- The history that this table is written by: the system identifier of the server, which a dump that was restored elsewhere
+-- does not have; the database and the table, which are others where one was restored or cloned on the same server; and the
+-- timeline, which is another after every promotion and every recovery to a point in time. What cannot
+-- change while a session lives is looked up once in it; a session is of one database, also behind a pooler. A server that
 -- does not say where its log is (some that are hosted) says its timeline after the next checkpoint.
-CREATE FUNCTION windlass.history_1() RETURNS text LANGUAGE plpgsql AS $$
+CREATE FUNCTION windlass.history_2(p_table oid) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-    v_server text := current_setting('windlass.server', true);
+    v_place text := current_setting('windlass.place', true);
 BEGIN
-    IF coalesce(v_server, '') = '' THEN
-        v_server := windlass.server_1();
-        PERFORM set_config('windlass.server', v_server, false);
+    IF coalesce(v_place, '') = '' THEN
+        v_place := windlass.place_1();
+        PERFORM set_config('windlass.place', v_place, false);
     END IF;
-    IF right(v_server, 1) = '.' THEN
-        RETURN v_server || windlass.timeline_1();
+    IF right(v_place, 1) = '.' THEN
+        RETURN left(v_place, -1) || p_table || '.' || windlass.timeline_1();
     END IF;
-    RETURN v_server || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8);
+    RETURN left(v_place, -1) || p_table || '/' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8);
 END $$;
 
 -- The timeline as of the last checkpoint; 0 on a server that does not say that either.
@@ -26,17 +27,19 @@ EXCEPTION WHEN insufficient_privilege OR undefined_function OR feature_not_suppo
     RETURN '0';
 END $$;
 
--- What a session may remember of its server; it ends with a point where the log does not tell the timeline.
-CREATE FUNCTION windlass.server_1() RETURNS text LANGUAGE plpgsql AS $$
+-- What a session may remember of where it is: server and database. It ends with a point where the log does not tell the
+-- timeline.
+CREATE FUNCTION windlass.place_1() RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_system text := '0';
+    v_database text := (SELECT d.oid FROM pg_database d WHERE d.datname = current_database());
 BEGIN
     BEGIN
         v_system := (SELECT c.system_identifier FROM pg_control_system() c);
         PERFORM pg_walfile_name(pg_current_wal_insert_lsn());
-        RETURN v_system || '/';
+        RETURN v_system || ':' || v_database || ':/';
     EXCEPTION WHEN OTHERS THEN
-        RETURN v_system || '.';
+        RETURN v_system || ':' || v_database || ':.';
     END;
 END $$;
 
@@ -56,7 +59,7 @@ BEGIN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
     IF NOT EXISTS (SELECT FROM windlass.epoch e
-                    WHERE e.started = pg_postmaster_start_time() AND e.history = windlass.history_1()) THEN
+                    WHERE e.started = pg_postmaster_start_time() AND e.history = windlass.history_2(e.tableoid)) THEN
         PERFORM windlass.turn_1(v_now);
     END IF;
     RETURN v_now;
@@ -81,7 +84,7 @@ $$;
 CREATE FUNCTION windlass.turn_1(p_now bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     e windlass.epoch;
-    v_history text := windlass.history_1();
+    v_history text := windlass.history_2('windlass.epoch'::regclass);
     v_began_ms bigint;
 BEGIN
     INSERT INTO windlass.epoch (number, instance, floor, began_ms, first_seq, lossy, history, started)
@@ -99,8 +102,8 @@ BEGIN
         v_began_ms := e.began_ms;
         e.began_ms := p_now;
         e.first_seq := nextval('windlass.job_seq');
-        -- A promotion has the same system identifier; a restore has not, or says to which point it went. What the epoch
-        -- before still holds back stays so.
+        -- A promotion has the same system identifier, database and table; a restore has not, or says to which point it went.
+        -- What the epoch before still holds back stays so.
         e.lossy := NOT e.synchronous
             OR split_part(translate(e.history, '.', '/'), '/', 1) <> split_part(translate(v_history, '.', '/'), '/', 1)
             OR windlass.recovered_to_a_point_1()

@@ -122,6 +122,50 @@ async fn a_restored_dump_goes_on_in_another_epoch() {
     assert_eq!(restored.audit().await.expect("audit"), Vec::<String>::new());
 }
 
+/// A dump that is restored on the server that it was made on, beside the store or in its place, and a clone of the database: no
+/// start of the server and no other cluster tells of it, and none hands out a fence that the store gave since.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_or_a_clone_on_the_same_server_is_another_epoch() {
+    let clock = FakeClock::default();
+    let server = Server::own().await;
+    server.sql("CREATE DATABASE app").await;
+    let url = format!("{}?replication=synchronous", server.url("app"));
+    let store = clocked(&url, &clock).await;
+    store.enqueue(vec![job(1)]).await.expect("enqueue");
+    let dump = server.dump("app");
+    drop(store);
+    server.sql("CREATE DATABASE clone TEMPLATE app").await;
+    server.sql("CREATE DATABASE beside").await;
+    server.restore(&dump, "beside");
+    let store = clocked(&url, &clock).await;
+    let lost = store.claim(wish(1)).await.expect("claim").leases;
+    let position = store.events_end().await.expect("a position");
+    drop(store);
+    client(&server.url("app"))
+        .await
+        .batch_execute("DROP SCHEMA windlass CASCADE")
+        .await
+        .expect("nothing is left");
+    server.restore(&dump, "app");
+    for name in ["beside", "clone", "app"] {
+        let url = format!("{}?replication=synchronous", server.url(name));
+        let store = clocked(&url, &clock).await;
+        let epoch = store.epoch().await.expect("an epoch").epoch;
+        assert_eq!((epoch.number, epoch.lossy), (2, true), "{name}");
+        assert!(epoch.floor > lost[0].job.fence, "{name}");
+        let refused = store.events(Some(position), 10).await;
+        assert!(matches!(refused, Err(StoreError::AnotherEpoch(_))), "{name}: {refused:?}");
+        let leases: Vec<LeaseRef> = lost.iter().map(|leased| leased.lease_ref()).collect();
+        assert_eq!(
+            store.settle(ends(&leases, &Outcome::DONE)).await.expect("settle"),
+            [Written::Lost],
+            "{name}"
+        );
+        let same = clocked(&url, &clock).await.epoch().await.expect("an epoch").epoch;
+        assert_eq!(same, epoch, "{name}: who comes next finds it so");
+    }
+}
+
 /// A base backup that is recovered to a point in time goes on in another epoch, also where replication is synchronous: what was
 /// committed after the point is lost, whoever has heard of it.
 #[tokio::test(flavor = "multi_thread")]

@@ -92,6 +92,21 @@ async fn a_standby_that_lags_is_told() {
     is_told_at_once(&store, "a standby is ").await;
 }
 
+/// A standby that has frozen: it says nothing any more, and so nothing of how far it is behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_that_says_nothing_is_told() {
+    const SAYS: &str = "a standby is ";
+    let primary = Server::own().await;
+    let standby = Server::standby_of(&primary).await;
+    let store = store_of(&primary, "").await;
+    primary.until_followed_by(&standby).await;
+    standby.freeze();
+    store.enqueue(vec![job(1)]).await.expect("something to replay");
+    let by_time = Limits { behind_bytes: i64::MAX, behind_ms: 2_000, ..Limits::default() };
+    eventually(SAYS, async || is_told(&store, by_time, SAYS).await.then_some(())).await;
+    standby.thaw();
+}
+
 /// Whatever holds back what the database would clear away, and a disk that fills up by it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_holds_the_horizon_is_told() {
