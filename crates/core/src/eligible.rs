@@ -18,7 +18,7 @@ use crate::time::Time;
 /// waiting could make up for.
 pub const STRICT_STEP: i64 = 10_000_000_000_000;
 /// Ageing counts from here: 2020-01-01.
-const AGEING_EPOCH_MS: i64 = 1_577_836_800_000;
+const AGEING_ORIGIN_MS: i64 = 1_577_836_800_000;
 
 /// The place of a job in the order of start: lower first, then by acceptance.
 ///
@@ -30,7 +30,7 @@ pub fn rank(priority: i16, ageing_ms: Option<u64>, accepted_at: Time) -> i64 {
         None => -priority * STRICT_STEP,
         Some(step) => {
             let step = i64::try_from(step).unwrap_or(STRICT_STEP).min(STRICT_STEP);
-            (accepted_at.ms() - AGEING_EPOCH_MS) - priority * step
+            (accepted_at.ms() - AGEING_ORIGIN_MS) - priority * step
         }
     }
 }

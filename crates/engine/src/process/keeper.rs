@@ -11,6 +11,7 @@
 
 #![expect(unsafe_code, reason = "a forked process of a program with threads may only make system calls")]
 
+use std::ffi::CStr;
 use std::io;
 use std::mem::zeroed;
 
@@ -25,6 +26,10 @@ pub(super) const ASK: Signal = Signal::TERM;
 pub(super) const HOLD: Signal = Signal::USR2;
 /// Asks it to let the group go on.
 pub(super) const GO_ON: Signal = Signal::CONT;
+
+/// What a keeper is called as long as it keeps, and from when on it ends by itself: one that still has the first name when it is
+/// dead was killed, and has left what it kept to the worker. No name is longer than fifteen letters.
+pub(super) const NAMES: [&CStr; 2] = [c"windlass-keeper", c"windlass-ended"];
 
 /// What a keeper listens to.
 const HEARD: [c_int; 5] = [libc::SIGUSR1, libc::SIGTERM, libc::SIGCHLD, libc::SIGUSR2, libc::SIGCONT];
@@ -78,7 +83,7 @@ unsafe fn keep(program: pid_t, heard: &sigset_t) -> ! {
         // Whoever of the two comes first.
         libc::setpgid(program, program);
         libc::syscall(libc::SYS_close_range, 0u32, u32::MAX, 0);
-        libc::prctl(libc::PR_SET_NAME, c"windlass-keeper".as_ptr());
+        libc::prctl(libc::PR_SET_NAME, NAMES[0].as_ptr());
         let_go_of_memory();
         let mut held_still = false;
         loop {
@@ -189,8 +194,9 @@ unsafe fn kill_children() {
 
 /// Ends this process as another ended.
 unsafe fn end_as(status: c_int) -> ! {
-    // SAFETY: system calls on plain numbers.
+    // SAFETY: system calls on plain numbers; the name is a constant that ends with a zero.
     unsafe {
+        libc::syscall(libc::SYS_prctl, libc::PR_SET_NAME, NAMES[1].as_ptr());
         if libc::WIFSIGNALED(status) {
             let signal = libc::WTERMSIG(status);
             let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -264,7 +270,7 @@ fn hex(digits: &[u8]) -> Option<usize> {
     })
 }
 
-unsafe fn open(name: &std::ffi::CStr) -> c_long {
+unsafe fn open(name: &CStr) -> c_long {
     // SAFETY: the name ends with a zero.
     unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, name.as_ptr(), libc::O_RDONLY, 0) }
 }

@@ -5,12 +5,13 @@
 
 #![expect(unsafe_code, reason = "what a child does between fork and exec cannot be said otherwise")]
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
-use std::sync::OnceLock;
 use std::sync::mpsc;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit};
 use tokio::io::Interest;
@@ -28,6 +29,29 @@ pub(super) struct Started {
     pub(super) pid: Pid,
     pub(super) pidfd: OwnedFd,
     pub(super) group: Option<Group>,
+}
+
+/// The keepers that were started and not waited for. A number counts as often as it was given.
+pub(super) struct Keepers(BTreeMap<i32, usize>);
+
+impl Keepers {
+    pub(super) fn has(&self, pid: Pid) -> bool {
+        self.0.contains_key(&pid.as_raw_nonzero().get())
+    }
+
+    /// One was waited for: its number may have been given to another since.
+    pub(super) fn forget(&mut self, pid: Pid) {
+        if let Some(count) = self.0.get_mut(&pid.as_raw_nonzero().get()) {
+            *count -= 1;
+        }
+        self.0.retain(|_, count| *count > 0);
+    }
+}
+
+/// The keepers of this process. None is started while somebody looks at them.
+pub(super) fn keepers() -> MutexGuard<'static, Keepers> {
+    static KEEPERS: Mutex<Keepers> = Mutex::new(Keepers(BTreeMap::new()));
+    KEEPERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Order {
@@ -83,8 +107,11 @@ fn start(mut command: Command, limits: Limits, group: Option<Group>) -> io::Resu
             Ok(())
         });
     }
+    let mut keepers = keepers();
     let child = command.spawn()?;
     let pid = Pid::from_child(&child);
+    *keepers.0.entry(pid.as_raw_nonzero().get()).or_default() += 1;
+    drop(keepers);
     let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
     Ok(Started { child, pid, pidfd, group })
 }
@@ -128,5 +155,6 @@ fn end_unwanted(mut started: Started) {
     if killed.is_ok() {
         // It was killed, so it ends; waiting leaves no zombie.
         let _ = started.child.wait();
+        keepers().forget(started.pid);
     }
 }

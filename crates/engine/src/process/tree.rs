@@ -11,7 +11,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::cgroup::{self, Group};
 use super::keeper;
-use super::spawn::{Started, awaitable};
+use super::spawn::{Started, awaitable, keepers};
 use crate::signal::Brake;
 
 /// The variable by which a process of ours is known, whatever it did to its group.
@@ -24,6 +24,8 @@ pub(super) struct Tree {
     pidfd: Arc<AsyncFd<OwnedFd>>,
     mark: String,
     group: Option<Group>,
+    /// When its keeper started, in ticks since the start of the machine.
+    started: u64,
     reaped: bool,
 }
 
@@ -31,7 +33,8 @@ impl Tree {
     pub(super) fn new(started: Started, mark: String) -> io::Result<Self> {
         adopt_orphans();
         let Started { child, pid, pidfd, group } = started;
-        Ok(Self { child, pid, pidfd: Arc::new(awaitable(pidfd)?), mark, group, reaped: false })
+        let started = start_of(pid).unwrap_or_default();
+        Ok(Self { child, pid, pidfd: Arc::new(awaitable(pidfd)?), mark, group, started, reaped: false })
     }
 
     pub(super) fn child_mut(&mut self) -> &mut Child {
@@ -64,14 +67,23 @@ impl Tree {
     /// Ends what is left of the program and of all that it started, and reaps.
     pub(super) fn end(&mut self) -> io::Result<ExitStatus> {
         let _ = rustix::process::pidfd_send_signal(self.pidfd.get_ref(), keeper::END);
+        // Dead, and not reaped: its name is still there.
+        let dead = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let _ = rustix::process::waitid(WaitId::PidFd(self.pidfd.get_ref().as_fd()), dead);
+        let was_killed =
+            stat_of(self.pid).is_some_and(|stat| stat.name.as_bytes() == keeper::NAMES[0].to_bytes());
         let status = self.child.wait();
         self.reaped = true;
+        keepers().forget(self.pid);
         // Should somebody have killed the keeper, we have inherited what it kept.
         if status.as_ref().is_ok_and(|status| status.signal() == Some(Signal::KILL.as_raw())) {
             if let Some(group) = &self.group {
                 group.kill();
             }
             kill_marked(&self.mark);
+        }
+        if was_killed {
+            end_adopted(self.started);
         }
         status
     }
@@ -120,6 +132,33 @@ fn kill_marked(mark: &str) {
     }
 }
 
+/// Ends what this process has adopted since then: the keeper of an attempt was killed, and all that it kept has become ours. What is
+/// ours for another reason keeps an attempt, is in our own session and group, or is older. (Who was started by the worker's own program
+/// meanwhile, into a group of its own, cannot be told from it, and ends, too.)
+fn end_adopted(since: u64) {
+    const ROUNDS_MAX: usize = 20;
+    for _ in 0..ROUNDS_MAX {
+        // Nobody becomes a keeper meanwhile.
+        let keepers = keepers();
+        let found = opened(|pid| !keepers.has(pid) && is_adopted(pid, since));
+        if found.is_empty() {
+            return;
+        }
+        for (pid, pidfd) in found {
+            kill_and_reap(pid, &pidfd);
+        }
+    }
+}
+
+/// Whether a process is a child of this one, has left its session or group, and is not older than this.
+fn is_adopted(pid: Pid, since: u64) -> bool {
+    let me = rustix::process::getpid();
+    let (Some(mine), Some(its)) = (stat_of(me), stat_of(pid)) else { return false };
+    its.parent == me.as_raw_nonzero().get()
+        && (its.group, its.session) != (mine.group, mine.session)
+        && its.started >= since
+}
+
 /// Ends what an earlier worker process left behind when it was killed: every
 /// worker process marks what it starts with its own number and start, and only
 /// processes whose worker is gone are ended. Answers how many.
@@ -148,14 +187,14 @@ pub fn finds_all_orphans() -> bool {
 
 /// A mark for the processes of one attempt: which worker process, and which of its attempts.
 pub(super) fn new_mark(chance: u64) -> String {
-    let me = rustix::process::getpid().as_raw_nonzero().get();
+    let me = rustix::process::getpid();
     let started = start_of(me).unwrap_or_default();
-    format!("{me}-{started}-{chance:016x}")
+    format!("{}-{started}-{chance:016x}", me.as_raw_nonzero())
 }
 
 fn owner_lives(mark: &str) -> bool {
     let mut parts = mark.split('-');
-    let pid = parts.next().and_then(|pid| pid.parse().ok());
+    let pid = parts.next().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
     let started = parts.next().and_then(|started| started.parse::<u64>().ok());
     match (pid, started) {
         (Some(pid), Some(started)) => start_of(pid) == Some(started),
@@ -166,29 +205,50 @@ fn owner_lives(mark: &str) -> bool {
 
 /// When a process started, in ticks since the start of the machine: with its
 /// number this names it for good.
-fn start_of(pid: i32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+fn start_of(pid: Pid) -> Option<u64> {
+    stat_of(pid).map(|stat| stat.started)
+}
+
+/// What the kernel says of a process, also of one that is dead and was not reaped.
+struct Stat {
+    name: String,
+    parent: i32,
+    group: i32,
+    session: i32,
+    started: u64,
+}
+
+fn stat_of(pid: Pid) -> Option<Stat> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     // The name, in parentheses, may contain anything.
-    let rest = stat.rsplit_once(") ")?.1;
-    rest.split(' ').nth(19)?.parse().ok()
+    let (before, rest) = stat.rsplit_once(") ")?;
+    let name = before.split_once('(')?.1.to_owned();
+    let rest: Vec<&str> = rest.split(' ').collect();
+    let number = |at: usize| rest.get(at)?.parse().ok();
+    let started = rest.get(19)?.parse().ok()?;
+    Some(Stat { name, parent: number(1)?, group: number(2)?, session: number(3)?, started })
 }
 
 /// All processes but this one with an entry of their environment that `fits`.
 fn marked(fits: impl Fn(&[u8]) -> bool) -> Vec<(Pid, OwnedFd)> {
+    opened(|pid| {
+        let environ = std::fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
+        environ.split(|byte| *byte == 0).any(&fits)
+    })
+}
+
+/// All processes but this one that `fits`, each with a handle on it.
+fn opened(fits: impl Fn(Pid) -> bool) -> Vec<(Pid, OwnedFd)> {
     let me = rustix::process::getpid();
     let Ok(folders) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = folders
         .flatten()
         .filter_map(|folder| folder.file_name().to_str()?.parse().ok().and_then(Pid::from_raw));
-    let fits = |pid: &Pid| {
-        let environ = std::fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
-        environ.split(|byte| *byte == 0).any(&fits)
-    };
     let mut found = Vec::new();
     for pid in pids.filter(|pid| *pid != me) {
         // The handle is taken first: what is read afterwards is of the same process.
         let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { continue };
-        if fits(&pid) {
+        if fits(pid) {
             found.push((pid, pidfd));
         }
     }

@@ -224,6 +224,61 @@ async fn nothing_outlives_its_attempt() {
     bench.stop().await;
 }
 
+/// A program that somebody beside the worker's attempts has started, in a group of its own.
+fn stranger() -> std::process::Child {
+    use std::os::unix::process::CommandExt;
+    std::process::Command::new("sleep").arg("1000").process_group(0).spawn().unwrap()
+}
+
+/// A deaf program is killed, and with it nothing that is not its own.
+#[tokio::test]
+async fn a_program_that_is_killed_takes_nobody_along() {
+    let bench =
+        Bench::with(r#"trap '' TERM; echo '::windlass {"progress": 1}'; while :; do sleep 0.02; done"#);
+    let id = bench.enqueue(&serde_json::Value::Null).await;
+    bench.until(id, "it runs", |job| job.progress.is_some()).await;
+    let mut stranger = stranger();
+    bench.client.cancel(id).await.unwrap();
+    assert_eq!(bench.ended(id).await.state.name(), StateName::Canceled);
+    bench.stop().await;
+    assert!(stranger.try_wait().unwrap().is_none(), "it was killed with it");
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+/// Whoever kills its keeper leaves its descendants to the worker, which ends them all the same; what else is under way goes on.
+#[tokio::test]
+async fn who_kills_its_keeper_leaves_nothing() {
+    // Older than the attempt by more than the hundredth of a second in which the kernel counts.
+    let mut stranger = stranger();
+    let bench = Bench::with(
+        r#"read kills
+        [ "$kills" = true ] || { sleep 0.05; echo '::windlass {"progress": []}'; while [ ! -e "$DONE" ]; do sleep 0.02; done; exit 0; }
+        setsid env -i sleep 1000 & one=$!
+        env -i sleep 1000 & two=$!
+        echo "::windlass {\"progress\": [$one, $two]}"
+        sleep 0.2; kill -9 $PPID; sleep 1000"#
+            .replace("$DONE", &format!("/tmp/windlass-test-done-{}", std::process::id()))
+            .as_str(),
+    );
+    let beside = bench.enqueue(&serde_json::json!(false)).await;
+    bench.until(beside, "another runs", |job| job.progress.is_some()).await;
+    let id = bench.enqueue(&serde_json::json!(true)).await;
+    let job = bench.until(id, "it is ready", |job| job.progress.is_some()).await;
+    let pids: Vec<u32> = job.progress.unwrap().read().unwrap();
+    assert_eq!(pids.len(), 2);
+    bench.ended(id).await;
+    assert!(!pids.iter().any(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists()), "nor as zombies");
+    std::fs::write(format!("/tmp/windlass-test-done-{}", std::process::id()), "").unwrap();
+    assert_eq!(bench.ended(beside).await.attempt, 1);
+    bench.stop().await;
+    assert!(stranger.try_wait().unwrap().is_none(), "it was there before");
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    let _ = std::fs::remove_file(format!("/tmp/windlass-test-done-{}", std::process::id()));
+    eventually("no zombie is left", async || (zombies() == 0).then_some(())).await;
+}
+
 /// Fault 51: many short programs leave no zombie and lose no result.
 #[tokio::test]
 async fn fault_51_no_zombies() {
