@@ -85,3 +85,22 @@ fn look_at_clocks(store: Time, here: Time) -> Option<Risk> {
         Risk::new(what, "let both be set by NTP; leases go by the store's clock, logs and schedules of others by this one's")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_that_are_apart_are_told_whichever_is_ahead() {
+        const NOW_MS: i64 = 1_800_000_000_000;
+        for (ahead_ms, told) in
+            [(0, None), (2_000, None), (-2_000, None), (2_001, Some("2001 ms")), (-90_000, Some("90000 ms"))]
+        {
+            let risk = look_at_clocks(Time::from_ms(NOW_MS + ahead_ms), Time::from_ms(NOW_MS));
+            assert_eq!(risk.is_some(), told.is_some(), "{ahead_ms}");
+            if let Some((Risk { what, next }, told)) = risk.zip(told) {
+                assert!(what.contains(told) && next.contains("NTP"), "{what}, {next}");
+            }
+        }
+    }
+}

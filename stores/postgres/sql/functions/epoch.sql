@@ -1,10 +1,10 @@
 -- Epochs; the rules are those of windlass_core::epoch.
 
--- The history that this table is written by: the system identifier of the server, which a dump that was restored elsewhere
--- does not have; the database and the table, which are others where one was restored or cloned on the same server; and the
--- timeline, which is another after every promotion and every recovery to a point in time. What cannot
--- change while a session lives is looked up once in it; a session is of one database, also behind a pooler. A server that
--- does not say where its log is (some that are hosted) says its timeline after the next checkpoint.
+-- The history that this table is written by: the system identifier of the server, which a dump that was restored
+-- elsewhere does not have; the database and the table, which are others where one was restored or cloned on the same
+-- server; and the timeline, which is another after every promotion and every recovery to a point in time. What cannot
+-- change while a session lives is looked up once in it; a session is of one database, also behind a pooler. A server
+-- that does not say where its log is (some that are hosted) says its timeline after the next checkpoint.
 CREATE FUNCTION windlass.history_2(p_table oid) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_place text := current_setting('windlass.place', true);
@@ -102,8 +102,8 @@ BEGIN
         v_began_ms := e.began_ms;
         e.began_ms := p_now;
         e.first_seq := nextval('windlass.job_seq');
-        -- A promotion has the same system identifier, database and table; a restore has not, or says to which point it went.
-        -- What the epoch before still holds back stays so.
+        -- A promotion has the same system identifier, database and table; a restore has not, or says to which point it
+        -- went. What the epoch before still holds back stays so.
         e.lossy := NOT e.synchronous
             OR split_part(translate(e.history, '.', '/'), '/', 1) <> split_part(translate(v_history, '.', '/'), '/', 1)
             OR windlass.recovered_to_a_point_1()
