@@ -12,6 +12,7 @@ use windlass_app::AppError;
 use crate::commit::{Step, move_lanes};
 use crate::context::Context;
 use crate::event::id_text;
+use crate::gone;
 use crate::home::code;
 use crate::lane::{Lane, LaneId};
 use crate::lease::{self, Claimed, Held, Holdings};
@@ -112,6 +113,7 @@ pub(crate) async fn look(context: &Arc<Context>) -> Result<u64, Error> {
     }
     refuse(context, &holdings).await?;
     context.listed_boot_ms.store(context.home.world.boot_ms(), Ordering::Relaxed);
+    gone::forget(&context.home).await?;
     let open_gaps = context.home.gaps.count_documents(doc! { "state": "open" }).await?;
     context.metrics.open_gaps.store(open_gaps, Ordering::Relaxed);
     release_stopped(context).await?;
