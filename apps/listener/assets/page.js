@@ -173,9 +173,10 @@ function table(title, columns, rows) {
   const body = role(element("tbody"), "rowgroup");
   for (const row of rows) {
     body.append(line(filled.map(([name, cell]) => {
-      const made = role(element("td"), "cell");
+      const shown = cell(row);
+      const made = role(element("td", undefined, shown ? "" : "none"), "cell");
       made.dataset.head = name;
-      made.append(cell(row) || "–");
+      made.append(shown || "–");
       return made;
     })));
   }
