@@ -1,10 +1,11 @@
-//! What is left of listeners that are gone: gaps that nobody will look through, and documents that nobody will do again.
-//! They would be told of for ever. What is over is kept, and so is the history of documents.
+//! What is left of listeners that are gone: gaps that nobody will look through, documents that nobody will do again, and
+//! positions. The first would be told of for ever, and one that is made anew under its id would begin at the last.
+//! What is over is kept, and so is the history of documents.
 
 use std::collections::HashSet;
 
 use futures::TryStreamExt;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Bson, Document, doc};
 use mongodb::error::Error;
 
 use crate::event::id_text;
@@ -14,19 +15,13 @@ use crate::home::Home;
 const DROPPED: &str = "dropped";
 
 /// Drops what is open of listeners that do not exist, whoever deleted them and whether anybody heard of it.
-pub(crate) async fn forget(home: &Home) -> Result<(), Error> {
+pub(crate) async fn forget(home: &Home, lock_ms: i64) -> Result<(), Error> {
     let of_gaps = doc! { "$in": [ "open" ] };
     let of_dead = doc! { "$in": [ "dead", "waiting" ] };
-    let mut known: Option<HashSet<String>> = None;
+    let there = listeners(home).await?;
+    forget_positions(home, &there, lock_ms).await?;
     for (collection, states) in [(&home.gaps, of_gaps), (&home.dead, of_dead)] {
         let named = collection.distinct("listener", doc! { "state": states.clone() }).await?;
-        if named.is_empty() {
-            continue;
-        }
-        let there = match &known {
-            Some(there) => there,
-            None => known.insert(listeners(home).await?),
-        };
         let gone: Vec<_> = named.into_iter().filter(|name| !there.contains(&id_text(name))).collect();
         if !gone.is_empty() {
             let open = doc! { "listener": { "$in": &gone }, "state": states };
@@ -41,6 +36,23 @@ pub(crate) async fn forget(home: &Home) -> Result<(), Error> {
     Ok(())
 }
 
+/// Forgets positions, and seats of parts, that nobody has moved for two leases: before, somebody may have one who has yet
+/// to hear that its listener is gone, or may be about to make the listener of a new one.
+async fn forget_positions(home: &Home, there: &HashSet<String>, lock_ms: i64) -> Result<(), Error> {
+    let still = doc! { "$expr": { "$lt": [ "$at", { "$subtract": [ "$$NOW", 2 * lock_ms ] } ] } };
+    let found = home.positions.find(still.clone()).projection(doc! { "listener": 1 }).await?;
+    let mut found: Vec<Document> = found.try_collect().await?;
+    found.retain(|position| !there.contains(&position.get("listener").map(id_text).unwrap_or_default()));
+    for position in found {
+        let of_it = position.get("listener").cloned().unwrap_or(Bson::Null);
+        let mut this = doc! { "_id": position.get("_id").cloned().unwrap_or(Bson::Null) };
+        this.extend(still.clone());
+        home.positions.delete_one(this).await?;
+        home.partitions.delete_many(doc! { "listener": of_it }).await?;
+    }
+    Ok(())
+}
+
 /// The ids of all listeners, as texts.
 async fn listeners(home: &Home) -> Result<HashSet<String>, Error> {
     let found = home.listeners.find(doc! {}).projection(doc! { "_id": 1 }).await?;
@@ -50,6 +62,7 @@ async fn listeners(home: &Home) -> Result<HashSet<String>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use mongodb::bson::DateTime;
     use mongodb::bson::oid::ObjectId;
 
     use super::*;
@@ -76,7 +89,17 @@ mod tests {
             home.gaps.insert_many(["open", "reconciled"].map(entry)).await.unwrap();
             home.dead.insert_many(["again", "dead", "waiting"].map(entry)).await.unwrap();
         }
-        forget(&home).await.unwrap();
+        let long_ago = DateTime::from_millis(home.now().timestamp_millis() - 61_000);
+        for (listener, at) in
+            [(Bson::ObjectId(there), long_ago), ("gone".into(), long_ago), ("going".into(), home.now())]
+        {
+            let position = doc! { "_id": id_text(&listener), "listener": listener, "at": at };
+            home.positions.insert_one(position).await.unwrap();
+        }
+        forget(&home, 30_000).await.unwrap();
+        let left: Vec<Bson> = home.positions.distinct("_id", doc! {}).await.unwrap();
+        let left: HashSet<String> = left.iter().map(id_text).collect();
+        assert_eq!(left, HashSet::from([there.to_hex(), "going".to_owned()]));
         let before = ["open", "reconciled", "again", "dead", "waiting"];
         assert_eq!(states(&there.to_hex()).await, before, "a paused one is there");
         assert_eq!(states("gone").await, ["dropped", "reconciled", "again", "dropped", "dropped"]);

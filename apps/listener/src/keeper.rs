@@ -148,7 +148,7 @@ async fn forget_gone(context: &Context) -> Result<(), Error> {
     let every = context.work.claim.as_millis() as u64;
     if now.saturating_sub(context.forgot_boot_ms.load(Ordering::Relaxed)) >= every {
         context.forgot_boot_ms.store(now, Ordering::Relaxed);
-        gone::forget(&context.home).await?;
+        gone::forget(&context.home, context.work.lock.as_millis() as i64).await?;
     }
     Ok(())
 }
