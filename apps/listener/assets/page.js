@@ -92,13 +92,19 @@ function fill(here, ...wanted) {
 const tell = (id, text) => by(id).textContent === text || (by(id).textContent = text);
 const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
+// A refused listener may name neither.
+function watched({ databases, collection }) {
+  if (!collection) return databases ? `no collection is named, in ${databases}` : "neither databases nor a collection are named";
+  return databases ? `${databases}.${collection}` : `${collection}, in no database that can be watched`;
+}
+
 function card(lane, oplog, now) {
   const made = element("article");
   made.id = `lane-${lane.lane}`;
   const state = word(lane);
   const name = lane.job_name || lane.listener;
   made.append(element("span", state.replace("-", " "), `word ${state}`), element("h2", name));
-  made.append(element("p", `${lane.databases}.${lane.collection}`), element("p", lane.lane, "soft"));
+  made.append(element("p", watched(lane)), element("p", lane.lane, "soft"));
   const live = lane.live || {};
   made.append(facts([
     ["lag", span(lane.lag)], ["rate", rate(lane, now)],
@@ -119,7 +125,9 @@ function card(lane, oplog, now) {
   return made;
 }
 
-const moment = (value) => (value && value.$date ? new Date(value.$date).toLocaleString() : "–");
+// A moment of MongoDB's, or of a job of the store.
+const moment = (value) => (value ? new Date(value.$date ?? value).toLocaleString() : "–");
+const idOf = (value) => value?.$oid ?? value ?? "";
 
 function gapCard(gap) {
   const made = element("article");
@@ -131,13 +139,94 @@ function gapCard(gap) {
 
 function deadCard(letter) {
   const made = element("article");
-  made.append(element("span", letter.state, `word ${letter.state}`), element("h3", letter.document || letter.reason));
+  const title = element("h3", letter.document ? undefined : letter.reason);
+  if (letter.document) title.append(link(letter.document));
+  made.append(element("span", letter.state, `word ${letter.state}`), title);
   made.append(element("p", letter.listener, "soft"), element("p", letter.error, "error"));
   made.append(facts([["since", moment(letter.at)], ["attempts", String(letter.attempts ?? "–")]]));
   if (letter.document) {
     made.append(button("Do it again", letter.document, "/retry", { document: letter.document, listener: letter.listener }));
   }
   return made;
+}
+
+// What happened to a document: where it is looked at is part of the address, so that it can be linked to and is kept.
+const looked = () => new URLSearchParams(location.hash.slice(1)).get("document");
+
+function link(id) {
+  const made = element("a", id);
+  made.href = `#document=${encodeURIComponent(id)}`;
+  return made;
+}
+
+// A table that is a list of facts where it is narrow, so that the roles are said: a browser forgets them then.
+function table(title, columns, rows) {
+  const filled = columns.filter(([, cell]) => rows.some((row) => cell(row)));
+  const made = role(element("table"), "table");
+  const line = (cells) => {
+    const row = role(element("tr"), "row");
+    row.append(...cells);
+    return row;
+  };
+  const head = role(element("thead"), "rowgroup");
+  head.append(line(filled.map(([name]) => role(element("th", name), "columnheader"))));
+  const body = role(element("tbody"), "rowgroup");
+  for (const row of rows) {
+    body.append(line(filled.map(([name, cell]) => {
+      const shown = cell(row);
+      const made = role(element("td", undefined, shown ? "" : "none"), "cell");
+      made.dataset.head = name;
+      made.append(shown || "–");
+      return made;
+    })));
+  }
+  made.append(element("caption", title), head, body);
+  return made;
+}
+
+function role(made, name) {
+  made.setAttribute("role", name);
+  return made;
+}
+
+const WHAT = { job: "job made", again: "done again", failed: "failed", dead: "given up" };
+const state = (text, className) => element("span", text, `tag ${className}`);
+const error = (text) => text && element("span", text, "error");
+
+const HAPPENED = [
+  ["when", (entry) => moment(entry.at)],
+  ["what", (entry) => state(WHAT[entry.what] ?? entry.what, entry.what)],
+  ["change", (entry) => entry.operationType],
+  ["where", (entry) => entry.database && `${entry.database}.${entry.collection}`],
+  ["listener", (entry) => entry.listener],
+  ["job", (entry) => entry.jobId],
+  ["error", (entry) => error(entry.error)],
+];
+const JOBS = [
+  ["job", (job) => idOf(job._id ?? job.id)],
+  ["name", (job) => job.name ?? job.kind],
+  ["state", (job) => state(job.state, job.state)],
+  ["due", (job) => (job.nextRunAt ?? job.createdAt) && moment(job.nextRunAt ?? job.createdAt)],
+  ["started", (job) => job.lastRunAt && moment(job.lastRunAt)],
+  ["ended", (job) => job.lastFinishedAt && moment(job.lastFinishedAt)],
+  ["error", (job) => error(job.failReason)],
+];
+
+async function look() {
+  const id = looked();
+  if (!id) return fill(by("answer"));
+  const found = await ask(`/documents/${encodeURIComponent(id)}`).catch((why) => ({ why }));
+  if (looked() !== id) return undefined;
+  if (found.why) return fill(by("answer"), element("p", found.why.message, "error"));
+  const pieces = [element("h3", id)];
+  if (found.dead_letters.length > 0) {
+    const cards = element("div", undefined, "cards");
+    cards.append(...found.dead_letters.map(deadCard));
+    pieces.push(cards);
+  }
+  if (found.history.length > 0) pieces.push(table("What happened, the newest first", HAPPENED, found.history));
+  if (found.jobs.length > 0) pieces.push(table("Its jobs", JOBS, found.jobs));
+  return fill(by("answer"), ...pieces);
 }
 
 function say(error) {
@@ -168,7 +257,7 @@ async function show() {
 }
 
 async function loop() {
-  if (!document.hidden) await show().catch(say);
+  if (!document.hidden) await Promise.all([show(), looked() && look()]).catch(say);
   setTimeout(loop, PAUSE_MS);
 }
 
@@ -180,24 +269,24 @@ by("door").addEventListener("submit", (event) => {
 });
 by("ask").addEventListener("submit", (event) => {
   event.preventDefault();
-  ask(`/documents/${encodeURIComponent(by("document").value)}`).then(
-    (found) => {
-      const text = element("pre", JSON.stringify(found, null, 2));
-      // It may be wider than the page, and is scrolled by keys then.
-      text.tabIndex = 0;
-      text.setAttribute("role", "region");
-      text.setAttribute("aria-label", "What is known of the document");
-      by("answer").replaceChildren(text);
-    },
-    (error) => by("answer").replaceChildren(element("p", error.message, "error")),
-  );
+  by("said").textContent = "";
+  // The same once more is no change of the address.
+  if (looked() === by("document").value) look();
+  else location.hash = `document=${encodeURIComponent(by("document").value)}`;
 });
 by("again").addEventListener("click", () => {
+  if (!by("ask").reportValidity()) return;
   ask("/retry", { method: "POST", body: JSON.stringify({ document: by("document").value }) }).then(
-    (done) => by("answer").replaceChildren(element("p", `It will be done again by ${counted(done.asked, "listener")}.`)),
-    (error) => by("answer").replaceChildren(element("p", error.message, "error")),
-  );
+    (done) => (by("said").textContent = `It will be done again by ${counted(done.asked, "listener")}.`),
+    (error) => (by("said").textContent = error.message),
+  ).then(look);
 });
+function turned() {
+  by("document").value = looked() ?? "";
+  return look().then(() => by("answer").scrollIntoView({ block: "nearest" }));
+}
+addEventListener("hashchange", turned);
+if (looked()) by("document").value = looked();
 document.addEventListener("click", (event) => {
   const pressed = event.target.closest("button[data-path]");
   if (pressed) press(pressed.dataset).then(show, say);

@@ -73,7 +73,8 @@ async fn rows(home: &Home, found: &mut Vec<Finding>) {
     let lacks = agenda::check(&home.jobs, home.lock_lifetime_ms).await;
     match lacks {
         Ok(lacks) => {
-            if !lacks.iter().any(|lack| lack.what.contains(INDEX_NAME)) {
+            let is_there = lacks.iter().all(|lack| !lack.what.starts_with("there is no collection"));
+            if is_there && !lacks.iter().any(|lack| lack.what.contains(INDEX_NAME)) {
                 found.push(Finding::fine(format!("{name} has the index {INDEX_NAME}")));
             }
             let finding = |lack: Lack| match lack.is_note {

@@ -42,6 +42,8 @@ pub(crate) struct Context {
     pub(crate) lease_until_boot_ms: AtomicU64,
     /// When the listeners were last looked at.
     pub(crate) listed_boot_ms: AtomicU64,
+    /// When what is left of listeners that are gone was last looked for.
+    pub(crate) forgot_boot_ms: AtomicU64,
     pub(crate) is_open: Arc<AtomicBool>,
     /// Listeners that were refused at the last look at them, by id, and why.
     pub(crate) refused: Mutex<BTreeMap<String, String>>,
@@ -66,6 +68,7 @@ impl Context {
             heard_boot_ms: AtomicU64::new(home.world.boot_ms()),
             listed_boot_ms: AtomicU64::new(home.world.boot_ms()),
             lease_until_boot_ms: AtomicU64::new(0),
+            forgot_boot_ms: AtomicU64::new(0),
             home,
             work,
             stop,

@@ -333,6 +333,12 @@ pub(crate) fn is_passing(error: &Error) -> bool {
     kind || labels.iter().any(|label| error.contains_label(label)) || codes.contains(&code(error))
 }
 
+/// Whether a transaction was refused because somebody else wrote the same at that moment: a conflict, a lock that was
+/// not to be had, a snapshot that is gone. Nothing of it was written.
+pub(crate) fn is_collision(error: &Error) -> bool {
+    [24, 112, 246].contains(&code(error))
+}
+
 /// A number of whatever type a document has it in.
 pub(crate) fn number(document: &Document, name: &str) -> i64 {
     match document.get(name) {

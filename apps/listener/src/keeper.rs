@@ -12,6 +12,7 @@ use windlass_app::AppError;
 use crate::commit::{Step, move_lanes};
 use crate::context::Context;
 use crate::event::id_text;
+use crate::gone;
 use crate::home::code;
 use crate::lane::{Lane, LaneId};
 use crate::lease::{self, Claimed, Held, Holdings};
@@ -112,6 +113,7 @@ pub(crate) async fn look(context: &Arc<Context>) -> Result<u64, Error> {
     }
     refuse(context, &holdings).await?;
     context.listed_boot_ms.store(context.home.world.boot_ms(), Ordering::Relaxed);
+    forget_gone(context).await?;
     let open_gaps = context.home.gaps.count_documents(doc! { "state": "open" }).await?;
     context.metrics.open_gaps.store(open_gaps, Ordering::Relaxed);
     release_stopped(context).await?;
@@ -138,6 +140,17 @@ pub(crate) async fn look(context: &Arc<Context>) -> Result<u64, Error> {
     }
     let wait = spread.next_ms.min(context.work.claim.as_millis() as u64);
     Ok(if left + missed > 0 { wait.min(SOON_MS) } else { wait.max(50) })
+}
+
+/// Drops what is left of listeners that are gone, no more often than is looked when nothing happens.
+async fn forget_gone(context: &Context) -> Result<(), Error> {
+    let now = context.home.world.boot_ms();
+    let every = context.work.claim.as_millis() as u64;
+    if now.saturating_sub(context.forgot_boot_ms.load(Ordering::Relaxed)) >= every {
+        context.forgot_boot_ms.store(now, Ordering::Relaxed);
+        gone::forget(&context.home, context.work.lock.as_millis() as i64).await?;
+    }
+    Ok(())
 }
 
 /// Puts listeners down that must not run, whoever wrote them so, and remembers at their positions that they did not:

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::TryStreamExt;
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::error::Error;
 use serde_json::{Value, json};
 use windlass_engine::Kind;
@@ -15,7 +15,7 @@ use crate::event::id_text;
 use crate::history::{self, SHOWN_MAX};
 use crate::home::Home;
 use crate::lane::LaneId;
-use crate::listener::{Listener, Neighbour, applied, validate};
+use crate::listener::{Listener, Neighbour, applied, refused, validate};
 use crate::settings::JobsTarget;
 use crate::token::Token;
 
@@ -67,7 +67,11 @@ async fn all(home: &Home) -> Result<Vec<Document>, Error> {
 
 async fn fits(home: &Home, document: &Document) -> Result<Listener, OfficeError> {
     let others = all(home).await?;
-    let others: Vec<Listener> = others.iter().filter_map(|other| Listener::read(other).ok()).collect();
+    // One that is refused does not run, and is in nobody's way.
+    let refused = refused(&others, &home.database, &home.own_names());
+    let runs = |other: &&Document| !refused.contains_key(&other.get("_id").map(id_text).unwrap_or_default());
+    let others: Vec<Listener> =
+        others.iter().filter(runs).filter_map(|other| Listener::read(other).ok()).collect();
     let neighbours: Vec<Neighbour<'_>> = others.iter().map(Neighbour).collect();
     let listener = validate(document, &home.database, &home.own_names(), &neighbours);
     let listener = listener.map_err(OfficeError::Refused)?;
@@ -105,6 +109,8 @@ pub(crate) async fn add(home: &Home, mut document: Document) -> Result<Document,
 /// Changes parts of a listener; a null takes a part away, but for `statusField`, where it means off.
 pub(crate) async fn edit(home: &Home, id: &str, change: Document) -> Result<Document, OfficeError> {
     let mut document = show(home, id).await?;
+    // Whatever is wrong with a listener, it can be stopped.
+    let is_pause = change == doc! { "isActive": false };
     let mut update = doc! { "$set": { "updatedAt": home.now() }, "$unset": {} };
     for (name, value) in change {
         if matches!(name.as_str(), "_id" | "lockInfo" | "fence" | "createdAt") {
@@ -124,7 +130,9 @@ pub(crate) async fn edit(home: &Home, id: &str, change: Document) -> Result<Docu
             part.insert(name, new);
         }
     }
-    fits(home, &document).await?;
+    if !is_pause {
+        fits(home, &document).await?;
+    }
     if update.get_document("$unset").is_ok_and(Document::is_empty) {
         update.remove("$unset");
     }
@@ -270,13 +278,32 @@ async fn ask_by_history(home: &Home, id: &str, listener: Option<&str>) -> Result
             let key = job["data"]["documentKey"]["_id"].clone();
             same.then(|| Bson::try_from(key).ok()).flatten().filter(|key| *key != Bson::Null)
         });
-        letter.insert("documentId", key.unwrap_or_else(|| Bson::String(id.to_owned())));
+        let key = match key {
+            Some(key) => Some(key),
+            // Rows that are over may have been deleted.
+            None => typed(home, &letter, id).await?,
+        };
+        let Some(key) = key else { continue };
+        letter.insert("documentId", key);
         asked += u64::from(ask(home, &letter).await?);
     }
-    if places.is_empty() {
-        return Err(OfficeError::NotFound(format!("nothing is known of document {id}")));
+    match (places.is_empty(), asked) {
+        (true, _) => Err(OfficeError::NotFound(format!("nothing is known of document {id}"))),
+        (false, 0) => Err(OfficeError::NotFound(format!(
+            "document {id} is not there any more, or its listeners are not"
+        ))),
+        (false, asked) => Ok(asked),
     }
-    Ok(asked)
+}
+
+/// The id of a document as it is in its collection: what was typed tells no type.
+async fn typed(home: &Home, entry: &Document, id: &str) -> Result<Option<Bson>, OfficeError> {
+    let (Ok(database), Ok(collection)) = (entry.get_str("database"), entry.get_str("collection")) else {
+        return Ok(None);
+    };
+    let documents = home.client.database(database).collection::<Document>(collection);
+    let found = documents.find_one(by_id(id)).projection(doc! { "_id": 1 }).await?;
+    Ok(found.and_then(|found| found.get("_id").cloned()))
 }
 
 /// The id of a listener that there is, as its entries have it.
@@ -294,7 +321,7 @@ pub(crate) async fn dead(home: &Home, listener: Option<&str>) -> Result<Vec<Valu
     Ok(found.await?.map_ok(as_json).try_collect().await?)
 }
 
-/// Sets a document's status to null, which asks for it again; without a status, its entry says so.
+/// Sets a document's status to null, and has its entry say that it is due. False when it is not there.
 async fn ask(home: &Home, letter: &Document) -> Result<bool, OfficeError> {
     let (Ok(listener), Ok(database), Ok(collection), Some(document)) = (
         letter.get_str("listener"),
@@ -307,19 +334,21 @@ async fn ask(home: &Home, letter: &Document) -> Result<bool, OfficeError> {
     let Ok(listener) = show(home, listener).await else { return Ok(false) };
     let Ok(listener) = Listener::read(&listener) else { return Ok(false) };
     let id = crate::recovery::entry_id(&listener.id(), database, collection, document);
-    let state = match &listener.status_field {
+    let documents = home.client.database(database).collection::<Document>(collection);
+    let this = doc! { "_id": document.clone() };
+    let is_there = match &listener.status_field {
         Some(field) => {
-            let documents = home.client.database(database).collection::<Document>(collection);
             let wish = doc! { "$set": { field.path(): Bson::Null } };
-            if documents.update_one(doc! { "_id": document.clone() }, wish).await?.matched_count == 0 {
-                return Ok(false);
-            }
-            "again"
+            documents.update_one(this, wish).await?.matched_count > 0
         }
-        None => "waiting",
+        None => documents.find_one(this).projection(doc! { "_id": 1 }).await?.is_some(),
     };
+    if !is_there {
+        return Ok(false);
+    }
+    // By its entry it is done whatever the filter says by now: it was the listener's, and somebody asks for it by name.
     let set = doc! {
-        "state": state, "attempts": 0_i64, "dueAt": home.now(), "listener": listener.id(), "database": database,
+        "state": "waiting", "attempts": 0_i64, "dueAt": home.now(), "listener": listener.id(), "database": database,
         "collection": collection, "documentId": document.clone(), "document": id_text(document),
     };
     home.dead.update_one(doc! { "_id": id }, doc! { "$set": set }).upsert(true).await?;
@@ -342,34 +371,4 @@ pub(crate) async fn gaps(home: &Home) -> Result<Vec<Value>, OfficeError> {
         gaps.push(as_json(gap));
     }
     Ok(gaps)
-}
-
-/// The same for all listeners that can be understood.
-pub(crate) async fn replay_all(home: &Home, from: DateTime) -> Result<(), OfficeError> {
-    for document in list(home).await? {
-        if Listener::read(&document).is_ok() {
-            replay(home, &document.get("_id").map(id_text).unwrap_or_default(), from).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Reads the history from a moment on again. Changes that have their job make no second one.
-pub(crate) async fn replay(home: &Home, id: &str, from: DateTime) -> Result<(), OfficeError> {
-    let listener = Listener::read(&show(home, id).await?).map_err(OfficeError::Refused)?;
-    let from = Timestamp { time: u32::try_from(from.timestamp_millis() / 1_000).unwrap_or(0), increment: 1 };
-    if let Some(oldest) = home.oldest().await?
-        && from < oldest
-    {
-        let oldest = DateTime::from_millis(i64::from(oldest.time) * 1_000);
-        let oldest = oldest.try_to_rfc3339_string().unwrap_or_default();
-        return Err(OfficeError::Refused(vec![format!("the server remembers changes since {oldest} only")]));
-    }
-    let start = Token::before(from);
-    for lane in LaneId::of(&listener) {
-        // The fence rises, so that whoever has the lane lets it go and the next begins here.
-        let set = doc! { "$inc": { "fence": 1_i64 }, "$set": { "token": start.text(), "statusToken": start.text(), "clusterTime": from }, "$unset": { "inherits": "" } };
-        home.positions.update_one(doc! { "_id": lane.text() }, set).await?;
-    }
-    Ok(())
 }

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::event::id_text;
 use crate::home::{Home, number};
 use crate::lane::{Following, LaneId};
-use crate::listener::{Listener, refused};
+use crate::listener::{Listener, databases, refused};
 use crate::metrics::{get, plain};
 
 /// How long a stream may be silent: an idle one tells its position twice a second.
@@ -23,8 +23,10 @@ const SILENT_MS_MAX: u64 = 15_000;
 pub(crate) struct LaneReport {
     pub(crate) listener: String,
     pub(crate) lane: String,
+    /// Empty when the listener names none, and is refused for it.
     pub(crate) collection: String,
-    pub(crate) databases: String,
+    /// Nothing when the listener names them in a way that cannot be understood.
+    pub(crate) databases: Option<String>,
     pub(crate) job_name: String,
     pub(crate) is_active: bool,
     pub(crate) owner: Option<String>,
@@ -147,7 +149,7 @@ pub(crate) async fn report(home: &Home, lock_s: f64) -> Result<Report, Error> {
                 listener: id.clone(),
                 lane: part.text(),
                 collection: document.get_str("collection").unwrap_or_default().to_owned(),
-                databases: read.as_ref().map(|listener| listener.target.text()).unwrap_or_default(),
+                databases: databases(document),
                 job_name: document.get_str("jobName").unwrap_or_default().to_owned(),
                 is_active: document.get_bool("isActive").unwrap_or(true),
                 owner: lock.and_then(|lock| lock.get_str("instanceId").ok()).map(str::to_owned),

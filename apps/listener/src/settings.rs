@@ -113,6 +113,12 @@ impl Place {
         let known = ["mongodb://", "mongodb+srv://"].iter().any(|scheme| uri.expose().starts_with(scheme));
         if !uri.expose().is_empty() && !known {
             reading.refuse("MONGODB_URI", "MONGODB_URI must begin with mongodb:// or mongodb+srv://");
+        } else if names_a_database(uri.expose()) {
+            reading.refuse(
+                "MONGODB_URI",
+                "MONGODB_URI must name no database behind the servers: that of the listeners is LISTENER_DATABASE, and the \
+                 one that knows the user is authSource in MONGODB_PARAMS",
+            );
         }
         let place = Self {
             uri: Secret::new(joined(uri.expose(), params.as_deref())),
@@ -123,6 +129,13 @@ impl Place {
         };
         reading.finish(place)
     }
+}
+
+/// Whether a database stands behind the servers. To a driver it is the one that knows the user, to a reader the one
+/// that is worked on, and the original put one there itself: so it is said by a setting of its own.
+fn names_a_database(uri: &str) -> bool {
+    let behind = uri.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+    behind.is_some_and(|(_, path)| !path.is_empty() && !path.starts_with('?'))
 }
 
 /// `URI/?PARAMS`, also where one of them has the mark already.
@@ -216,6 +229,20 @@ mod tests {
         assert_eq!(joined("mongodb://h/", Some("?a=b")), "mongodb://h/?a=b");
         assert_eq!(joined("mongodb://h/?x=y", Some("a=b")), "mongodb://h/?x=y&a=b");
         assert_eq!(joined("mongodb://h", None), "mongodb://h");
+    }
+
+    #[test]
+    fn a_database_in_the_uri_is_refused_with_what_to_say_instead() {
+        let read = |uri: &str| Place::read(&Environment::from_iter([("MONGODB_URI", uri)]));
+        for fine in ["mongodb://h", "mongodb://h/", "mongodb://h,i:1/?a=b", "mongodb+srv://u:p%2Fw@h/?a=b/c"]
+        {
+            assert!(read(fine).is_ok(), "{fine}");
+        }
+        for wrong in ["mongodb://h/canary", "mongodb://u:p@h,i/canary?a=b", "mongodb+srv://h/canary"] {
+            let why = read(wrong).unwrap_err().to_string();
+            assert!(why.contains("LISTENER_DATABASE") && why.contains("authSource"), "{why}");
+            assert!(!why.contains("canary"), "it may be the rest of a password: {why}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use windlass_engine::{Kind, StoreError};
 use windlass_mongo::{MongoStore, Within, WithinError};
 
 use crate::event::{Event, id_text};
-use crate::home::{Home, code, is_passing};
+use crate::home::{Home, code, is_collision, is_passing};
 use crate::job::{NewJob, key_of};
 use crate::listener::Listener;
 use crate::settings::JobsTarget;
@@ -74,6 +74,15 @@ impl Trouble {
         match self {
             Self::Database(error) => code(error),
             Self::Raced | Self::Passing(_) | Self::Never(_) => 0,
+        }
+    }
+
+    /// Whether somebody else wrote the same at that moment, so that nothing was written.
+    pub(crate) fn is_collision(&self) -> bool {
+        match self {
+            Self::Raced => true,
+            Self::Passing(_) | Self::Never(_) => false,
+            Self::Database(error) => is_collision(error),
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json as value};
 use windlass_app::door::{Answered, Refusal, json};
 
 use super::{Rooms, ok, refused};
-use crate::office;
+use crate::{office, replay};
 
 fn read(body: &Bytes) -> Result<Document, Refusal> {
     let wrong = |why: serde_json::Error| {
@@ -57,6 +57,6 @@ pub(super) async fn replay(State(rooms): State<Rooms>, Path(id): Path<String>, b
     let from = from.ok_or_else(|| {
         Refusal::new(StatusCode::BAD_REQUEST, "invalid", "from must be a moment such as 2026-01-31T12:00:00Z")
     })?;
-    office::replay(&rooms.home, &id, from).await.map_err(refused)?;
+    replay::one(&rooms.home, &id, from).await.map_err(refused)?;
     Ok(ok(&value!({ "replaying": true })))
 }

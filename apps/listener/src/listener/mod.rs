@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use mongodb::bson::{Bson, Document};
 
 pub(crate) use matching::changed_names;
-pub(crate) use read::{QUEUE, applied};
+pub(crate) use read::{QUEUE, applied, databases};
 pub(crate) use refused::refused;
 pub(crate) use target::Target;
 pub(crate) use validate::{Neighbour, validate};

@@ -32,7 +32,7 @@ impl Listener {
             }
         };
         let (collection, job_name) = (text("collection"), text("jobName"));
-        let metadata = document.get_document("metadata").cloned().unwrap_or_default();
+        let metadata = metadata(document, &mut wrong);
         let operations = operations(document.get("operationType"), &mut wrong);
         let query = query(document, &mut wrong);
         let filter = Filter::parse(&query).unwrap_or_else(|why| {
@@ -137,8 +137,26 @@ fn query(document: &Document, wrong: &mut Vec<String>) -> Document {
     }
 }
 
+fn metadata(document: &Document, wrong: &mut Vec<String>) -> Document {
+    match document.get("metadata") {
+        None | Some(Bson::Null) => Document::new(),
+        Some(Bson::Document(metadata)) => metadata.clone(),
+        Some(_) => {
+            wrong.push("metadata must be a document".to_owned());
+            Document::new()
+        }
+    }
+}
+
 fn target(document: &Document, metadata: &Document, wrong: &mut Vec<String>) -> Target {
-    let name = |name: &str| document.get_str(name).ok().map(str::to_owned);
+    let mut name = |name: &str| match document.get(name) {
+        None | Some(Bson::Null) => None,
+        Some(Bson::String(text)) => Some(text.clone()),
+        Some(_) => {
+            wrong.push(format!("{name} must be a text"));
+            None
+        }
+    };
     let target = match (name("database"), name("databasePrefix")) {
         (Some(_), Some(_)) => {
             wrong.push("database and databasePrefix are both there; keep one of them".to_owned());
@@ -153,6 +171,15 @@ fn target(document: &Document, metadata: &Document, wrong: &mut Vec<String>) -> 
     };
     wrong.extend(target.problem());
     target
+}
+
+/// The databases that a document names, or means, for people; also of one that is refused for another reason. Nothing
+/// where that cannot be told.
+pub(crate) fn databases(document: &Document) -> Option<String> {
+    let mut wrong = Vec::new();
+    let metadata = metadata(document, &mut wrong);
+    let target = target(document, &metadata, &mut wrong);
+    wrong.is_empty().then(|| target.text())
 }
 
 /// Missing is the default, null is off.
@@ -296,6 +323,27 @@ mod tests {
     use mongodb::bson::bson;
 
     use super::*;
+
+    /// What was meant for one database must never become every tenant.
+    #[test]
+    fn a_target_of_another_type_is_refused() {
+        let read = |more: Document| {
+            let mut document = mongodb::bson::doc! { "collection": "people", "jobName": "j" };
+            document.extend(more);
+            (databases(&document), Listener::read(&document).err().unwrap_or_default().join("; "))
+        };
+        let tenants = (Some("workspace_*".to_owned()), String::new());
+        assert_eq!(read(Document::new()), tenants);
+        assert_eq!(read(mongodb::bson::doc! { "database": Bson::Null, "metadata": Bson::Null }), tenants);
+        for name in ["database", "databasePrefix", "metadata"] {
+            let (databases, why) = read(mongodb::bson::doc! { name: 5 });
+            assert!(databases.is_none() && why.contains(&format!("{name} must be a ")), "{why}");
+        }
+        let both = mongodb::bson::doc! { "database": "a", "databasePrefix": "b" };
+        assert!(read(both).0.is_none());
+        let broken = mongodb::bson::doc! { "database": "a", "operationType": ["drop"] };
+        assert_eq!(read(broken).0.as_deref(), Some("a"), "what is wrong elsewhere hides nothing");
+    }
 
     #[test]
     fn a_priority_is_a_whole_number() {

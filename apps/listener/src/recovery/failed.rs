@@ -149,7 +149,7 @@ pub(super) async fn note_jobs(
     listener: &Listener,
     failed: &[Failed],
     told: &Mutex<Vec<(String, DateTime)>>,
-) -> Result<(), Error> {
+) -> Result<(), Trouble> {
     let id = listener.id();
     for failed in failed.iter().filter(|failed| failed.listener == id) {
         if handle.id.takes(&failed.document) {
@@ -163,7 +163,11 @@ pub(super) async fn note_jobs(
 }
 
 /// Looks for rows that Agenda, or we, marked as failed and that nobody will try again.
-pub(super) async fn note_rows(context: &Context, handle: &Handle, listener: &Listener) -> Result<(), Error> {
+pub(super) async fn note_rows(
+    context: &Context,
+    handle: &Handle,
+    listener: &Listener,
+) -> Result<(), Trouble> {
     let query = doc! {
         "data.listenerId": listener.id(),
         "failedAt": { "$type": "date" },
@@ -193,7 +197,7 @@ async fn note(
     handle: &Handle,
     listener: &Listener,
     failed: &Failed,
-) -> Result<bool, Error> {
+) -> Result<bool, Trouble> {
     let dead = match ledger::book(context, handle, failed).await? {
         Booked::Before => return Ok(true),
         Booked::NotOurs => return Ok(false),

@@ -7,6 +7,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::error::Error;
 use windlass_mongo::agenda::row_id;
 
+use super::collision::Tries;
 use super::failed::Failed;
 use crate::commit::end;
 use crate::context::Context;
@@ -16,6 +17,7 @@ use crate::job::Origin;
 use crate::lane::Handle;
 use crate::lease;
 use crate::settings::JobsTarget;
+use crate::sink::Trouble;
 
 /// The id of a document's entry.
 pub(crate) fn entry_id(listener: &str, database: &str, collection: &str, document: &Bson) -> ObjectId {
@@ -44,7 +46,17 @@ pub(super) enum Booked {
 /// Books a job that failed for good: the document is tried again by the ladder, and behind its last rung given up.
 /// The same failure is booked once, and so is none that lies before one that was: jobs of a document end in order.
 /// Only while the lane is ours: the count of attempts is read and written in one transaction with the lock.
-pub(super) async fn book(context: &Context, handle: &Handle, failed: &Failed) -> Result<Booked, Error> {
+pub(super) async fn book(context: &Context, handle: &Handle, failed: &Failed) -> Result<Booked, Trouble> {
+    let mut tries = Tries::new();
+    loop {
+        match book_once(context, handle, failed).await.map_err(Trouble::from) {
+            Err(trouble) if tries.again(context.home.world.as_ref(), &trouble).await => {}
+            ended => return ended,
+        }
+    }
+}
+
+async fn book_once(context: &Context, handle: &Handle, failed: &Failed) -> Result<Booked, Error> {
     let home = &context.home;
     let mut session = home.session().await?;
     session.start_transaction().await?;
@@ -123,14 +135,29 @@ pub(super) async fn give_up(
     origin: &Origin,
     at: DateTime,
     why: &str,
-) -> Result<bool, Error> {
-    let home = &context.home;
+) -> Result<bool, Trouble> {
     let id = entry_id(&origin.listener, &origin.database, &origin.collection, &origin.document);
     let set = doc! {
         "listener": &origin.listener, "state": "dead", "reason": "job", "error": why, "at": at, "dueAt": at,
         "database": &origin.database, "collection": &origin.collection, "document": id_text(&origin.document),
         "documentId": origin.document.clone(), "failedAt": at, "isTold": true,
     };
+    let mut tries = Tries::new();
+    loop {
+        match give_up_once(context, handle, id, &set).await.map_err(Trouble::from) {
+            Err(trouble) if tries.again(context.home.world.as_ref(), &trouble).await => {}
+            ended => return ended,
+        }
+    }
+}
+
+async fn give_up_once(
+    context: &Context,
+    handle: &Handle,
+    id: ObjectId,
+    set: &Document,
+) -> Result<bool, Error> {
+    let home = &context.home;
     let mut session = home.session().await?;
     session.start_transaction().await?;
     let written = async {
@@ -160,11 +187,7 @@ fn failure(failed: &Failed) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mongodb::bson::Timestamp;
-
     use super::*;
-    use crate::lane::LaneId;
-    use crate::token::Token;
 
     /// Whoever was taken over from books nothing, and two that book at the same time count one attempt.
     #[tokio::test(flavor = "multi_thread")]
@@ -172,12 +195,8 @@ mod tests {
         let place = crate::testing::Place::new().await;
         let context = place.context("a").await;
         let home = &context.home;
-        let listener = doc! { "_id": "l", "collection": "people", "jobName": "j", "isActive": true };
-        home.listeners.insert_one(listener).await.unwrap();
-        let lane = LaneId { listener: Bson::String("l".to_owned()), part: None };
-        let claimed = lease::claim(home, &context.instance, &lane, 30_000).await.unwrap().unwrap();
-        let start = Token::before(Timestamp { time: 1, increment: 1 });
-        let handle = context.registry.add(lane.clone(), claimed.fence, start, 0);
+        let people = doc! { "_id": "l", "collection": "people", "jobName": "j" };
+        let (handle, _) = crate::testing::lane(&context, people).await;
         let failed = |job: &str| Failed {
             listener: "l".to_owned(),
             database: "d".to_owned(),
@@ -189,10 +208,11 @@ mod tests {
         };
         assert_eq!(book(&context, &handle, &failed("one")).await.unwrap(), Booked::Waiting);
         let one = failed("one");
-        // Of the two one may be refused, as they collide; it changes nothing.
-        drop(tokio::join!(book(&context, &handle, &one), book(&context, &handle, &one)));
+        // They collide; the one that comes second is tried again, and counts nothing twice.
+        let (first, second) = tokio::join!(book(&context, &handle, &one), book(&context, &handle, &one));
+        assert_eq!((first.unwrap(), second.unwrap()), (Booked::Waiting, Booked::Waiting));
         // A lease of no length is stale at once.
-        lease::claim(home, "b", &lane, -60_000).await.unwrap().unwrap();
+        lease::claim(home, "b", &handle.id, -60_000).await.unwrap().unwrap();
         assert_eq!(book(&context, &handle, &failed("two")).await.unwrap(), Booked::NotOurs);
         let entry = home.dead.find_one(doc! { "listener": "l" }).await.unwrap().unwrap();
         assert_eq!((number(&entry, "attempts"), entry.get_str("jobId").unwrap()), (1, "one"), "{entry}");

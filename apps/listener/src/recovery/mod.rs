@@ -4,8 +4,10 @@
 //! by a null, was recorded as a gap, or was there before its listener.
 
 mod again;
+mod collision;
 mod failed;
 mod ledger;
+mod redo;
 mod rows;
 mod sweep;
 

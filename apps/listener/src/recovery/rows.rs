@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use mongodb::bson::Document;
 
+use super::collision::Tries;
 use crate::commit::{end, existing, letter, send, without_twins};
 use crate::context::Context;
 use crate::event::id_text;
@@ -98,6 +99,21 @@ async fn apart(
 
 /// One transaction: the fence, a dead letter, rows. False when the lane is somebody else's.
 async fn transaction(
+    context: &Context,
+    handle: &Handle,
+    jobs: &[NewJob],
+    letter: Option<&Document>,
+) -> Result<bool, Trouble> {
+    let mut tries = Tries::new();
+    loop {
+        match transaction_once(context, handle, jobs, letter).await {
+            Err(trouble) if tries.again(context.home.world.as_ref(), &trouble).await => {}
+            ended => return ended,
+        }
+    }
+}
+
+async fn transaction_once(
     context: &Context,
     handle: &Handle,
     jobs: &[NewJob],

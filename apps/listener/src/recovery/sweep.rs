@@ -162,7 +162,7 @@ async fn page(
 }
 
 /// Makes a job for each document that matches and has no record: no status of being done, and no row. Nothing when the
-/// lane is somebody else's.
+/// lane is somebody else's, or its stream far behind.
 async fn take(
     context: &Context,
     handle: &Arc<Handle>,
@@ -197,7 +197,11 @@ async fn take(
     // What the stream has yet to tell of these documents comes first, so that none of them has two jobs.
     let here = Token::before(home.after_everything().await?);
     let until = home.world.boot_ms() + STREAM_MS_MAX;
-    while handle.seen().token < here && home.world.boot_ms() < until && !context.stop.is_asked() {
+    while handle.seen().token < here {
+        if home.world.boot_ms() >= until || context.stop.is_asked() {
+            // Another time: whatever the stream is about to tell of them would have a second job.
+            return Ok(None);
+        }
         home.world.sleep_ms(PAUSE_MS).await;
     }
     let known = known(home, listener, database, &events).await?;
@@ -223,4 +227,31 @@ async fn take(
         let _ = context.statuses.send(told).await;
     }
     Ok(is_done?.then_some(new as i64))
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::Timestamp;
+
+    use super::*;
+
+    /// A scan never runs ahead of its stream, however long that takes: a document that the stream has yet to tell of
+    /// would have two jobs.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn b04_a_scan_waits_for_the_stream_and_makes_nothing_before_it() {
+        let place = crate::testing::Place::new().await;
+        let (context, mut waits) = place.stepped("a").await;
+        let home = &context.home;
+        let people = home.client.database(&home.database).collection::<Document>("people");
+        people.insert_one(doc! { "_id": "x" }).await.unwrap();
+        let all = doc! { "_id": "l", "collection": "people", "database": &home.database, "jobName": "j" };
+        let (handle, listener) = crate::testing::lane(&context, all).await;
+        let turn = waits.passing(scan(&context, &handle, &listener, &Cause::Gap("g"), None)).await;
+        assert!(turn.unwrap().is_none(), "it goes on another time");
+        assert_eq!(home.jobs.count_documents(doc! {}).await.unwrap(), 0);
+        let end = Token::before(Timestamp { time: u32::MAX, increment: 1 });
+        handle.see(|seen| seen.token = end.clone());
+        let turn = waits.passing(scan(&context, &handle, &listener, &Cause::Gap("g"), None)).await;
+        assert_eq!(turn.unwrap().unwrap().jobs, 1);
+    }
 }

@@ -117,6 +117,17 @@ impl Desk {
     /// written: whoever takes it later begins where it says.
     async fn welcome(&self, event: &Event) {
         if event.operation == Operation::Delete {
+            // Whoever makes one of the same id anew begins there, and not where this one was put down. One that somebody
+            // has comes to this point by itself.
+            let put_down = vec![doc! { "applied.isActive": false }, doc! { "refused": true }];
+            let behind = doc! { "$lt": event.token.text() };
+            let left = doc! { "listener": event.id().clone(), "token": behind, "$or": put_down };
+            let positions = &self.context.home.positions;
+            while let Err(error) = positions.delete_many(left.clone()).await {
+                if !is_passing(&error) || !self.context.pause(PAUSE_MS).await {
+                    break;
+                }
+            }
             return;
         }
         let Some(document) = self.current(event.id()).await else { return };

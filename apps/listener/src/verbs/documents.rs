@@ -134,7 +134,7 @@ pub(crate) async fn retry(
 /// What was asked for: one document, which several listeners may do, or all that failed.
 fn will_be_done(asked: u64, is_one: bool) -> String {
     match (is_one, asked) {
-        (true, 0..=1) => "the document will be done again".to_owned(),
+        (true, 1) => "the document will be done again".to_owned(),
         (true, listeners) => format!("the document will be done again by {listeners} listeners"),
         (false, 1) => "1 document will be done again".to_owned(),
         (false, documents) => format!("{documents} documents will be done again"),

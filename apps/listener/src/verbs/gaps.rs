@@ -7,6 +7,7 @@ use windlass_app::{AppError, Exit, Host, say};
 use super::refused;
 use crate::home::Home;
 use crate::office::{self, OfficeError};
+use crate::replay;
 
 pub(crate) async fn gaps(host: &Host, home: &Home) -> Result<Exit, AppError> {
     let found = office::gaps(home).await?;
@@ -36,8 +37,8 @@ pub(crate) async fn replay(host: &Host, home: &Home, id: Option<&str>, from: &st
         ]));
     };
     let replayed = match id {
-        Some(id) => office::replay(home, id, from).await,
-        None => office::replay_all(home, from).await,
+        Some(id) => replay::one(home, id, from).await,
+        None => replay::all(home, from).await,
     };
     match replayed {
         Ok(()) if host.json => print_json(&serde_json::json!({ "replaying": true }))?,

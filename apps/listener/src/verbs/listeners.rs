@@ -1,5 +1,7 @@
 //! `ls`, `show`, `pause`, `resume`, `rm`.
 
+use std::collections::BTreeMap;
+
 use mongodb::bson::Document;
 use windlass_app::output::{plain, print_json, print_json_lines, table};
 use windlass_app::{AppError, Exit, Host, say};
@@ -7,29 +9,24 @@ use windlass_app::{AppError, Exit, Host, say};
 use super::refused;
 use crate::event::id_text;
 use crate::home::Home;
-use crate::listener::Listener;
+use crate::listener::{self, Listener, databases};
 use crate::office::{self, OfficeError, as_json};
 
-fn row(document: &Document) -> Vec<String> {
+fn row(document: &Document, refused: &BTreeMap<String, String>) -> Vec<String> {
     let id = document.get("_id").map(id_text).unwrap_or_default();
-    let row = match Listener::read(document) {
-        Ok(listener) => {
-            let operations: Vec<&str> =
-                listener.operations.iter().map(|operation| operation.word()).collect();
-            let state = if listener.is_active { "active" } else { "paused" };
-            vec![
-                id,
-                listener.target.text(),
-                listener.collection,
-                operations.join(","),
-                listener.job_name,
-                state.to_owned(),
-            ]
-        }
-        Err(wrong) => {
-            vec![id, String::new(), String::new(), String::new(), wrong.join("; "), "refused".to_owned()]
-        }
+    let operations = Listener::read(document).map(|listener| {
+        let words: Vec<&str> = listener.operations.iter().map(|operation| operation.word()).collect();
+        words.join(",")
+    });
+    let text = |name: &str| document.get_str(name).unwrap_or("-").to_owned();
+    let state = match (refused.contains_key(&id), document.get_bool("isActive").unwrap_or(true)) {
+        (true, _) => "refused",
+        (false, true) => "active",
+        (false, false) => "paused",
     };
+    let databases = databases(document).unwrap_or_else(|| "-".to_owned());
+    let operations = operations.unwrap_or_else(|_| "-".to_owned());
+    let row = [id, databases, text("collection"), operations, text("jobName"), state.to_owned()];
     row.iter().map(|cell| plain(cell)).collect()
 }
 
@@ -38,8 +35,12 @@ pub(crate) async fn list(host: &Host, home: &Home) -> Result<Exit, AppError> {
     if host.json {
         print_json_lines(found.into_iter().map(as_json))?;
     } else {
-        let rows: Vec<Vec<String>> = found.iter().map(row).collect();
+        let refused = listener::refused(&found, &home.database, &home.own_names());
+        let rows: Vec<Vec<String>> = found.iter().map(|document| row(document, &refused)).collect();
         say!("{}", table(&["id", "databases", "collection", "on", "job", "state"], &rows));
+        for (id, why) in &refused {
+            say!("{} is refused: {}", plain(id), plain(why));
+        }
     }
     Ok(Exit::DONE)
 }

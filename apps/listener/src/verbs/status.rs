@@ -21,15 +21,25 @@ fn span(seconds: Option<f64>) -> String {
     }
 }
 
-fn state(lane: &LaneReport) -> String {
-    let state = match (&lane.problem, lane.is_active, &lane.owner, lane.is_stale) {
-        (Some(why), ..) => return format!("refused: {why}"),
+fn state(lane: &LaneReport) -> &'static str {
+    match (&lane.problem, lane.is_active, &lane.owner, lane.is_stale) {
+        (Some(_), ..) => "refused",
         (None, false, ..) => "paused",
         (None, true, None, _) => "free",
         (None, true, Some(_), true) => "stale",
         (None, true, Some(_), false) => "held",
-    };
-    state.to_owned()
+    }
+}
+
+/// Why listeners are refused: below the table, which has no room for it.
+fn say_refused(report: &Report) {
+    let mut said = None;
+    for lane in &report.lanes {
+        if let Some(why) = lane.problem.as_ref().filter(|_| said != Some(&lane.listener)) {
+            say!("{} is refused: {}", plain(&lane.listener), plain(why));
+            said = Some(&lane.listener);
+        }
+    }
 }
 
 pub(crate) async fn status(host: &Host, home: &Home) -> Result<Exit, AppError> {
@@ -41,10 +51,10 @@ pub(crate) async fn status(host: &Host, home: &Home) -> Result<Exit, AppError> {
     let rows = report.lanes.iter().map(|lane| {
         let cells = [
             lane.lane.clone(),
-            lane.databases.clone(),
+            lane.databases.clone().unwrap_or_else(|| "-".to_owned()),
             lane.collection.clone(),
             lane.job_name.clone(),
-            state(lane),
+            state(lane).to_owned(),
             lane.owner.clone().unwrap_or_default(),
             span(lane.lease_age),
             span(lane.lag),
@@ -75,6 +85,7 @@ pub(crate) async fn status(host: &Host, home: &Home) -> Result<Exit, AppError> {
         "dead",
     ];
     say!("{}", table(&head, &rows));
+    say_refused(&report);
     let live = report.instances.iter().filter(|instance| instance.is_live).count();
     let instances = if live == 1 { "instance" } else { "instances" };
     say!("{live} {instances}; the server remembers {}", span(report.oplog_window));
@@ -90,7 +101,7 @@ pub(crate) async fn locks(host: &Host, home: &Home) -> Result<Exit, AppError> {
     let rows = report.lanes.iter().map(|lane| {
         let cells = [
             lane.lane.clone(),
-            state(lane),
+            state(lane).to_owned(),
             lane.owner.clone().unwrap_or_default(),
             span(lane.lease_age),
             lane.fence.to_string(),
@@ -99,5 +110,6 @@ pub(crate) async fn locks(host: &Host, home: &Home) -> Result<Exit, AppError> {
     });
     let rows: Vec<Vec<String>> = rows.collect();
     say!("{}", table(&["listener", "state", "owner", "heartbeat", "fence"], &rows));
+    say_refused(&report);
     Ok(Exit::DONE)
 }

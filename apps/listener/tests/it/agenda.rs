@@ -128,3 +128,45 @@ async fn this_program_runs_jobs_by_command_and_endpoint() {
     };
     assert!(answered_within(300, told).await.is_some(), "the document is told\n{}", scene.last_words());
 }
+
+struct Told(tokio::sync::mpsc::UnboundedSender<serde_json::Value>);
+
+#[async_trait::async_trait]
+impl windlass_engine::Handler for Told {
+    async fn run(
+        &self,
+        context: windlass_engine::Context,
+    ) -> Result<Option<windlass_engine::Json>, windlass_engine::Failure> {
+        let _ = self.0.send(context.payload_as()?);
+        Ok(None)
+    }
+}
+
+/// In a program of one's own jobs are run by functions: rows of Agenda's, and jobs of the store.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_of_ones_own_runs_jobs_by_functions() {
+    for target in ["agenda", "windlass"] {
+        let mut scene = Scene::new().await;
+        scene.set("JOBS_TARGET", target);
+        scene.set("LISTENER_LISTEN", "127.0.0.1:0");
+        scene.listener("all", doc! { "operationType": ["insert"], "statusField": "metadata.listener" }).await;
+        let environment = scene.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let environment = windlass_app::Environment::from_iter(environment);
+        let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let service = windlass_listener::Service::new(environment).handle("job-all", Told(sender));
+        let service = tokio::spawn(service.run());
+        answered_within(400, async || scene.owner("all").await).await.expect("it has its listener");
+        scene.people().insert_one(doc! { "_id": "x" }).await.unwrap();
+        let data = told.recv().await.unwrap();
+        assert_eq!(
+            (data["documentId"].as_str(), data["listenerId"].as_str()),
+            (Some("x"), Some("all")),
+            "{data}"
+        );
+        let complete = doc! { "_id": "x", "metadata.listener.status": "complete" };
+        let ask = async || scene.people().find_one(complete.clone()).await.unwrap();
+        assert!(answered_within(400, ask).await.is_some(), "{target}: its document is told");
+        assert!(told.try_recv().is_err(), "{target}: once");
+        service.abort();
+    }
+}

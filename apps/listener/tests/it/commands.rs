@@ -35,6 +35,7 @@ async fn what_is_wrong_is_named_by_its_setting() {
         ([uri, ("MONGODB_PARAMS", "bogus=1")], "MONGODB_PARAMS cannot be read"),
         ([uri, quick], "no primary among 127.0.0.1:1 (I/O error: Connection refused"),
         ([uri, ("LISTENER_CONFIG", "/nope.toml")], "LISTENER_CONFIG names /nope.toml"),
+        ([("MONGODB_URI", "mongodb://u:canary@127.0.0.1:1/people"), quick], "LISTENER_DATABASE"),
     ];
     for (env, words) in cases {
         let mut command = Command::new(windlass_testkit::binary::windlass_full());
@@ -153,6 +154,7 @@ async fn status_locks_metrics_and_health() {
     assert!(check.status.success(), "{check:?}");
     assert!(scene.lines(&["gaps"]).await.is_empty());
     // A gap that nobody has looked through makes nobody unhealthy, and everybody says so.
+    scene.listener("another", doc! { "isActive": false }).await;
     let gap = doc! { "_id": "gap", "listener": "another", "lane": "another", "state": "open" };
     scene.own("listener_gaps").insert_one(gap).await.unwrap();
     let open_gaps = async |wanted: u64| {
@@ -166,7 +168,8 @@ async fn status_locks_metrics_and_health() {
     assert!(health["warnings"][0].as_str().unwrap().contains("history was lost"), "{health}");
     let (_, metrics) = scene.text(&idle, "GET", "/metrics", "").await.unwrap();
     assert!(metrics.contains("windlass_listener_open_gaps 1"), "{metrics}");
-    scene.own("listener_gaps").delete_one(doc! { "_id": "gap" }).await.unwrap();
+    // With the listener goes what was open of it.
+    scene.own("listeners").delete_one(doc! { "_id": "another" }).await.unwrap();
     assert_eq!(open_gaps(0).await["warnings"], serde_json::json!([]));
 }
 
@@ -182,8 +185,7 @@ async fn replay_makes_what_is_missing() {
     }
     scene.until("all", 20).await;
     scene.own("jobs").delete_many(doc! { "data.documentId": { "$in": ["3", "4"] } }).await.unwrap();
-    let from = mongodb::bson::DateTime::from_millis(i64::from(scene.since.time) * 1_000 - 1_000);
-    let from = from.try_to_rfc3339_string().unwrap();
+    let from = scene.beginning();
     let replayed = scene.run(&["replay", "all", "--from", &from]).await;
     assert!(replayed.status.success(), "{replayed:?}");
     scene.until("all", 20).await;

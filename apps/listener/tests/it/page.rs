@@ -13,10 +13,10 @@ fn has_browser() -> bool {
     can_run(found, "chromium, to look at the page")
 }
 
-/// What a browser shows of the page after some seconds of its own time.
-async fn shown(scene: &Scene, instance: &Instance, more: &[&str]) -> String {
-    let (url, profile) =
-        (format!("http://127.0.0.1:{}/listener", instance.port), scene.folder.path().join("chromium"));
+/// What a browser shows of the page after some seconds of its own time, with the history of a document.
+async fn shown(scene: &Scene, instance: &Instance, document: &str, more: &[&str]) -> String {
+    let url = format!("http://127.0.0.1:{}/listener#document={document}", instance.port);
+    let profile = scene.folder.path().join("chromium");
     let more: Vec<String> = more.iter().map(|word| (*word).to_owned()).collect();
     let output = tokio::task::spawn_blocking(move || {
         Command::new("chromium")
@@ -46,7 +46,10 @@ async fn the_page_shows_each_listener() {
     scene.settled("first", &scene.people()).await;
     let letter = doc! { "listener": "first", "state": "dead", "document": "<i>x</i>", "documentId": "x", "error": "no <b>room</b>", "attempts": 3 };
     scene.own("listener_dead").insert_one(letter).await.unwrap();
-    let page = shown(&scene, &one, &[]).await;
+    let happened = doc! { "document": "y", "what": "failed", "listener": "first", "database": "d", "collection": "c",
+    "operationType": "update", "jobId": "j", "error": "no <u>way</u>", "at": mongodb::bson::DateTime::from_millis(0) };
+    scene.own("listener_history").insert_one(happened).await.unwrap();
+    let page = shown(&scene, &one, "y", &[]).await;
     assert!(page.contains("id=\"lane-first\"") && page.contains("id=\"lane-second\""), "{page}");
     assert!(page.contains("&lt;b&gt;bold") && !page.contains("<b>bold"), "text from outside is text: {page}");
     assert!(page.contains("held") && page.contains("paused") && page.contains("Resume"), "{page}");
@@ -54,6 +57,8 @@ async fn the_page_shows_each_listener() {
     assert!(page.contains("Documents that did not go through") && page.contains("&lt;i&gt;x"), "{page}");
     assert!(page.contains("Do it again") && page.contains("Do all failed again"), "{page}");
     assert!(page.contains("no &lt;b&gt;room"), "{page}");
+    assert!(page.contains("What happened") && page.contains("no &lt;u&gt;way"), "{page}");
+    assert!(!page.contains("{\""), "for people, no JSON: {page}");
     if let Some(folder) = std::env::var_os("LISTENER_SCREENSHOTS") {
         for (name, size, dark) in [
             ("light", "1200,900", false),
@@ -67,7 +72,7 @@ async fn the_page_shows_each_listener() {
             if dark {
                 more.push("--blink-settings=preferredColorScheme=0");
             }
-            shown(&scene, &one, &more).await;
+            shown(&scene, &one, "y", &more).await;
         }
     }
 }

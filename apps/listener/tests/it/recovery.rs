@@ -271,6 +271,14 @@ async fn b19_what_a_driver_wrote_past_us_is_refused_too() {
     assert!(problem("a-second").unwrap().contains("statusField"), "{shown}");
     assert!(problem("never").unwrap().contains("dialect") && problem("first").is_none(), "{shown}");
     assert_eq!(scene.owner("a-second").await, None);
+    let listed = String::from_utf8(scene.run(&["ls"]).await.stdout).unwrap();
+    let line = |id: &str| listed.lines().find(|line| line.starts_with(id)).unwrap_or_default().to_owned();
+    assert!(line("a-second").ends_with("refused") && line("first").ends_with("active"), "{listed}");
+    assert!(listed.contains("never is refused: "), "with the reason: {listed}");
+    // Who is refused keeps nobody from changing the one that runs, and can be stopped as it is.
+    let (code, answer) = scene.ask(&one, "PATCH", "/listeners/first", r#"{"priority": 3}"#).await.unwrap();
+    assert_eq!((code, &answer["priority"]), (200, &serde_json::json!(3)), "{answer}");
+    assert!(scene.run(&["pause", "never"]).await.status.success());
     let mended = doc! { "$set": { "statusField": "metadata.listeners.<id>" } };
     scene.own("listeners").update_one(doc! { "_id": "a-second" }, mended).await.unwrap();
     scene.live(&["a-second"], &[&one]).await;
@@ -358,4 +366,66 @@ async fn a_wish_is_due_behind_what_is_yet_to_run() {
     let rows = scene.rows("all").await;
     let second = rows.iter().find(|row| row.get_object_id("_id").unwrap() != id).unwrap();
     assert!(*second.get_datetime("nextRunAt").unwrap() > later, "{second}");
+}
+
+/// A document whose rows were deleted is found by its history, whatever its id is; one that is gone is said to be.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_without_rows_is_done_again_and_one_that_is_gone_is_not() {
+    let scene = Scene::new().await;
+    scene.listener("all", doc! { "statusField": FIELD, "operationType": ["insert"] }).await;
+    let one = scene.start("one").await;
+    scene.live(&["all"], &[&one]).await;
+    let (people, id) = (scene.people(), mongodb::bson::oid::ObjectId::new());
+    people.insert_one(doc! { "_id": id }).await.unwrap();
+    scene.until("all", 1).await;
+    let text = id.to_hex();
+    eventually("its history is noted", async || {
+        let shown = scene.json(&["doc", &text]).await;
+        (shown["history"] != serde_json::json!([])).then_some(())
+    })
+    .await;
+    eventually("its status is written", async || {
+        people.find_one(doc! { "_id": id, "metadata.listener.status": "complete" }).await.unwrap()
+    })
+    .await;
+    scene.own("jobs").delete_many(doc! {}).await.unwrap();
+    assert_eq!(scene.json(&["retry", &text]).await["asked"], 1);
+    scene.until("all", 1).await;
+    people.delete_one(doc! { "_id": id }).await.unwrap();
+    let gone = scene.run(&["retry", &text]).await;
+    assert_eq!(gone.status.code(), Some(3), "{gone:?}");
+    assert!(String::from_utf8_lossy(&gone.stderr).contains("not there any more"), "{gone:?}");
+    let (code, answer) =
+        scene.ask(&one, "POST", "/retry", &format!(r#"{{"document": "{text}"}}"#)).await.unwrap();
+    assert_eq!(code, 404, "{answer}");
+}
+
+/// What somebody asks for by name is done, though the filter has another opinion of the document by now.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_for_by_name_is_done_whatever_the_filter_says_by_now() {
+    let scene = Scene::new().await;
+    let received =
+        doc! { "statusField": FIELD, "operationType": ["insert"], "filter": { "kind": "received" } };
+    scene.listener("all", received).await;
+    let one = scene.start("one").await;
+    scene.live(&["all"], &[&one]).await;
+    let people = scene.people();
+    people.insert_one(doc! { "_id": "x", "kind": "received" }).await.unwrap();
+    complete(&scene, "x").await;
+    people.update_one(doc! { "_id": "x" }, doc! { "$set": { "kind": "half" } }).await.unwrap();
+    eventually("its history is noted", async || {
+        (scene.json(&["doc", "x"]).await["history"] != serde_json::json!([])).then_some(())
+    })
+    .await;
+    assert_eq!(scene.json(&["retry", "x"]).await["asked"], 1);
+    scene.until("all", 2).await;
+    complete(&scene, "x").await;
+    // A null alone keeps to the filter.
+    people.update_one(doc! { "_id": "x" }, doc! { "$set": { FIELD: Bson::Null } }).await.unwrap();
+    people.insert_one(doc! { "_id": "y", "kind": "received" }).await.unwrap();
+    complete(&scene, "y").await;
+    people.update_one(doc! { "_id": "y" }, doc! { "$set": { FIELD: Bson::Null } }).await.unwrap();
+    complete(&scene, "y").await;
+    let of_x = scene.own("jobs").count_documents(doc! { "data.documentId": "x" }).await.unwrap();
+    assert_eq!(of_x, 2, "{}", scene.last_words());
 }

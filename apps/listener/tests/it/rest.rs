@@ -43,8 +43,7 @@ async fn a_listener_is_changed_paused_resumed_and_deleted_by_rest() {
     let (code, answer) = ask("POST", "/listeners/all/replay", r#"{"from": "yesterday"}"#).await;
     assert_eq!(code, 400, "{answer}");
     scene.own("jobs").delete_one(doc! { "data.documentId": "heard" }).await.unwrap();
-    let from = mongodb::bson::DateTime::from_millis(i64::from(scene.since.time) * 1_000 - 1_000);
-    let body = format!(r#"{{"from": "{}"}}"#, from.try_to_rfc3339_string().unwrap());
+    let body = format!(r#"{{"from": "{}"}}"#, scene.beginning());
     let (code, answer) = ask("POST", "/listeners/all/replay", &body).await;
     assert_eq!(code, 200, "{answer}");
     eventually("it is made anew", async || {

@@ -261,6 +261,12 @@ impl Scene {
         assert!(found.is_ok(), "{document} has no row within {length:?}\n{}", self.last_words());
     }
 
+    /// The second in which this scene began, as it is typed. The server remembers it, however young it is.
+    pub fn beginning(&self) -> String {
+        let since = mongodb::bson::DateTime::from_millis(i64::from(self.since.time) * 1_000);
+        since.try_to_rfc3339_string().unwrap()
+    }
+
     pub async fn ledger(&self) -> Vec<crate::ledger::Entry> {
         crate::ledger::read(&self.client, &self.prefix, self.since).await
     }

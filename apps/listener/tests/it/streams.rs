@@ -207,6 +207,31 @@ async fn t14_pause_resume_and_delete() {
     assert_eq!(scene.count("skips").await, before);
 }
 
+/// A listener that was deleted while it was paused, and made anew under its id, begins where it was made.
+#[tokio::test(flavor = "multi_thread")]
+async fn t14_a_listener_that_is_made_anew_begins_anew() {
+    let scene = Scene::new().await;
+    let caught = doc! { "operationType": ["insert"], "onResume": "catch-up" };
+    scene.listener("all", caught.clone()).await;
+    scene.listener("watch", doc! { "operationType": ["insert"] }).await;
+    let one = scene.start("one").await;
+    scene.live(&["all", "watch"], &[&one]).await;
+    let people = scene.people();
+    assert!(scene.run(&["pause", "all"]).await.status.success());
+    eventually("the lock is released", async || scene.owner("all").await.is_none().then_some(())).await;
+    people.insert_one(doc! { "_id": "before" }).await.unwrap();
+    scene.own("listeners").delete_one(doc! { "_id": "all" }).await.unwrap();
+    people.insert_one(doc! { "_id": "between" }).await.unwrap();
+    scene.settled("watch", &people).await;
+    scene.listener("all", caught).await;
+    scene.live(&["all"], &[&one]).await;
+    people.insert_one(doc! { "_id": "behind" }).await.unwrap();
+    scene.settled("all", &people).await;
+    let old = doc! { "data.listenerId": "all", "data.documentId": { "$in": ["before", "between"] } };
+    assert_eq!(scene.own("jobs").count_documents(old).await.unwrap(), 0, "{}", scene.last_words());
+    assert_eq!(scene.count("all").await, 2);
+}
+
 /// T15, B17: the first write to a tenant that did not exist has its job.
 #[tokio::test(flavor = "multi_thread")]
 async fn t15_b17_a_new_tenant_is_heard_from_its_first_write() {
