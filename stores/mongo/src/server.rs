@@ -8,6 +8,8 @@ use windlass_core::error::StoreError;
 
 use crate::error::failed;
 
+/// With less than this on its disk the server would end soon: its own journal takes files of 100 MiB.
+const ROOM_BYTES_MIN: u64 = 128 * 1024 * 1024;
 /// How many statements one command carries; the server takes 100,000.
 const STATEMENTS_MAX: usize = 1_000;
 
@@ -32,6 +34,26 @@ pub(crate) async fn now(database: &Database) -> Result<DateTime, StoreError> {
         return Err(StoreError::Schema(why.to_owned()));
     }
     hello.get_datetime("localTime").copied().map_err(|error| StoreError::Broken(format!("hello: {error}")))
+}
+
+/// Whether the server's disk has room for jobs, as far as it says what there is. It ends itself when a write finds none.
+pub(crate) async fn has_room(database: &Database) -> Result<(), StoreError> {
+    match database.run_command(doc! { "dbStats": 1 }).await {
+        Ok(stats) => room_of(&stats),
+        // Somebody who may write and not look at that; the next write tells.
+        Err(error) if crate::error::code(&error).is_some() => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn room_of(stats: &Document) -> Result<(), StoreError> {
+    let (total, used) = (number(stats.get("fsTotalSize")), number(stats.get("fsUsedSize")));
+    match total.saturating_sub(used) {
+        left if total > 0 && left < ROOM_BYTES_MIN => {
+            Err(StoreError::CannotWrite(format!("the disk of MongoDB has {} MiB left", left / (1024 * 1024))))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What a batch of updates did.
@@ -104,4 +126,19 @@ pub(crate) async fn begin(database: &Database) -> Result<ClientSession, Error> {
         .selection_criteria(SelectionCriteria::ReadPreference(mongodb::options::ReadPreference::Primary))
         .await?;
     Ok(session)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_is_nearly_full_has_no_room() {
+        let gib = 1024.0 * 1024.0 * 1024.0;
+        assert!(room_of(&doc! { "fsTotalSize": 10.0 * gib, "fsUsedSize": 9.0 * gib }).is_ok());
+        assert!(room_of(&doc! { "ok": 1 }).is_ok(), "a server that does not say");
+        let full = room_of(&doc! { "fsTotalSize": 10.0 * gib, "fsUsedSize": 9.99 * gib });
+        let why = full.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(why.contains("the disk of MongoDB has 10 MiB left"), "{why}");
+    }
 }

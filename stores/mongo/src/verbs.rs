@@ -206,7 +206,7 @@ impl Store for MongoStore {
     }
 
     async fn accepts(&self) -> Result<(), StoreError> {
-        self.now().await.map(drop)
+        futures::try_join!(self.now(), self.shared.journal.has_room()).map(drop)
     }
 
     async fn risks(&self) -> Result<Vec<Risk>, StoreError> {

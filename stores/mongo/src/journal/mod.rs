@@ -178,6 +178,11 @@ impl Journal {
         Ok(Time::from_ms(now.timestamp_millis()))
     }
 
+    /// Whether the server has room for more.
+    pub(crate) async fn has_room(&self) -> Result<(), StoreError> {
+        server::has_room(&self.database).await
+    }
+
     /// Who takes the writes now.
     pub(crate) async fn primary(&self) -> Result<Primary, StoreError> {
         Primary::of(&self.database).await
