@@ -152,7 +152,7 @@ function need(name) {
   return value;
 }
 
-/** Where one of `names` is shown with a line that ends elsewhere than behind a dot of it. */
+/** Where one of `names` is shown with a line that ends elsewhere than behind a dot of it; in a sentence, its hyphens are as any. */
 export function brokenNames(page, names) {
   return page.evaluate((names) => {
     const found = [];
@@ -161,6 +161,8 @@ export function brokenNames(page, names) {
       const letters = [];
       while (walker.nextNode()) for (let at = 0; at < walker.currentNode.length; at++) letters.push([walker.currentNode, at]);
       const text = letters.map(([node, at]) => node.data[at]).join("");
+      const isSentence = text.split(/[^,\s] /).length > 4;
+      const joints = isSentence ? ".-" : ".";
       const top = ([node, at]) => {
         const range = document.createRange();
         range.setStart(node, at);
@@ -170,7 +172,7 @@ export function brokenNames(page, names) {
       for (const name of names) {
         for (let from = text.indexOf(name); from >= 0; from = text.indexOf(name, from + 1)) {
           for (let at = from + 1; at < from + name.length; at++) {
-            if (text[at - 1] !== "." && top(letters[at]) > top(letters[at - 1])) found.push(`${text.slice(from, at)}|${text.slice(at, from + name.length)}`);
+            if (!joints.includes(text[at - 1]) && top(letters[at]) > top(letters[at - 1])) found.push(`${text.slice(from, at)}|${text.slice(at, from + name.length)}`);
           }
         }
       }
