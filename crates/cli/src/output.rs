@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -63,11 +63,22 @@ pub fn progress(what: &str, length: u64) -> ProgressBar {
         true => ProgressDrawTarget::stderr(),
         false => ProgressDrawTarget::hidden(),
     };
-    let style = ProgressStyle::with_template("{msg:24} {bar:32} {pos}/{len} {per_sec}");
     let bar = ProgressBar::with_draw_target(Some(length), target);
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_style(bar_style());
     bar.set_message(what.to_owned());
     bar
+}
+
+/// What, how much of it, and how fast, in whole numbers.
+fn bar_style() -> ProgressStyle {
+    let style = ProgressStyle::with_template("{msg:24} {bar:32} {pos}/{len} {rate}/s");
+    style.unwrap_or_else(|_| ProgressStyle::default_bar()).with_key(
+        "rate",
+        |state: &ProgressState, text: &mut dyn std::fmt::Write| {
+            // A terminal that cannot be written to is no reason to end.
+            let _ = text.write_str(&thousands(state.per_sec()));
+        },
+    )
 }
 
 /// One value as JSON, on one line.
@@ -116,8 +127,8 @@ pub fn fitted(head: &[&str], rows: &[Vec<String>]) -> String {
 
 /// What a last column that is wide keeps, before the one in front of it is left out.
 const LAST_LETTERS_MIN: usize = 24;
-/// The fewest columns.
-const COLUMNS_MIN: usize = 3;
+/// The fewest columns: of jobs which one, how it is, what it is, and what it waits for.
+const COLUMNS_MIN: usize = 4;
 
 /// A table of so many columns of letters at most. The last column says most: where little room is left for it, those
 /// before it are left out.
@@ -252,14 +263,18 @@ mod tests {
         let rows = vec![vec![
             "3dabe013".to_owned(),
             "failed".to_owned(),
+            "resize".to_owned(),
             "7".to_owned(),
             "exit status: 1: the image is broken".to_owned(),
         ]];
-        let narrow = fit(&["id", "state", "attempt", "waits for"], &rows, 42);
-        assert_eq!(narrow.lines().next(), Some("id        state   waits for"), "{narrow}");
+        let head = ["id", "state", "kind", "attempt", "waits for"];
+        let narrow = fit(&head, &rows, 50);
+        assert_eq!(narrow.lines().next(), Some("id        state   kind    waits for"), "{narrow}");
         assert!(
-            narrow.contains("exit status: 1: the") && narrow.lines().all(|line| line.chars().count() <= 42)
+            narrow.contains("exit status: 1: the") && narrow.lines().all(|line| line.chars().count() <= 50)
         );
+        let narrow = fit(&head, &rows, 36);
+        assert!(narrow.contains("resize  exit sta"), "what it is stays: {narrow}");
         assert!(fit(&head, &rows, 10).lines().all(|line| line.chars().count() <= 10));
     }
 

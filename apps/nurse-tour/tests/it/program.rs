@@ -244,6 +244,13 @@ async fn fault_24_a_frozen_nurse_tour_worker_writes_nothing() {
     frozen.kill();
 }
 
+/// Tells `worker_1` to end, and waits until it has heard: what is held is let go after that, or it would be done before.
+async fn end(scene: &Scene, worker: &Program, signal: i32) {
+    worker.signal(signal);
+    let told = async || Some(scene.said("worker_1")).filter(|log| log.contains("claiming stopped"));
+    eventually("it has heard", told).await;
+}
+
 /// SIGTERM and SIGINT: the running stage ends, the rest is requeued, exit 0;
 /// and the log has the seed's form.
 #[tokio::test(flavor = "multi_thread")]
@@ -254,9 +261,7 @@ async fn nurse_tour_ends_when_told() {
         scene.openai.faults.push(Fault::HoldHead);
         let worker = scene.spawn("worker_1", &[]);
         eventually("OpenAI is asked", async || (scene.openai.asked().len() == 1).then_some(())).await;
-        worker.signal(signal);
-        let told = async || Some(scene.said("worker_1")).filter(|log| log.contains("claiming stopped"));
-        eventually("it has heard", told).await;
+        end(&scene, &worker, signal).await;
         scene.openai.faults.release();
         let status = tokio::task::spawn_blocking(move || worker.wait()).await.unwrap();
         assert_eq!(status.code(), Some(0));
@@ -339,7 +344,7 @@ async fn fault_71_72_nurse_tour_logs_json() {
     let asked = scene.openai.asked().len();
     message_of_somebody(&scene, "SM3").await;
     eventually("OpenAI is asked", async || (scene.openai.asked().len() > asked).then_some(())).await;
-    worker.signal(libc::SIGTERM);
+    end(&scene, &worker, libc::SIGTERM).await;
     scene.openai.faults.release();
     webhook.signal(libc::SIGTERM);
     for program in [worker, webhook] {

@@ -57,12 +57,13 @@ pub async fn run(args: JobArgs, json: bool) -> anyhow::Result<Code> {
                 entry.at.to_string(),
                 entry.what.to_string(),
                 entry.attempt.to_string(),
+                entry.worker.as_ref().map(|worker| plain(worker.as_str())).unwrap_or_default(),
                 cut(entry.error.as_deref().unwrap_or_default(), 80),
             ]
         })
         .collect();
     if !history.is_empty() {
-        say!("\n{}", fitted(&["at", "what", "attempt", "error"], &history));
+        say!("\n{}", fitted(&["at", "what", "attempt", "worker", "error"], &history));
     }
     Ok(Code::Done)
 }

@@ -119,11 +119,13 @@ async fn list(args: ListArgs, json: bool) -> anyhow::Result<Code> {
     Ok(Code::Done)
 }
 
-/// The one thing to know of a job: what it waits for, or what went wrong.
+/// The one thing to know of a job: what it waits for, or what went wrong. What went wrong before it went well is history.
 async fn said(store: &dyn Store, job: &Job, now: Time, row: usize) -> anyhow::Result<String> {
     let error = job.last_error().unwrap_or_default();
-    if job.state.name() != StateName::Queued || row >= EXPLAINED_MAX {
-        return Ok(plain(error));
+    match job.state.name() {
+        StateName::Queued if row < EXPLAINED_MAX => {}
+        StateName::Queued | StateName::Failed => return Ok(plain(error)),
+        StateName::Running | StateName::Completed | StateName::Canceled => return Ok(String::new()),
     }
     let explanation = store.explain(job.id).await?;
     let why = explanation.map(|explanation| sentence(&explanation, now)).unwrap_or_default();

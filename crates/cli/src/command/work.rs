@@ -67,7 +67,8 @@ pub async fn run(args: WorkArgs, json: bool) -> anyhow::Result<Code> {
     let program = program(&args)?;
     let swept = sweep_orphans();
     if swept > 0 {
-        eprintln!("ended {swept} processes that an earlier worker had left behind");
+        let swept = if swept == 1 { "1 process".to_owned() } else { format!("{swept} processes") };
+        eprintln!("ended {swept} that an earlier worker had left behind");
     }
     let store = make_place(&args.place).await?;
     let mut command = Command::new(program)?;

@@ -134,11 +134,27 @@ async fn facts(talk: &Talk, member: &Member) -> Option<Vec<(String, String)>> {
                 ("behind by".to_owned(), format!("{lag:.1} s")),
             ]
         }
-        "nurse-tour" => vec![("health".to_owned(), talk.text(&format!("{base}/health")).await?)],
+        "nurse-tour" => messages(talk, base).await?,
         _ => {
             let status = talk.get(&format!("{base}/queue-info/queue_status")).await?;
             let counts = status["counts"].as_object().or_else(|| status["summary"].as_object())?.clone();
-            counts.iter().map(|(name, count)| text(name, count)).collect()
+            let ours = |name: &str| if name == "totalJobs" { "jobs".to_owned() } else { name.to_owned() };
+            counts.iter().map(|(name, count)| text(&ours(name), count)).collect()
         }
     })
+}
+
+/// What Nurse Tour has done since it was started, by its own counts.
+async fn messages(talk: &Talk, base: &str) -> Option<Vec<(String, String)>> {
+    let health = talk.text(&format!("{base}/health")).await?;
+    let metrics = talk.text(&format!("{base}/metrics")).await?;
+    let count = |name: &str| {
+        let found = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        found.unwrap_or("0").to_owned()
+    };
+    Some(vec![
+        ("health".to_owned(), health),
+        ("claimed".to_owned(), count("nurse_tour_claimed_total")),
+        ("documented".to_owned(), count(r#"nurse_tour_attempts_total{outcome="completed"}"#)),
+    ])
 }

@@ -102,11 +102,12 @@ fn welcome(scene: &Scene, port: u16, is_new: bool) {
     let began = if is_new { "begins in" } else { "goes on in" };
     let _ = writeln!(text, "The demo {began} {}\n", scene.folder.display());
     let _ = writeln!(text, "  http://127.0.0.1:{port}/   all workers on one page\n");
-    for member in &scene.members {
-        let _ = writeln!(text, "  {:<34} {}", member.link, member.about);
-    }
-    for (name, why) in &scene.absent {
-        let _ = writeln!(text, "  {:<34} {why}", format!("({name} is not here)"));
+    let here = scene.members.iter().map(|member| (member.link.clone(), member.about));
+    let absent = scene.absent.iter().map(|(name, why)| (format!("({name} is not here)"), why.as_str()));
+    let lines: Vec<(String, &str)> = here.chain(absent).collect();
+    let width = lines.iter().map(|(at, _)| at.len()).max().unwrap_or_default();
+    for (at, what) in &lines {
+        let _ = writeln!(text, "  {at:<width$}   {what}");
     }
     let _ = writeln!(text, "\nFive things to try, in another terminal:");
     for (number, (what, command)) in scene.tries(port).iter().enumerate() {

@@ -156,6 +156,12 @@ async fn everything_is_at_work_and_comes_back() {
     })
     .await;
     assert_eq!(demo.fact("news-nexus", "failed").as_deref(), Some("0"), "the models give states");
+    if demo.worker("nurse-tour").is_some() {
+        demo.until("messages are documented", |demo| {
+            demo.fact("nurse-tour", "documented")?.parse::<u64>().ok().filter(|count| *count >= 1)
+        })
+        .await;
+    }
     let old = demo.worker("vela").unwrap()["pid"].as_i64().unwrap();
     demo.signal(old as i32, libc::SIGKILL);
     demo.until("what was killed is started again", |demo| {

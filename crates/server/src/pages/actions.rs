@@ -6,7 +6,7 @@ use windlass_engine::core::id::JobId;
 use windlass_engine::core::time::Time;
 use windlass_report::words::short_id;
 
-use super::bits::moment;
+use super::bits::{moment, name};
 use super::empty;
 use super::frame::{Sheet, Watch, answer};
 use crate::answer::Answered;
@@ -57,6 +57,6 @@ fn target(path: &str) -> Markup {
     let job = path.strip_prefix("/v1/jobs/").map(|rest| rest.split('/').next().unwrap_or_default());
     match job.and_then(|id| id.parse::<JobId>().ok()) {
         Some(id) => html! { a.open.id href={ "/jobs/" (id) } title=(id) { (short_id(id)) } },
-        None => html! { code { (path.strip_prefix("/v1/").unwrap_or(path)) } },
+        None => html! { code { (name(path.strip_prefix("/v1/").unwrap_or(path))) } },
     }
 }

@@ -99,6 +99,36 @@ pub(super) fn bar(part: u64, whole: u64) -> Markup {
     }
 }
 
+/// A piece of a name that has no more characters than this is not broken in a wide window.
+const PIECE_MAX: usize = 20;
+/// And one of no more than this in none.
+const PIECE_SHORT: usize = 14;
+
+/// A name (of a kind, a queue, a budget, a schedule, a worker), which a narrow column breaks behind a dot or a slash and nowhere
+/// else, and a short one only where the window is narrow. One that has a long piece without them gives way at its other joints,
+/// and in the middle of a word where it has none.
+pub(super) fn name(text: &str) -> Markup {
+    let pieces = html! {
+        @for (at, piece) in text.split_inclusive(['.', '/']).flat_map(joints).enumerate() {
+            @if at > 0 { wbr; }
+            @if fits(piece, PIECE_SHORT) { span.piece { (piece) } }
+            @else if fits(piece, PIECE_MAX) { span.piece.long { (piece) } }
+            @else { (piece) }
+        }
+    };
+    html! { @if fits(text, PIECE_MAX) { span.name { (pieces) } } @else { (pieces) } }
+}
+
+/// A piece as it is, or at the joints that it has if it is long.
+fn joints(piece: &str) -> impl Iterator<Item = &str> {
+    let whole = fits(piece, PIECE_MAX);
+    piece.split_inclusive(move |letter: char| !whole && "-_:@".contains(letter))
+}
+
+fn fits(piece: &str, letters_max: usize) -> bool {
+    piece.chars().nth(letters_max).is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,5 +156,26 @@ mod tests {
         ] {
             assert_eq!(length(ms), expected);
         }
+    }
+
+    #[test]
+    fn names_are_broken_at_their_dots() {
+        let check = |text: &str, expected: &[String]| {
+            let shown = name(text).into_string();
+            let inside =
+                shown.strip_prefix(r#"<span class="name">"#).and_then(|rest| rest.strip_suffix("</span>"));
+            assert_eq!(inside.is_some(), fits(text, PIECE_MAX), "{text}");
+            let pieces: Vec<&str> = inside.unwrap_or(&shown).split("<wbr>").collect();
+            assert_eq!(pieces, expected, "{text}");
+        };
+        let short = |piece: &str| format!(r#"<span class="piece">{piece}</span>"#);
+        check("sample.broken", &[short("sample."), short("broken")]);
+        check("sample-slow", &[short("sample-slow")]);
+        check("shop-sync/article", &[short("shop-sync/"), short("article")]);
+        check("a.reports-of-each-night_v2", &["a.", "reports-", "of-", "each-", "night_", "v2"].map(short));
+        check("reports-of-a-night", &[r#"<span class="piece long">reports-of-a-night</span>"#.to_owned()]);
+        check("<b>", &[short("&lt;b&gt;")]);
+        let endless = "k".repeat(PIECE_MAX + 1);
+        check(&endless, std::slice::from_ref(&endless));
     }
 }

@@ -6,7 +6,7 @@ use windlass_engine::core::time::Time;
 use windlass_report::view::BudgetView;
 use windlass_report::words::number;
 
-use super::bits::{bar, dash, encoded, moment};
+use super::bits::{self, bar, dash, encoded, moment};
 use super::empty;
 use super::form::{self, Field};
 use super::frame::{Sheet, Watch, answer};
@@ -51,7 +51,7 @@ pub(super) fn table(budgets: &[&BudgetView], now: Time) -> Markup {
 
 fn listed(budgets: &[&BudgetView], now: Time, admin: bool) -> Markup {
     html! {
-        table.rows.stack {
+        table.rows.stack.roomy {
             thead { tr {
                 th { "budget" } th.num { "slots" } th.num { "last second" } th.num { "last minute" } th.num { "last 24 h" } th.wide { span.hidden { "share" } } th { "more" }
                 @if admin { th { span.hidden { "what can be done" } } }
@@ -59,7 +59,7 @@ fn listed(budgets: &[&BudgetView], now: Time, admin: bool) -> Markup {
             tbody {
                 @for budget in budgets {
                     tr id={ "b-" (encoded(budget.name.as_str())) } data-row {
-                        td.text { (budget.name) }
+                        td.text { (bits::name(budget.name.as_str())) }
                         td.num data-l="slots" { (used(budget.used.slots, budget.slots)) }
                         td.num data-l="last second" { (used(budget.used.second, budget.per_second)) }
                         td.num data-l="last minute" { (used(budget.used.minute, budget.per_minute)) }

@@ -7,7 +7,7 @@ use windlass_engine::core::time::Time;
 use windlass_report::view::{Detail, JobView};
 use windlass_report::words::{agreeing, counted, number};
 
-use super::bits::{budget_at, encoded, length, moment, moment_or_dash, state};
+use super::bits::{self, budget_at, encoded, length, moment, moment_or_dash, state};
 use super::frame::{Sheet, Watch, answer};
 use super::{json_text, life, new_job, why};
 use crate::answer::{Answered, Refusal};
@@ -128,7 +128,7 @@ fn facts(job: &JobView, now: Time) -> Markup {
     let fact = |name: &str, value: Markup| html! { div { dt { (name) } dd { (value) } } };
     html! {
         dl.facts {
-            (fact("queue", html! { a href={ "/jobs?queue=" (encoded(job.queue.as_str())) } { (job.queue) } }))
+            (fact("queue", html! { a href={ "/jobs?queue=" (encoded(job.queue.as_str())) } { (bits::name(job.queue.as_str())) } }))
             @if let Some(key) = &job.key {
                 (fact("key", html! { a href={ "/jobs?key=" (encoded(key.as_str())) } { (key) } }))
             }

@@ -7,7 +7,7 @@ use windlass_report::doctor::Finding;
 use windlass_report::view::{BudgetView, QueueView, WorkerView};
 use windlass_report::words::{counted, number, short_id};
 
-use super::bits::{bar, dash, encoded, length, moment, shape, since};
+use super::bits::{bar, dash, encoded, length, moment, name, shape, since};
 use super::chart::{Chart, Line, Unit, chart, lifted};
 use super::frame::{Sheet, Watch, answer};
 use super::{budgets, empty, trend};
@@ -257,7 +257,7 @@ fn queues(queues: &[&QueueView], now: Time) -> Markup {
             tbody {
                 @for queue in queues {
                     tr id={ "q-" (encoded(queue.name.as_str())) } data-row {
-                        td.text { a.open href={ "/queues/" (encoded(queue.name.as_str())) } { (queue.name) }
+                        td.text { a.open href={ "/queues/" (encoded(queue.name.as_str())) } { (name(queue.name.as_str())) }
                             @if queue.paused { " " span.tag { "paused" } } }
                         td.num { (number(queue.depth)) }
                         td.num { @if let Some(at) = queue.oldest_due_at { (since(at, now)) } @else { (dash()) } }
@@ -287,7 +287,7 @@ fn failures(failures: &[Failures], now: Time, admin: bool) -> Markup {
                         td.text.w {
                             @for (at, kind) in group.kinds.iter().enumerate() {
                                 @if at > 0 { ", " }
-                                a href={ "/jobs?kind=" (encoded(kind.as_str())) } { (kind) }
+                                a href={ "/jobs?kind=" (encoded(kind.as_str())) } { (name(kind.as_str())) }
                             }
                             @if group.more_kinds > 0 { span.quiet { " and " (group.more_kinds) " more" } }
                         }
@@ -336,7 +336,7 @@ fn workers(workers: &[WorkerView], now: Time) -> Markup {
                 tbody {
                     @for worker in alive.iter().take(WORKERS_MAX) {
                         tr {
-                            td.text { (worker.name) }
+                            td.text { (name(worker.name.as_str())) }
                             td.num { (worker.running) }
                             td.num { (worker.slots) }
                             td.wide { (bar(u64::from(worker.running), u64::from(worker.slots))) }

@@ -7,7 +7,7 @@ use windlass_engine::core::query::QueueStatus;
 use windlass_engine::core::time::Time;
 use windlass_report::words::number;
 
-use super::bits::{bar, dash, encoded, since};
+use super::bits::{self, bar, dash, encoded, since};
 use super::empty;
 use super::form::{self, Field};
 use super::frame::{Sheet, Watch, answer};
@@ -41,7 +41,7 @@ pub(super) async fn page(ask: Ask) -> Answered {
 
 fn table(queues: &[QueueStatus], now: Time, admin: bool) -> Markup {
     html! {
-        table.rows.stack {
+        table.rows.stack.roomy {
             thead { tr {
                 th { "queue" } th.num { "queued" } th.num { "oldest due" } th.num { "running" } th.num { "limit" } th.wide { span.hidden { "share" } }
                 th.w { "ladder" } th.num.w { "lease" } th.w { "crash" } th.num.w { "kept" } @if admin { th { span.hidden { "what can be done" } } }
@@ -57,7 +57,7 @@ fn row(queue: &QueueStatus, now: Time, admin: bool) -> Markup {
         &queue.policy;
     html! {
         tr id={ "q-" (name) } data-row {
-            td.text { a.open href={ "/queues/" (name) } { (queue.name) } @if queue.paused { " " span.tag { "paused" } } }
+            td.text { a.open href={ "/queues/" (name) } { (bits::name(queue.name.as_str())) } @if queue.paused { " " span.tag { "paused" } } }
             td.num data-l="queued" { (number(queue.queued)) }
             td.num data-l="oldest due" { @if let Some(at) = queue.oldest_due { (since(at, now)) } @else { (dash()) } }
             td.num data-l="running" { (number(queue.running)) }

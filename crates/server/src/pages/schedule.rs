@@ -13,7 +13,7 @@ use windlass_engine::core::query::{JobFilter, ListRequest, PAGE_MAX};
 use windlass_engine::core::time::Time;
 use windlass_report::words::short_id;
 
-use super::bits::{dash, encoded, length, moment, state};
+use super::bits::{self, dash, encoded, length, moment, state};
 use super::frame::{Sheet, Watch, answer};
 use super::schedules;
 use crate::answer::{Answered, Refusal};
@@ -52,7 +52,7 @@ pub(super) async fn page(ask: Ask) -> Answered {
         dl.facts {
             div { dt { "cron" } dd { code { (schedule.policy.cron) } } }
             div { dt { "zone" } dd { (schedule.policy.zone) } }
-            div { dt { "job" } dd { a href={ "/jobs?kind=" (encoded(schedule.policy.job.kind.as_str())) } { (schedule.policy.job.kind) } } }
+            div { dt { "job" } dd { a href={ "/jobs?kind=" (encoded(schedule.policy.job.kind.as_str())) } { (bits::name(schedule.policy.job.kind.as_str())) } } }
             div { dt { "overlap" } dd { (schedules::word(&schedule.policy.overlap)) } }
             div { dt { "missed runs" } dd { (schedules::word_json(&schedule.policy.missed).replace('"', "")) } }
         }

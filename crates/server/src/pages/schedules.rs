@@ -11,7 +11,7 @@ use windlass_engine::core::time::{Span, Time};
 use windlass_report::view::RetryView;
 use windlass_report::words::short_id;
 
-use super::bits::{encoded, moment, moment_or_dash};
+use super::bits::{self, encoded, moment, moment_or_dash};
 use super::empty;
 use super::form::{self, Field};
 use super::frame::{Sheet, Watch, answer};
@@ -49,7 +49,7 @@ pub(super) async fn page(ask: Ask) -> Answered {
 
 fn table(schedules: &[Schedule], now: Time, admin: bool) -> Markup {
     html! {
-        table.rows.stack {
+        table.rows.stack.roomy {
             thead { tr {
                 th { "schedule" } th { "cron" } th.w { "zone" } th { "job" } th { "next" } th { "last" } th.w { "overlap" }
                 @if admin { th { span.hidden { "what can be done" } } }
@@ -66,11 +66,11 @@ fn row(schedule: &Schedule, now: Time, admin: bool) -> Markup {
     let policy = &schedule.policy;
     html! {
         tr id={ "s-" (name) } data-row {
-            td.text { a href={ "/schedules/" (name) } { (schedule.name) } @if policy.paused { " " span.tag { "paused" } } }
+            td.text { a href={ "/schedules/" (name) } { (bits::name(schedule.name.as_str())) } @if policy.paused { " " span.tag { "paused" } } }
             td { code { (policy.cron) } }
             td.w { (policy.zone) }
-            td.text { a.open href={ "/jobs?kind=" (encoded(policy.job.kind.as_str())) } { (policy.job.kind) } }
-            td.nowrap data-l="next" title=(later(schedule)) {
+            td.text { a.open href={ "/jobs?kind=" (encoded(policy.job.kind.as_str())) } { (bits::name(policy.job.kind.as_str())) } }
+            td data-l="next" title=(later(schedule)) {
                 (moment_or_dash(schedule.next_due(), now))
                 span.quiet.w { @for at in next(schedule).skip(1) { ", " (moment(at, now)) } }
             }

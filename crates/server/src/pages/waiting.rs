@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use windlass_report::waiting::{Group, Rank, Waiting};
 use windlass_report::words::{counted, number, short_id};
 
-use super::bits::{bar, encoded};
+use super::bits::{bar, encoded, name};
 use super::empty;
 use super::frame::{Sheet, Watch, answer};
 use crate::answer::Answered;
@@ -53,7 +53,7 @@ fn table(groups: &BTreeMap<(Rank, String), Group>, looked: u64) -> Markup {
                         td.num { (number(group.count)) }
                         td.wide { (bar(group.count, looked)) }
                         td.text { a.open href=(group.link) { (reason) } }
-                        td.text.w { a href={ "/jobs?state=queued&kind=" (encoded(group.kind.as_str())) } { (group.kind) } }
+                        td.text.w { a href={ "/jobs?state=queued&kind=" (encoded(group.kind.as_str())) } { (name(group.kind.as_str())) } }
                         td { a.id href={ "/jobs/" (group.job) } title=(group.job) { (short_id(group.job)) } }
                     }
                 }

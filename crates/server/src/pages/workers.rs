@@ -9,7 +9,7 @@ use windlass_engine::core::time::Time;
 use windlass_report::view::WorkerView;
 use windlass_report::words::short_id;
 
-use super::bits::{bar, moment, shape, since};
+use super::bits::{bar, moment, name, shape, since};
 use super::empty;
 use super::frame::{Sheet, Watch, answer};
 use super::part::Part;
@@ -60,7 +60,7 @@ fn runs(worker: &WorkerView, running: &[Job]) -> Markup {
     html! {
         @for (at, job) in own.take(RUNS_MAX).enumerate() {
             @if at > 0 { ", " }
-            a href={ "/jobs/" (job.id) } { (job.spec.kind) }
+            a href={ "/jobs/" (job.id) } { (name(job.spec.kind.as_str())) }
         }
     }
 }
@@ -75,7 +75,7 @@ fn table(workers: &[WorkerView], running: &[Job], now: Time) -> Markup {
             tbody {
                 @for worker in workers {
                     tr id={ "w-" (worker.name) } data-row {
-                        td.text { (worker.name) (whence(worker, now)) }
+                        td.text { (name(worker.name.as_str())) (whence(worker, now)) }
                         td { @if worker.alive { span.state.running { (shape("running")) "alive" } } @else { span.state.canceled { (shape("canceled")) "silent" } } }
                         td.num data-l="running" { (worker.running) }
                         td.num data-l="slots" { (worker.slots) }
@@ -108,7 +108,10 @@ fn whence(worker: &WorkerView, now: Time) -> Markup {
 fn names<'a>(names: impl Iterator<Item = &'a str>) -> Markup {
     let names: Vec<&str> = names.collect();
     html! {
-        (names.iter().take(KINDS_MAX).copied().collect::<Vec<_>>().join(", "))
+        @for (at, one) in names.iter().take(KINDS_MAX).enumerate() {
+            @if at > 0 { ", " }
+            (name(one))
+        }
         @if names.len() > KINDS_MAX { span.quiet title=(names.join(", ")) { " and " (names.len() - KINDS_MAX) " more" } }
     }
 }

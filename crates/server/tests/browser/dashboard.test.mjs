@@ -170,9 +170,19 @@ describe("jobs", () => {
   test("names of any length fit the window", async () => {
     const long = "k".repeat(128);
     const { id } = await house.enqueue({ kind: long, queue: long, key: "y".repeat(500), delay: "1h" });
-    for (const width of [1280, 390]) {
+    // As long as a piece that is never broken, and one letter longer; with joints of every sort.
+    for (const name of ["n".repeat(14), "n".repeat(20), "n".repeat(21), `${"n".repeat(19)}.${"n".repeat(20)}`, `${"n".repeat(19)}-${"n".repeat(19)}_${"n".repeat(20)}`]) {
+      await house.call("PUT", `/v1/queues/${name}`, { limit: 1_000 });
+      await house.call("PUT", `/v1/budgets/${name}`, { slots: 10, per_second: 100, per_minute: 1_000, per_day: 20_000 });
+      await house.call("PUT", `/v1/schedules/${name}`, { cron: "0 3 1 * *", job: { kind: name, queue: name } });
+      const failing = await house.enqueue({ kind: name, queue: name });
+      const { leases } = await house.call("POST", "/v1/claim", { worker: name, queues: [name], limit: 1 });
+      const error = { job_id: failing.id, fence: leases[0].fence, outcome: "failed", error: "this one cannot be done" };
+      await house.call("POST", "/v1/leases/settle", { results: [error] });
+    }
+    for (const width of [1280, 1200, 1068, 960, 721, 390, 360]) {
       await page.setViewportSize({ width, height: 800 });
-      for (const place of ["/", "/jobs", "/queues", `/jobs/${id}`]) {
+      for (const place of ["/", "/jobs", "/queues", "/budgets", "/schedules", "/workers", "/waiting", `/jobs/${id}`]) {
         await page.goto(house.url + place);
         const wide = await page.evaluate(() => document.documentElement.scrollWidth);
         assert.ok(wide <= width, `${place} is ${wide} px wide in a window of ${width}`);

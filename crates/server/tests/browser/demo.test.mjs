@@ -1,6 +1,8 @@
 // The demo in a browser: its own page and that of every worker that has one, by the rules of axe, light and dark, wide and narrow.
+// With PICTURES set, its own page is kept as a picture in that folder, once every program answers.
 
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { openBrowser, openDemo, openPage, violations } from "./house.mjs";
@@ -46,14 +48,23 @@ async function answering(page) {
   }
 }
 
+/** The page when all are at work, and have done some. */
+async function keep(page, name) {
+  if (!process.env.PICTURES) return;
+  await page.locator("#state", { hasText: /programs are running$/ }).waitFor({ timeout: 120_000 });
+  await page.locator("#workers li", { hasText: "waiting quota" }).waitFor({ timeout: 120_000 });
+  await page.screenshot({ path: join(process.env.PICTURES, `${name}.png`) });
+}
+
 for (const colorScheme of ["light", "dark"]) {
-  for (const width of [1280, 390]) {
+  for (const [size, width] of [["wide", 1280], ["narrow", 390]]) {
     test(`axe finds nothing, ${colorScheme}, ${width} px`, async () => {
-      const page = await openPage(browser, { colorScheme, viewport: { width, height: 900 }, reducedMotion: "reduce" });
+      const page = await openPage(browser, { colorScheme, viewport: { width, height: 800 }, reducedMotion: "reduce" });
       await begun(page);
       const found = [];
       const note = async (name) => (await violations(page)).forEach((one) => found.push(`${name}: ${one}`));
       await note("the demo's own page");
+      await keep(page, `demo-${colorScheme}-${size}`);
       for (const [name, href] of await answering(page)) {
         await page.goto(href);
         await page.waitForLoadState("load");

@@ -151,3 +151,32 @@ function need(name) {
   if (!value) throw new Error(`${name} is not set: run these tests by ./test, which sets it`);
   return value;
 }
+
+/** Where one of `names` is shown with a line that ends elsewhere than behind a dot of it; in a sentence, its hyphens are as any. */
+export function brokenNames(page, names) {
+  return page.evaluate((names) => {
+    const found = [];
+    for (const cell of document.querySelectorAll("main :is(td, dd, p, li, h1)")) {
+      const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+      const letters = [];
+      while (walker.nextNode()) for (let at = 0; at < walker.currentNode.length; at++) letters.push([walker.currentNode, at]);
+      const text = letters.map(([node, at]) => node.data[at]).join("");
+      const isSentence = text.split(/[^,\s] /).length > 4;
+      const joints = isSentence ? ".-" : ".";
+      const top = ([node, at]) => {
+        const range = document.createRange();
+        range.setStart(node, at);
+        range.setEnd(node, at + 1);
+        return range.getBoundingClientRect().top;
+      };
+      for (const name of names) {
+        for (let from = text.indexOf(name); from >= 0; from = text.indexOf(name, from + 1)) {
+          for (let at = from + 1; at < from + name.length; at++) {
+            if (!joints.includes(text[at - 1]) && top(letters[at]) > top(letters[at - 1])) found.push(`${text.slice(from, at)}|${text.slice(at, from + name.length)}`);
+          }
+        }
+      }
+    }
+    return found;
+  }, names);
+}

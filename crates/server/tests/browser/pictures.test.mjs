@@ -1,13 +1,14 @@
-// Every page in light and dark, wide and narrow: nothing is wider than the
-// window. With PICTURES set, each is kept as a picture in that folder.
+// Every page in light and dark, wide, middling and narrow: nothing is wider than the
+// window, and no name is broken but behind its dots. With PICTURES set, each is kept as a picture in that folder.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 
-import { live, openBrowser, openHouse, openPage } from "./house.mjs";
+import { brokenNames, live, openBrowser, openHouse, openPage } from "./house.mjs";
 
-const SIZES = { wide: { width: 1280, height: 800 }, narrow: { width: 390, height: 844 } };
+const SIZES = { wide: { width: 1280, height: 800 }, middling: { width: 960, height: 800 }, tablet: { width: 744, height: 1133 }, narrow: { width: 390, height: 844 } };
+const NAMES = ["sample.broken", "sample.call", "sample.flaky", "sample.report", "sample.resize", "sample.sync", "sample-slow", "sample-api", "sample-worker", "each-second"];
 
 let browser;
 let house;
@@ -45,9 +46,11 @@ for (const colorScheme of ["light", "dark"]) {
         if (name !== "api") await live(page);
         const width = await page.evaluate(() => document.documentElement.scrollWidth);
         assert.ok(width <= viewport.width, `${name} is ${width} wide`);
+        assert.deepEqual(await brokenNames(page, NAMES), [], name);
         if (process.env.PICTURES) await page.screenshot({ path: join(process.env.PICTURES, `${name}-${colorScheme}-${size}.png`) });
       }
       await page.goto(`${house.url}/jobs?state=completed`);
+      await live(page);
       await page.locator("#select-all").check();
       await page.locator("[data-many=delete]").click();
       await page.locator("#ask[open]").waitFor();
