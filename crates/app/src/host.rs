@@ -34,11 +34,6 @@ impl Host {
     }
 }
 
-/// A store that has to be there is not.
-#[derive(Debug, thiserror::Error)]
-#[error("there is no store {0} yet: the first start makes it. If it is elsewhere, say where")]
-pub struct NoStore(String);
-
 /// The ways to stores, so that an app knows none of them. A host that has not
 /// all of them refuses the rest.
 #[async_trait]
@@ -50,11 +45,6 @@ pub trait Stores: Send + Sync {
     /// cannot tell opens it.
     async fn open_existing(&self, url: &str) -> Result<Option<Arc<dyn Store>>, AppError> {
         self.open(url).await.map(Some)
-    }
-
-    /// Opens the store of a URL that has to be there already: for verbs that only look, or work on what a start has made.
-    async fn find(&self, url: &str) -> Result<Arc<dyn Store>, AppError> {
-        self.open_existing(url).await?.ok_or_else(|| NoStore(without_password(url)).into())
     }
 
     /// Opens a queue that is a file of a form of the app's own.
@@ -104,15 +94,4 @@ pub struct Lack {
     pub what: String,
     /// What would put it right.
     pub sql: Option<String>,
-}
-
-/// A store's URL without its password, for people.
-pub fn without_password(store: &str) -> String {
-    match url::Url::parse(store) {
-        Ok(mut url) if url.password().is_some() => {
-            let _ = url.set_password(Some("…"));
-            url.to_string()
-        }
-        _ => store.to_owned(),
-    }
 }

@@ -29,7 +29,7 @@ pub use check::{Check, Finding, say_findings};
 pub use environment::Environment;
 #[cfg(feature = "postgres")]
 pub use host::Lack;
-pub use host::{Host, NoStore, QueueFileWish, Stores, without_password};
+pub use host::{Host, QueueFileWish, Stores};
 pub use parts::{PartError, Parts};
 pub use settings::{Reading, Setting, SettingsError};
 pub use stop::Stop;

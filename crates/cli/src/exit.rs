@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use windlass::OpenError;
-use windlass_app::NoStore;
 use windlass_engine::core::error::{Invalid, StoreError};
 
 use crate::command::which::Unnamed;
@@ -50,10 +49,7 @@ impl Code {
         if error.chain().any(|cause| cause.is::<Invalid>()) {
             return Self::Usage;
         }
-        let is_missing = |cause: &(dyn std::error::Error + 'static)| {
-            matches!(cause.downcast_ref(), Some(OpenError::Missing { .. })) || cause.is::<NoStore>()
-        };
-        if error.chain().any(is_missing) {
+        if error.chain().any(|cause| matches!(cause.downcast_ref(), Some(OpenError::Missing { .. }))) {
             return Self::NotFound;
         }
         match error.chain().find_map(|cause| cause.downcast_ref::<Unnamed>()) {

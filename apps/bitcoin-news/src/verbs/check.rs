@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use windlass_app::output::{plain, print_json};
-use windlass_app::{AppError, Exit, Finding, Host, say, without_password};
+use windlass_app::{AppError, Exit, Finding, Host, say};
 use windlass_engine::Time;
 use windlass_engine::core::policy::cron::CronLine;
 
@@ -126,7 +126,7 @@ pub async fn run(host: &Host, place: &Place) -> Result<Exit, AppError> {
 
 /// Looks at the store, and makes none.
 async fn store(host: &Host, place: &Place) -> Result<String, AppError> {
-    let shown = without_password(&place.store);
+    let shown = shown(&place.store);
     let Some(store) = host.stores.open_existing(&place.store).await? else {
         return Ok(format!("store: {shown} is made by the first start"));
     };
@@ -166,5 +166,16 @@ fn say_cost(cost: &Cost, settings: &Settings) {
         say!(
             "  at first, begin with a small MAX_STORED_ARTICLES (50 to 100) and MAX_PENDING_LIST_SIZE, and raise them from day to day"
         );
+    }
+}
+
+/// A store's URL without a password.
+fn shown(store: &str) -> String {
+    match url::Url::parse(store) {
+        Ok(mut url) if url.password().is_some() => {
+            let _ = url.set_password(Some("…"));
+            url.to_string()
+        }
+        _ => store.to_owned(),
     }
 }

@@ -5,21 +5,17 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use windlass_app::output::print_json;
 use windlass_app::{AppError, Exit, Host, say};
-use windlass_engine::Client;
 
 use crate::app::Place;
-use crate::archive::Archive;
 use crate::import::{Found, Imported};
 use crate::jobs;
-use crate::server::open;
-use crate::settings::{Roles, Settings};
 use crate::sources;
 
 /// How large a file may be: as large as everything that one namespace can hold in these documents.
 const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 pub async fn run(host: &Host, place: &Place, files: &[PathBuf], from_kv: bool) -> Result<Exit, AppError> {
-    let settings = Settings::read(&host.environment, Roles::NONE)?;
+    let (settings, archive) = super::archive(host, place).await?;
     if !from_kv && files.is_empty() {
         return Err("say which files to import, or --from-kv".into());
     }
@@ -28,9 +24,7 @@ pub async fn run(host: &Host, place: &Place, files: &[PathBuf], from_kv: bool) -
         (None, true) => return Err("CLOUDFLARE_KV_NAMESPACE_ID is not set; set it, or name files".into()),
         (_, false) => of_files(files)?,
     };
-    let store = open(host, place).await?;
-    jobs::prepare(&*store, &settings).await?;
-    let archive = Archive::new(Client::in_world(store, host.world.clone()), settings.bounds);
+    jobs::prepare(&**archive.client.store(), &settings).await?;
     let imported = found.store(&archive).await?;
     if host.json {
         print_json(&imported)?;

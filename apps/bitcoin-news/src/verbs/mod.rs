@@ -12,13 +12,13 @@ use windlass_engine::Client;
 
 use crate::app::Place;
 use crate::archive::Archive;
+use crate::server::open;
 use crate::settings::{Roles, Settings};
 
-/// What a verb needs that works on what is there: the settings, and where everything is kept.
+/// What a verb that only looks needs: the settings, and where everything is kept.
 async fn archive(host: &Host, place: &Place) -> Result<(Settings, Archive), AppError> {
     let settings = Settings::read(&host.environment, Roles::NONE)?;
-    let store = host.stores.find(&place.store).await?;
-    store.records()?;
+    let store = open(host, place).await?;
     let archive = Archive::new(Client::in_world(store, host.world.clone()), settings.bounds);
     Ok((settings, archive))
 }

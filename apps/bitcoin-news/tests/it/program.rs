@@ -304,18 +304,6 @@ async fn a_processor_by_a_schedule() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_only_looks_makes_no_store() {
-    let house = House::new().await;
-    for args in [&["status"][..], &["retry", "--all"], &["kv", "publish"]] {
-        let output = house.run(args).await;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(3), "{args:?}: {said}");
-        assert!(said.contains("there is no store") && said.contains("the first start makes it"), "{said}");
-        assert!(!house.path().join("news.db").exists(), "{args:?}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn what_a_day_would_cost() {
     let house = House::new().await;
     let said = house.said(&["check"]).await;

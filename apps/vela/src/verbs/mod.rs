@@ -22,7 +22,7 @@ use crate::tasks::Tasks;
 async fn office(host: &Host) -> Result<Office, AppError> {
     let (tasks, store) =
         settings::read(&host.environment, |reading| (TaskSettings::read(reading), settings::store(reading)))?;
-    let store = host.stores.find(&store).await?;
+    let store = host.stores.open(&store).await?;
     store.records()?;
     let client = Client::in_world(store, host.world.clone());
     let tasks = Tasks::new(client.clone(), host.world.clone(), tasks);
