@@ -127,33 +127,6 @@ fn a_job_from_enqueue_to_result() {
 }
 
 #[test]
-fn failed_jobs_are_retried_by_filter() {
-    for shell in Shell::both() {
-        for _ in 0..3 {
-            shell.says(0, &["enqueue", "break", "--ladder", "none"]);
-        }
-        let script = shell.script("break.sh", "echo 'no luck' >&2; exit 1");
-        shell.says(0, &["work", "--kind", "break", "--until-idle", "--exec", &script]);
-        let failed = shell.list(&["jobs", "--state", "failed"]);
-        assert_eq!(failed.len(), 3);
-        assert!(shell.says(0, &["jobs"]).contains("exit status: 1: no luck"));
-        let one = &failed[0];
-        let shown = shell.says(0, &["job", one["id"].as_str().unwrap()]);
-        let attempt =
-            format!("failed  1        {}  exit status: 1: no luck", one["worker"].as_str().unwrap());
-        assert!(shown.contains(&attempt), "every attempt with its worker: {shown}");
-        assert_eq!(shell.says(0, &["retry", "--kind", "break", "--dry-run"]), "would retry 3 jobs\n");
-        assert_eq!(shell.says(0, &["retry", "--kind", "break"]), "retried 3 of 3 jobs\n");
-        assert_eq!(shell.list(&["jobs", "--state", "queued"]).len(), 3);
-        assert!(text(&shell.run(&["retry"]).stderr).contains("name jobs by their ids"));
-        shell.says(0, &["work", "--kind", "break", "--until-idle", "--", "true"]);
-        let went_well = shell.says(0, &["jobs", "--state", "completed"]);
-        assert_eq!(went_well.matches("completed").count(), 3, "{went_well}");
-        assert!(!went_well.contains("no luck"), "what went wrong before is no error of now: {went_well}");
-    }
-}
-
-#[test]
 fn queues_budgets_and_schedules() {
     for shell in Shell::both() {
         shell.says(0, &["queues", "set", "mail", "--limit", "2", "--ladder", "1m 5m", "--on-crash", "fail"]);

@@ -136,7 +136,10 @@ async fn a_worker_that_has_ended_is_not_counted_on() {
         workers["workers"][0]["running"], 3,
         "what the server has seen, and not what was last reported"
     );
-    assert!(house.get("/workers").await.text.contains(">k</a>"), "what it runs is named");
+    assert!(
+        house.get("/workers").await.text.contains(r#"<span class="piece">k</span></span></a>"#),
+        "what it runs is named"
+    );
     assert_eq!(house.send("DELETE", "/v1/workers/w", &[], "").await.status, 204);
     assert_eq!(house.get("/v1/workers").await.json(), json!({"workers": []}));
     assert_eq!(house.send("DELETE", "/v1/workers/w", &[], "").await.status, 204);

@@ -175,6 +175,7 @@ fn inert(page: &str, path: &str) {
         "em",
         "strong",
         "datalist",
+        "wbr",
     ];
     for rest in page.split('<').skip(1) {
         let tag = rest.split('>').next().unwrap_or("");
